@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from benchmarks.figures import (
     Row,
     Settings,
     cpu,
+    loaded_modules,
     memory,
     one,
     probe_flow,
@@ -56,7 +56,7 @@ def startup(settings: Settings) -> list[Row]:
             usage_row("startup", f"{name}, peak memory", "MiB", usages, memory, goal="<= 60" if is_ours else "")
         )
         if is_ours:
-            loaded = len(_heavy_modules(commands[name], settings.scratch))
+            loaded = len(loaded_modules(commands[name], settings.scratch).intersection(HEAVY))
             rows.append(Row("startup", f"{name}, heavy modules", "count", one(loaded), "0"))
     return rows
 
@@ -172,21 +172,6 @@ def _tools(case: str, settings: Settings, dumps: DumpPair) -> dict[str, Callable
 
 def _subject(command: Sequence[str], cwd: Path) -> Callable[[], Usage]:
     return lambda: run_command(command, cwd=cwd)
-
-
-def _heavy_modules(words: Sequence[str], scratch: Path) -> list[str]:
-    """Run a command in a fresh interpreter and return which heavy modules it has loaded at its end."""
-    found = scratch / "modules.txt"
-    script = (
-        "import atexit, pathlib, sys\n"
-        f"atexit.register(lambda: pathlib.Path({str(found)!r}).write_text("
-        f"' '.join(name for name in {HEAVY!r} if name in sys.modules)))\n"
-        f"sys.argv = ['probe-flow', *{list(words)!r}]\n"
-        "from probe_flow.cli.main import main\n"
-        "sys.exit(main())\n"
-    )
-    run_command([sys.executable, "-c", script], cwd=ROOT)
-    return found.read_text(encoding="utf-8").split()
 
 
 def peer_command(text: str | None) -> tuple[str, ...]:

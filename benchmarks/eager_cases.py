@@ -98,22 +98,29 @@ def _rows(case: str, size: str, found: Mapping[str, Sequence[Usage]], *, goals: 
 def _tools(case: str, settings: Settings, pair: EagerPair) -> dict[str, Callable[[], Usage]]:
     """Return the whole command of each tool; ours with an empty cache, unless it is named otherwise."""
 
-    def ours(*, keeps: bool = False, is_cold: bool = False) -> Usage:
-        if is_cold:
-            evict(pair.target.parent, pair.golden.parent)
-        return _compare(probe_flow(), case, settings, pair, keeps=keeps)
+    cache = f"{case}_cache"
 
-    tools: dict[str, Callable[[], Usage]] = {OURS: ours, ITSELF: ours}
+    def again() -> Usage:
+        return _compare(probe_flow(), case, settings, pair, settings.scratch / cache)
+
+    def ours() -> Usage:
+        settings.folder(cache)
+        return again()
+
+    def cold() -> Usage:
+        evict(pair.target.parent, pair.golden.parent)
+        return ours()
+
+    tools = {OURS: ours, ITSELF: ours}
     if case in PLANS:  # statistics are measured where they are read, and nothing is kept
-        tools = {OURS: ours, AGAIN: lambda: ours(keeps=True), ITSELF: ours, COLD: lambda: ours(is_cold=True)}
+        tools = {OURS: ours, AGAIN: again, ITSELF: ours, COLD: cold}
     if settings.peer:
-        tools[PEER] = lambda: _compare(settings.peer, case, settings, pair)
+        tools[PEER] = lambda: _compare(settings.peer, case, settings, pair, settings.scratch / cache)
     return tools
 
 
-def _compare(tool: Sequence[str], case: str, settings: Settings, pair: EagerPair, *, keeps: bool = False) -> Usage:
+def _compare(tool: Sequence[str], case: str, settings: Settings, pair: EagerPair, cache: Path) -> Usage:
     folder = settings.folder(f"{case}_output")
-    cache = settings.scratch / f"{case}_cache" if keeps else settings.folder(f"{case}_cache")
     variables = {"PROBE_FLOW_CACHE": str(cache)}
     words = compare_words(pair, folder)
     return run_command([*tool, *words], cwd=folder, variables=variables, accepted=(0, NOISE_FOUND))

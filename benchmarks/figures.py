@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.timing import MIB, Spread, Usage, ratios
+from benchmarks.timing import MIB, Spread, Usage, ratios, run_command
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKFLOW = "workflows/torchair_ge_vs_fx.yaml"
@@ -53,6 +53,22 @@ class Settings:
 
 def probe_flow() -> list[str]:
     return [str(Path(sys.executable).with_name("probe-flow"))]
+
+
+def loaded_modules(words: Sequence[str], scratch: Path, *, accepted: Container[int] = (0,)) -> frozenset[str]:
+    """Run a command of ours in a fresh interpreter, with an empty cache, and return what it has loaded at its end."""
+    found, cache = scratch / "modules.txt", scratch / "modules_cache"
+    shutil.rmtree(cache, ignore_errors=True)
+    script = (
+        "import atexit, pathlib, sys\n"
+        f"atexit.register(lambda: pathlib.Path({str(found)!r}).write_text(' '.join(sys.modules)))\n"
+        f"sys.argv = ['probe-flow', *{list(words)!r}]\n"
+        "from probe_flow.cli.main import main\n"
+        "sys.exit(main())\n"
+    )
+    variables = {"PROBE_FLOW_CACHE": str(cache)}
+    run_command([sys.executable, "-c", script], cwd=ROOT, variables=variables, accepted=accepted)
+    return frozenset(found.read_text(encoding="utf-8").split())
 
 
 def usage_row(

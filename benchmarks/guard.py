@@ -1,6 +1,6 @@
 """Hold the CPU time of this checkout against that of an earlier version, in turn: ``python -m benchmarks.guard [REF]``.
 
-Each command is run by both versions one after the other, who is first alternates. It falls short where the 90 %
+Each command is run by both versions one after the other; which is first alternates. It falls short where the 90 %
 interval of the ratio lies above `LIMIT`: then it is slower, whatever else the machine did meanwhile.
 """
 
@@ -106,11 +106,7 @@ def _private(folder: Path) -> Path:
 
 @contextmanager
 def checked_out(ref: str, folder: Path) -> Iterator[Path]:
-    """Give a checkout of a revision.
-
-    Raises:
-        subprocess.CalledProcessError: there is no such revision.
-    """
+    """Give a checkout of a revision."""
     _git("worktree", "add", "--quiet", "--detach", str(folder), ref)
     try:
         yield folder
@@ -127,9 +123,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("ref", nargs="?", help="revision of git to hold this one against; default: the last tag")
     parser.add_argument("--runs", type=int, default=RUNS, help=f"counted runs of each version ({RUNS})")
     options = parser.parse_args(arguments)
-    ref = options.ref or _last_tag()
+    ref = options.ref or _known("describe", "--tags", "--abbrev=0")
     if ref is None:
         parser.error("there is no tag of a release: name a revision, e.g. `python -m benchmarks.guard main~20`")
+    if _known("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") is None:
+        parser.error(f"git knows no revision `{ref}`")
     with (
         tempfile.TemporaryDirectory(prefix="probe_flow_guard_") as name,
         checked_out(ref, Path(name) / "earlier") as earlier,
@@ -143,9 +141,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(any(each.falls_short for each in found))
 
 
-def _last_tag() -> str | None:
+def _known(*words: str) -> str | None:
+    """Return what git answers, None where it knows no such thing."""
     try:
-        return _git("describe", "--tags", "--abbrev=0")
+        return _git(*words)
     except subprocess.CalledProcessError:
         return None
 

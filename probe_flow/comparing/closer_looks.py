@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import FormatError, NotComparableError
+from probe_flow.jobs import in_batches
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.measure.batches import Task
 from probe_flow.measure.result_keys import fields_text, identifier, key_of_text, label_of, task_fields
@@ -38,7 +39,7 @@ CLASSES = 32
 """Classes of absolute error, each half the one above it, from the largest golden magnitude (or the largest error, if
 that is larger) downwards; the lowest takes everything below."""
 
-BATCH_ROWS = 8
+BATCH_BYTES, BATCH_ROWS = 8 * 2**20, 64
 
 _MANTISSA_BITS, _OF_ONE = 52, 1023
 """Of float64: bits below the exponent, and the exponent of 1 as it is stored."""
@@ -54,6 +55,11 @@ class Look(Struct, frozen=True):
     top: float
     max_elements: int = 0
     has_maps: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both sides."""
+        return self.target.nbytes + self.golden.nbytes
 
 
 class LookBatch(Struct, frozen=True):
@@ -82,11 +88,9 @@ def look_closer(rows: Sequence[Row], context: Context, *, max_elements: int = 0)
             missing.append(look)
         else:
             details[look.order] = _detail_of(text)
-    batches = [
-        LookBatch(tuple(missing[start : start + BATCH_ROWS]), context.settings.io)
-        for start in range(0, len(missing), BATCH_ROWS)
-    ]
-    sizes = [sum(look.target.nbytes + look.golden.nbytes for look in batch.looks) for batch in batches]
+    filled = in_batches(([look.nbytes] for look in missing), most_bytes=BATCH_BYTES, most_jobs=BATCH_ROWS)
+    batches = [LookBatch(tuple(missing[piece]), context.settings.io) for piece in filled]
+    sizes = [sum(look.nbytes for look in batch.looks) for batch in batches]
     for _, found in context.map(look_at, batches, sizes=sizes, lost=lambda _batch, _reason: {}):
         details.update(found)
         texts = {keys[order]: (_text(detail), labels[order]) for order, detail in found.items() if order in keys}

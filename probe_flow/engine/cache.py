@@ -7,7 +7,6 @@ nothing is kept between runs, results still go to the run's folder until it ends
 from __future__ import annotations
 
 import shutil
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,9 +25,6 @@ PAIRS = "pairs"
 TENSORS = "tensors"
 PARTIAL = ".partial"
 """Folder of a run that holds its results until it ends."""
-
-WRITE_EVERY_S = 0.25
-"""A file a batch would cost small batches more than measuring does; a run that is killed loses this much more."""
 
 ENVIRONMENT = "PROBE_FLOW_CACHE"
 
@@ -60,14 +56,11 @@ class RunCache(Struct):
     report: Callable[[Iterable[Diagnostic]], None]
     forced: bool = False
     counts: Counter[str] = field(default_factory=Counter)
-    _waiting: dict[str, tuple[str, str]] = field(default_factory=dict)
-    _written_at: list[float] = field(default_factory=lambda: [time.monotonic()])
     _stores: dict[Path, ShardStore] = field(default_factory=dict)
     _refused: set[Path] = field(default_factory=set)
 
     def find(self, keys: Sequence[str]) -> Mapping[str, str]:
         """Return the kept texts by key, from both stores."""
-        self.write()
         found: dict[str, str] = {}
         if not self.forced:
             for folder in self._folders():
@@ -76,20 +69,12 @@ class RunCache(Struct):
         return found
 
     def add(self, texts: Mapping[str, tuple[str, str]]) -> None:
-        """Keep texts, and write them if the last ones were written a while ago."""
-        self._waiting.update(texts)
-        if time.monotonic() - self._written_at[0] >= WRITE_EVERY_S:
-            self.write()
-
-    def write(self) -> None:
-        """Write what was kept since the last time, to the first store that takes it."""
-        self._written_at[0] = time.monotonic()
-        if not self._waiting:
+        """Keep texts in the first store that takes them."""
+        if not texts:
             return
         from probe_flow.files.shards import Entry
 
-        entries = {key: Entry(text, label) for key, (text, label) in self._waiting.items()}
-        self._waiting.clear()
+        entries = {key: Entry(text, label) for key, (text, label) in texts.items()}
         for folder in self._folders():
             if folder in self._refused:
                 continue

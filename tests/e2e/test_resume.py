@@ -61,9 +61,6 @@ from probe_flow.files.shards import ShardStore
 import probe_flow.files.shards as shards
 import probe_flow.engine.run.results as results
 import probe_flow.engine.run.execute as execute
-import probe_flow.engine.cache as cache
-
-cache.WRITE_EVERY_S = execute.SAVE_EVERY_S = 0  # as where everything takes long
 
 if point == "batch":
     measure_batch = measuring.measure_batch

@@ -41,9 +41,6 @@ from probe_flow.transform.sizes import size_bytes
 from probe_flow.work import Context, Settings
 from probe_flow.workflow.model.resolved import options_for_run
 
-SAVE_EVERY_S = 0.25
-"""A record after each stage would cost short stages more than they take."""
-
 
 class RunOutcome(Struct, frozen=True):
     """What a run left.
@@ -150,10 +147,9 @@ class _Run:
     results: Results = field(init=False)
     cache: RunCache = field(init=False)
     _began: float = field(init=False)
-    _saved: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._began = self._saved = self.clock.monotonic()
+        self._began = self.clock.monotonic()
         self.results = Results(self.plan.selected, self.folder.path, self._announce, strict=self.strict)
         self.cache = RunCache(
             shared=shared_store(self.cache_folder) if self.cache_folder else None,
@@ -170,9 +166,7 @@ class _Run:
             self.outcomes.append(outcome)
             self.results.done_with(planned)
             self.progress.stage_ended(outcome)
-            self._update()
-            if self.clock.monotonic() - self._saved >= SAVE_EVERY_S:
-                self._save(without_findings(self.record))
+            self._save()
         return self._finish(stopped_by=self.signals.number)
 
     def _skipped(self, planned: PlannedStage) -> StageOutcome | None:
@@ -208,7 +202,6 @@ class _Run:
             self.results.add(planned, result)
 
         outcome = replace(self._tried(outcome, work), wall_s=self.clock.monotonic() - began)
-        self.cache.write()
         emit("stage.ended", status=outcome.status.value, wall_s=round(outcome.wall_s, 6), reason=outcome.reason)
         return outcome
 
@@ -297,8 +290,7 @@ class _Run:
             timings=structs.replace(self.record.timings, wall_s=wall_s),
         )
         self._end_cache(interrupted=bool(stopped_by))
-        self._update()
-        self._save(self.record)
+        self._save(whole=True)
         self.log.emit("run.ended", status=self.record.status, verdict=self.record.verdict, exit_code=code)
         return RunOutcome(
             self.folder.path,
@@ -322,8 +314,11 @@ class _Run:
         ended = [diagnostic for outcome in self.outcomes for diagnostic in outcome.diagnostics]
         return (*self.plan.warnings, *self.results.problems, *ended)
 
-    def _update(self) -> None:
-        """Take what stages left into the record."""
+    def _save(self, *, whole: bool = False) -> None:
+        """Write the record as it stands, so that a run that is killed never leaves an older verdict behind.
+
+        Only that of the end is whole: findings may be thousands, and stages many.
+        """
         results = self.results
         self.record = structs.replace(
             with_summaries(self.record, results.summaries),
@@ -332,14 +327,8 @@ class _Run:
             artifacts=(*OWN_FILES, *results.artifacts),
             problems=problem_facts(self._diagnostics()),
         )
-
-    def _save(self, shown: RunRecord) -> None:
-        """Write the record as it stands, so that a run that is killed says how far it came.
-
-        Only that of the end is whole: findings may be thousands, and stages many.
-        """
+        shown = self.record if whole else without_findings(self.record)
         write_run_json(shown, self.folder.path / RECORD_NAME)
-        self._saved = self.clock.monotonic()
 
 
 def _failed(

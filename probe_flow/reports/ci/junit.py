@@ -37,7 +37,11 @@ MAX_REASONS_TOLD = 20
 
 COMPARED = "all nodes that were compared and that nothing is held against"
 SILENT = "all nodes of which nothing was compared"
-FURTHER = "further nodes"
+FURTHER = {
+    "failure": "further nodes that fail",
+    "error": "further nodes with an unreadable tensor",
+    "skipped": "further nodes that are excused",
+}
 
 RUN_SUITE = "the whole run"
 RUN_CLASS = "probe_flow"
@@ -109,7 +113,7 @@ def _plain(value: object) -> str:
 class _Nodes:
     """The rows of a comparison by execution and node, each in order of appearance.
 
-    Only the places of rows are held, 16 bytes a row: a file of any length is written from them, twice read.
+    Only the places of rows are held, 16 bytes a row.
     """
 
     def __init__(self, rows: Sequence[Row]) -> None:
@@ -180,7 +184,7 @@ def _cases(
 def _further(outcomes: Counter[str]) -> Iterator[_Case]:
     for outcome, number in outcomes.items():
         message = f"{number} more, in comparison.jsonl"
-        yield _Case(RUN_CLASS, FURTHER, outcome, "further", message)
+        yield _Case(RUN_CLASS, FURTHER[outcome], outcome, "further", message)
 
 
 def _passed(number: int, missed: int) -> Iterator[_Case]:

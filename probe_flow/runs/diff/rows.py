@@ -174,6 +174,8 @@ class RunRows:
 def unequal_rows(a: StoredRun, b: StoredRun, names: Mapping[str, str]) -> tuple[int, RunRows, RunRows]:
     """Return how many lines of both runs say the same at the same place, and the other rows of either.
 
+    Lines that are equal bytes are counted and not read, so that what is wrong in both is not seen.
+
     Args:
         a: the run before.
         b: the run after.

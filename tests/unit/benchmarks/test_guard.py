@@ -64,6 +64,12 @@ def test_without_a_release_a_revision_must_be_named(monkeypatch, capsys):
     assert "there is no tag of a release" in capsys.readouterr().err
 
 
+def test_a_revision_that_git_does_not_know_is_named(capsys):
+    with pytest.raises(SystemExit):
+        guard.main(["no-such-revision"])
+    assert "git knows no revision `no-such-revision`" in capsys.readouterr().err
+
+
 def test_the_exit_code_says_whether_any_command_falls_short(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(guard, "_git", lambda *_: "v1")
     monkeypatch.setattr(guard, "commands", lambda _: {"fine": None, "slow": None})

@@ -179,8 +179,8 @@ def test_reasons_of_many_nodes_come_first_and_those_beyond_the_first_are_counted
 def test_nodes_that_fail_beyond_the_first_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(junit, "MAX_NODES_TOLD", 2)
     root = written(comparison(*(failing(place, f"Add_{place}") for place in range(5)), gate="all_pass"), tmp_path)
-    assert [case.attrib["name"] for case in root[0].iter("testcase")] == ["Add_0", "Add_1", FURTHER]
-    (failure,) = case_of(root, FURTHER)
+    assert [case.attrib["name"] for case in root[0].iter("testcase")] == ["Add_0", "Add_1", FURTHER["failure"]]
+    (failure,) = case_of(root, FURTHER["failure"])
     assert (failure.tag, failure.attrib["message"]) == ("failure", "3 more, in comparison.jsonl")
 
 
