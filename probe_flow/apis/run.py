@@ -1,0 +1,252 @@
+"""Run one call: the tested side in the recorded element types, the benchmark in higher precision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from probe_flow.apis.acc_check import MAX_ABS_LIMIT, Judgement, judge, rounded
+from probe_flow.apis.calls import (
+    FLOATS,
+    Call,
+    DtypeName,
+    Gradients,
+    Path,
+    Plain,
+    TensorSpec,
+    UnusableError,
+    argument_leaves,
+    leaves,
+    shown_path,
+    with_leaves,
+)
+from probe_flow.apis.side import Held, Result, Side, flat_results, plain
+from probe_flow.apis.values import Source
+
+BENCHMARKS = ("float64_rounded", "float64", "raise_one", "same")
+"""Precisions of the benchmark: float64 with results rounded to the tested type, float64, the next wider, the same."""
+
+_RAISED: Mapping[str, str] = MappingProxyType(
+    {"float16": "float32", "bfloat16": "float32", "float32": "float64", "complex64": "complex128"}
+    | {name: "float32" for name in ("float8_e4m3fn", "float8_e5m2")}
+)
+_COPIES = 6
+"""Tensors of float64 that each element of an argument may take: made, held, both sides, gradients."""
+
+
+@dataclass(frozen=True)
+class How:
+    """How calls are checked.
+
+    Args:
+        benchmark: one of `BENCHMARKS`.
+        max_abs_limit: of the largest absolute error.
+        memory_bytes: what the tensors of a call may take; None = no limit.
+    """
+
+    benchmark: str = BENCHMARKS[0]
+    max_abs_limit: float = MAX_ABS_LIMIT
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One result of a call with its benchmark.
+
+    Args:
+        tested, benchmark: the two.
+        judgement: what became of it.
+    """
+
+    tested: Result
+    benchmark: Result
+    judgement: Judgement
+
+
+@dataclass(frozen=True)
+class Direction:
+    """What became of one direction of a call.
+
+    Args:
+        checked: its results; none where it was not checked.
+        skipped: why it was not checked.
+        ran: what ran on the tested side.
+        inputs: arguments of the tested side by their places; filled for a direction that fails.
+    """
+
+    checked: tuple[Checked, ...] = ()
+    skipped: UnusableError | None = None
+    ran: str = ""
+    inputs: Mapping[Path, Held] = field(default_factory=dict)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it was checked and every result passes."""
+        return self.skipped is None and all(each.judgement.is_right for each in self.checked)
+
+
+class Runner:
+    """Runs a call on both sides.
+
+    Args:
+        tested, benchmark: the sides; a dump with tensors needs no tested one.
+        source: of the elements of its arguments.
+        how: how it is checked.
+    """
+
+    def __init__(self, tested: Side | None, benchmark: Side, source: Source, how: How) -> None:
+        self._tested, self._benchmark, self._source, self._how = tested, benchmark, source, how
+
+    def forward(self, call: Call) -> Direction:
+        """Run the call."""
+        return self._checked(call, None)
+
+    def backward(self, call: Call, gradients: Gradients) -> Direction:
+        """Run the call and differentiate it, with the recorded gradients of its results."""
+        return self._checked(call, gradients)
+
+    def _checked(self, call: Call, gradients: Gradients | None) -> Direction:
+        try:
+            return self._run(call, gradients)
+        except UnusableError as error:
+            return Direction(skipped=error)
+        except Exception as error:  # whatever a framework raises
+            words = f"{type(error).__name__}: {error}".strip()
+            return Direction(skipped=UnusableError(words))
+
+    def _run(self, call: Call, gradients: Gradients | None) -> Direction:
+        self._check_size(call, gradients)
+        function, _ = self._benchmark.find(call.kind, call.api)
+        wants = None if gradients is None else gradients.incoming
+        made = {f"input.{shown_path(place)}": self._made(leaf, place, "input") for place, leaf in argument_leaves(call)}
+        sent = [self._gradient(leaf, number) for number, leaf in enumerate(wants or ())]
+        ran = "values of the dump"
+        if self._tested is None:
+            tested = self._of_dump(call.results if gradients is None else gradients.results, is_gradient=wants is not None)
+        else:
+            tested_function, ran = self._tested.find(call.kind, call.api)
+            # What the tested side makes of the values is what both get: it rounds them to the recorded types.
+            tensors = {place: self._tested.tensor(value) for place, value in made.items() if isinstance(value, Held)}
+            made |= {place: self._tested.hold(tensor) for place, tensor in tensors.items()}
+            given = [None if each is None else self._tested.tensor(each) for each in sent]
+            sent = [each if each is None else self._tested.hold(tensor) for each, tensor in zip(sent, given, strict=True)]
+            tested = self._outcome(self._tested, tested_function, call, tensors, None if wants is None else given)
+            ran = f"{ran} of {self._tested.name}"
+        tensors = {
+            place: self._benchmark.tensor(self._wider(value)) for place, value in made.items() if isinstance(value, Held)
+        }
+        given = [None if each is None else self._benchmark.tensor(self._wider(each)) for each in sent]
+        benchmark = self._outcome(self._benchmark, function, call, tensors, None if wants is None else given)
+        checked = self._judged(_trimmed(tested, wants), _trimmed(benchmark, wants), is_gradient=wants is not None)
+        inputs = {} if all(each.judgement.is_right for each in checked) else _held_inputs(call, made)
+        return Direction(checked, ran=ran, inputs=inputs)
+
+    def _check_size(self, call: Call, gradients: Gradients | None) -> None:
+        trees = [call.args, dict(call.kwargs), call.results, *((gradients.incoming,) if gradients else ())]
+        needed = 8 * _COPIES * sum(
+            leaf.numel for tree in trees for _, leaf in leaves(tree) if isinstance(leaf, TensorSpec)
+        )
+        limit = self._how.memory_bytes
+        if limit is not None and needed > limit:
+            raise UnusableError(f"its tensors take {needed:,} bytes, and there are {limit:,}")
+
+    def _made(self, leaf: object, place: Path, word: str) -> Held | None:
+        if not isinstance(leaf, TensorSpec):
+            return None
+        return Held(self._source(leaf, f"{word}.{shown_path(place)}"), leaf.dtype)
+
+    def _gradient(self, leaf: object, number: int) -> Held | None:
+        if isinstance(leaf, tuple | dict):
+            raise UnusableError("a gradient of several tensors was recorded as one")
+        return self._made(leaf, (number,), "gradient")
+
+    def _wider(self, held: Held) -> Held:
+        return Held(held.values, self._benchmark_dtype(held.dtype))
+
+    def _benchmark_dtype(self, dtype: str) -> str:
+        if self._how.benchmark == "same":
+            return dtype
+        raised = _RAISED.get(dtype, dtype)
+        if self._how.benchmark == "raise_one" or dtype not in FLOATS:
+            return raised
+        return "float64"
+
+    def _outcome(
+        self, side: Side, function: Any, call: Call, tensors: Mapping[str, Any], incoming: Sequence[Any] | None
+    ) -> list[Result]:
+        """Return what a side makes of the call: its results, or the gradients of its arguments."""
+        is_benchmark = side is self._benchmark
+
+        def value(place: Path, leaf: object) -> Any:
+            if isinstance(leaf, TensorSpec):
+                return tensors[f"input.{shown_path(place)}"]
+            if isinstance(leaf, DtypeName):
+                return side.dtype(self._benchmark_dtype(leaf.dtype) if is_benchmark else leaf.dtype)
+            assert isinstance(leaf, Plain)
+            return leaf.value
+
+        args, kwargs = with_leaves(call.args, value), with_leaves(dict(call.kwargs), value)
+        if incoming is not None:
+            found = side.gradients(function, args, kwargs, incoming, copies=call.is_in_place)
+        else:
+            found = flat_results(side.call(function, args, kwargs))
+        return [_result(side, place, each) for place, each in found]
+
+    def _of_dump(self, trees: Sequence[object], *, is_gradient: bool) -> list[Result]:
+        """Return the results that the dump holds."""
+        word = "gradient" if is_gradient else "output"
+        return [
+            Result(place, self._made(leaf, place, word) if isinstance(leaf, TensorSpec) else _plain_of(leaf))
+            for place, leaf in leaves(tuple(trees))
+        ]
+
+    def _judged(self, tested: list[Result], benchmark: list[Result], *, is_gradient: bool) -> tuple[Checked, ...]:
+        pairs = _paired(tested, benchmark, by_place=is_gradient and self._tested is not None)
+        found = []
+        for one, other in pairs:
+            if self._how.benchmark == "float64_rounded" and isinstance(other.value, Held):
+                other = Result(other.place, rounded(other.value, one.dtype))  # noqa: PLW2901
+            found.append(Checked(one, other, judge(one, other, self._how.max_abs_limit)))
+        return tuple(found)
+
+
+def _result(side: Side, place: Path, value: Any) -> Result:
+    held = side.hold(value)
+    return Result(place, plain(value) if held is None else held)
+
+
+def _plain_of(leaf: object) -> object:
+    return leaf.value if isinstance(leaf, Plain) else leaf
+
+
+def _trimmed(results: list[Result], gradients: object) -> list[Result]:
+    """Return the results without None, and of gradients only those of floats, as the result tables count them."""
+    kept = [each for each in results if each.value is not None]
+    return kept if gradients is None else [each for each in kept if each.dtype in FLOATS]
+
+
+def _paired(tested: list[Result], benchmark: list[Result], *, by_place: bool) -> list[tuple[Result, Result]]:
+    """Return which result is compared with which: by place, or one behind the other.
+
+    Raises:
+        UnusableError: one side has more of them.
+    """
+    if by_place:
+        known = {each.place: each for each in benchmark}
+        pairs = [(each, known[each.place]) for each in tested if each.place in known]
+        if len(pairs) == len(tested) == len(benchmark):
+            return pairs
+    elif len(tested) == len(benchmark):
+        return list(zip(tested, benchmark, strict=True))
+    raise UnusableError(f"the tested side gives {len(tested)} results, the benchmark {len(benchmark)}")
+
+
+def _held_inputs(call: Call, made: Mapping[str, Held | None]) -> dict[Path, Held]:
+    found = {}
+    for place, _ in argument_leaves(call):
+        held = made[f"input.{shown_path(place)}"]
+        if held is not None:
+            found[place] = held
+    return found

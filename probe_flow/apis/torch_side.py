@@ -1,0 +1,118 @@
+"""PyTorch: the benchmark of every call, and the tested side of PyTorch dumps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from probe_flow.apis.calls import FLOATS, Path, UnusableError
+from probe_flow.apis.side import Held, flat_results, replaced, tensors_of
+from probe_flow.apis.values import numpy_dtype
+
+_HOMES: Mapping[str, str] = MappingProxyType(
+    {
+        "Mint": "torch",
+        "MintFunctional": "torch.nn.functional",
+        "Torch": "torch",
+        "Functional": "torch.nn.functional",
+        "Tensor": "torch.Tensor",
+        "Aten": "torch.ops.aten",
+    }
+)
+"""Where the APIs of a kind are."""
+
+
+class TorchSide:
+    """APIs of torch on one device.
+
+    Args:
+        device: as torch names it.
+    """
+
+    def __init__(self, device: str = "cpu") -> None:
+        self._torch: Any = import_module("torch")
+        self._device = device
+        self.name = "torch" if device == "cpu" else f"torch on {device}"
+
+    def find(self, kind: str, api: str) -> tuple[Callable[..., Any], str]:
+        """Return the function of an API, and its full name."""
+        home = _HOMES.get(kind)
+        if home is None:
+            raise UnusableError(f"APIs of kind `{kind}` have no counterpart in torch", is_expected=True)
+        name = f"{home}.{api}"
+        found: Any = self._torch
+        for part in name.split(".")[1:]:
+            found = getattr(found, part, None)
+        if not callable(found):
+            raise UnusableError(f"torch has no `{name}`", is_expected=True)
+        return found, name
+
+    def tensor(self, held: Held) -> Any:
+        """Return a tensor of these values."""
+        values = np.ascontiguousarray(held.values)
+        if not values.flags.writeable or values.shape != held.values.shape:
+            values = held.values.copy()
+        return self._torch.from_numpy(values).to(self._device, self.dtype(held.dtype))
+
+    def dtype(self, name: str) -> Any:
+        """Return an element type."""
+        found = getattr(self._torch, name, None)
+        if not isinstance(found, self._torch.dtype):
+            raise UnusableError(f"torch has no element type `{name}`", is_expected=True)
+        return found
+
+    def hold(self, tensor: Any) -> Held | None:
+        """Return the elements of a tensor."""
+        if not isinstance(tensor, self._torch.Tensor):
+            return None
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        dense = tensor.detach().to("cpu")
+        if dense.layout is not self._torch.strided or dense.is_quantized:
+            raise UnusableError(f"a result is no dense tensor but `{dense.layout}`", is_expected=True)
+        wide = dense.to(getattr(self._torch, numpy_dtype(dtype))).resolve_conj().resolve_neg().contiguous()
+        return Held(wide.numpy().copy(), dtype)
+
+    def call(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call a function."""
+        with self._torch.no_grad():
+            return function(*args, **kwargs)
+
+    def gradients(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        incoming: Sequence[Any],
+        *,
+        copies: bool,
+    ) -> list[tuple[Path, Any]]:
+        """Return the gradient of each float tensor of the arguments, all results in one pass."""
+        inputs = [(place, tensor.detach().clone()) for place, tensor in tensors_of(args, kwargs, self._has_gradient)]
+        for _, tensor in inputs:
+            tensor.requires_grad_()
+        given = {place: tensor.clone() if copies else tensor for place, tensor in inputs}
+        new_args, new_kwargs = replaced(args, kwargs, given)
+        results = [value for _, value in flat_results(function(*new_args, **new_kwargs))]
+        if len(incoming) > len(results):
+            raise UnusableError(f"the dump records {len(incoming)} gradients, and the call has {len(results)} results")
+        pairs = [
+            (result, gradient)
+            for result, gradient in zip(results, incoming, strict=False)
+            if gradient is not None and isinstance(result, self._torch.Tensor) and result.requires_grad
+        ]
+        if not pairs:
+            raise UnusableError("none of its results has a gradient that reaches an argument")
+        found = self._torch.autograd.grad(
+            [result for result, _ in pairs],
+            [tensor for _, tensor in inputs],
+            [gradient.to(result.dtype) for result, gradient in pairs],
+            allow_unused=True,
+        )
+        return [(place, gradient) for (place, _), gradient in zip(inputs, found, strict=True)]
+
+    def _has_gradient(self, value: Any) -> bool:
+        return isinstance(value, self._torch.Tensor) and str(value.dtype).removeprefix("torch.") in FLOATS
