@@ -50,6 +50,22 @@ class NoCache:
         """Forget."""
 
 
+class Isolate(Protocol):
+    """Give a way to run batches that may end their process: each in a worker process, whatever the scheduler is.
+
+    Args:
+        workers: processes at the same time.
+        seconds: that a batch may take before its process and what that started are ended; None = no limit.
+        unit: what the sizes of its batches count, for people.
+    """
+
+    def __call__(self, workers: int, seconds: int | None, unit: str) -> TaskMap: ...
+
+
+def _no_processes(workers: int, seconds: int | None, unit: str) -> TaskMap:  # noqa: ARG001
+    raise RuntimeError("whoever made this context has no worker processes to give")
+
+
 class Settings(Struct, frozen=True):
     """Run-wide settings of the workflow file that stages need.
 
@@ -86,6 +102,7 @@ class Context(Struct, frozen=True):
         cache: what was measured before (`ResultCache`).
         announce: is told of every result file before it is begun.
         place: where the stage's options were written, for problems that show only while it runs; None = nowhere.
+        isolate: gives a map whose batches may end their process (`Isolate`).
     """
 
     stage: str
@@ -98,3 +115,4 @@ class Context(Struct, frozen=True):
     cache: ResultCache = field(default_factory=NoCache)
     announce: Callable[[Path], object] = lambda _path: None
     place: Place | None = None
+    isolate: Isolate = _no_processes

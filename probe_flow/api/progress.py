@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from probe_flow.engine.run.outcome import StageOutcome, StageStatus
-from probe_flow.engine.run.progress import Progress, Silent
+from probe_flow.engine.run.progress import BYTES, Progress, Silent
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -65,12 +65,12 @@ class PlainProgress:
         self._began_s = self._last_s = self._monotonic()
         self._write(f"{name}: {uses} ...")
 
-    def stage_advanced(self, name: str, done_bytes: int, total_bytes: int) -> None:
+    def stage_advanced(self, name: str, done: int, total: int, unit: str = BYTES) -> None:
         """Say how far a stage is, at most every 10 s."""
         now = self._monotonic()
         if now - self._last_s >= PLAIN_PERIOD_S:
             self._last_s = now
-            self._write(f"{name}: {amount(done_bytes, total_bytes, now - self._began_s)}")
+            self._write(f"{name}: {amount(done, total, now - self._began_s, unit)}")
 
     def stage_ended(self, outcome: StageOutcome) -> None:
         """Say how a stage ended."""
@@ -81,12 +81,12 @@ class PlainProgress:
         self._stream.flush()
 
 
-def amount(done_bytes: int, total_bytes: int, elapsed_s: float) -> str:
+def amount(done: int, total: int, elapsed_s: float, unit: str = BYTES) -> str:
     """Return ``3 of 5 MB, about 12 s left``, at the mean speed so far."""
-    text = f"{done_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB"
-    if not 0 < done_bytes < total_bytes:
+    text = f"{done / 1e6:.0f} of {total / 1e6:.0f} MB" if unit == BYTES else f"{done:,} of {total:,} {unit}"
+    if not 0 < done < total:
         return text
-    seconds = elapsed_s * (total_bytes - done_bytes) / done_bytes
+    seconds = elapsed_s * (total - done) / done
     if seconds >= _S_PER_HOUR:
         return f"{text}, about {seconds / _S_PER_HOUR:.1f} h left"
     left = f"{seconds / 60:.0f} min" if seconds >= _SHOWN_IN_MINUTES_S else f"{seconds:.0f} s"
@@ -135,9 +135,9 @@ class _Bars:
         self._tasks[name] = self._display.add_task(f"{name} ({uses})", total=None, amount="")
         self._began_s[name] = time.monotonic()
 
-    def stage_advanced(self, name: str, done_bytes: int, total_bytes: int) -> None:
-        text = amount(done_bytes, total_bytes, time.monotonic() - self._began_s[name])
-        self._display.update(self._tasks[name], completed=done_bytes, total=total_bytes, amount=text)
+    def stage_advanced(self, name: str, done: int, total: int, unit: str = BYTES) -> None:
+        text = amount(done, total, time.monotonic() - self._began_s[name], unit)
+        self._display.update(self._tasks[name], completed=done, total=total, amount=text)
 
     def stage_ended(self, outcome: StageOutcome) -> None:
         if outcome.name in self._tasks:

@@ -74,12 +74,14 @@ class Direction:
         skipped: why it was not checked.
         ran: what ran on the tested side.
         inputs: arguments of the tested side by their places; filled for a direction that fails.
+        incoming: gradients of the results that the tested side got; filled likewise.
     """
 
     checked: tuple[Checked, ...] = ()
     skipped: UnusableError | None = None
     ran: str = ""
     inputs: Mapping[Path, Held] = field(default_factory=dict)
+    incoming: Sequence[Held | None] = ()
 
     @property
     def is_right(self) -> bool:
@@ -140,8 +142,9 @@ class Runner:
         given = [None if each is None else self._benchmark.tensor(self._wider(each)) for each in sent]
         benchmark = self._outcome(self._benchmark, function, call, tensors, None if wants is None else given)
         checked = self._judged(_trimmed(tested, wants), _trimmed(benchmark, wants), is_gradient=wants is not None)
-        inputs = {} if all(each.judgement.is_right for each in checked) else _held_inputs(call, made)
-        return Direction(checked, ran=ran, inputs=inputs)
+        if all(each.judgement.is_right for each in checked):
+            return Direction(checked, ran=ran)
+        return Direction(checked, ran=ran, inputs=_held_inputs(call, made), incoming=sent)
 
     def _check_size(self, call: Call, gradients: Gradients | None) -> None:
         trees = [call.args, dict(call.kwargs), call.results, *((gradients.incoming,) if gradients else ())]

@@ -59,6 +59,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "reduce": ("probe_flow.cli.reduce", "Reduce dumps to statistics, once or while they are written."),
         "parse": ("probe_flow.cli.peer.parse", "Convert dumped device files to arrays, torch files or plain bytes."),
         "merge_result": ("probe_flow.cli.peer.merge_result", "Merge the result tables of several ranks."),
+        "acc_check": ("probe_flow.cli.peer.acc_check", "Check the APIs of a dump one by one."),
+        "multi_acc_check": ("probe_flow.cli.peer.multi_acc_check", "Check the APIs of a dump on several devices."),
         "cache": ("probe_flow.cli.cache", "Look after the results kept between runs."),
         "schema": ("probe_flow.cli.schema", "Print the JSON Schema of workflow files."),
         "explain": ("probe_flow.cli.explain", "Say what a diagnostic code means."),
@@ -71,7 +73,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 """Name -> module that has it as ``command``, and the line that ``--help`` shows without loading it."""
 
 
-_COMPUTING = frozenset({"run", "compare", "suggest-mapping", "reduce", "parse", "cache"})
+_COMPUTING = frozenset({"run", "compare", "suggest-mapping", "reduce", "parse", "cache", "acc_check", "multi_acc_check"})
 """Commands that load numpy."""
 
 _STREAMS = (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2))

@@ -39,16 +39,21 @@ from probe_flow.work import Context
 
 def only_suspects(pairs: Sequence[Pair], earlier: Comparison, only: Only) -> set[int]:
     """Return the numbers of the pairs whose node has a row in ``earlier`` that meets every condition of ``only``."""
-    nodes: dict[object, None] = {}
-    for row in earlier.rows:
-        if all(_meets(row, key, wanted, earlier) for key, wanted in only.where.items()):
-            nodes.setdefault((row.pair.shown.node.execution.identity, row.pair.shown.node.name))
-    kept = set(list(nodes)[: only.limit])
+    kept = suspect_nodes(earlier, only)
     return {
         number
         for number, pair in enumerate(pairs)
         if (pair.shown.node.execution.identity, pair.shown.node.name) in kept
     }
+
+
+def suspect_nodes(earlier: Comparison, only: Only) -> set[tuple[object, str]]:
+    """Return the nodes with a row that meets every condition, by the identity of their execution and their name."""
+    nodes: dict[tuple[object, str], None] = {}
+    for row in earlier.rows:
+        if all(_meets(row, key, wanted, earlier) for key, wanted in only.where.items()):
+            nodes.setdefault((row.pair.shown.node.execution.identity, row.pair.shown.node.name))
+    return set(list(nodes)[: only.limit])
 
 
 def _meets(row: Row, key: str, globs: Sequence[str], earlier: Comparison) -> bool:

@@ -30,6 +30,7 @@ FILES = (
     "PF6000_running",
     "PF6300_making_dumps",
     "PF6400_tensor_views",
+    "PF6600_prechecks",
     "PF7000_reports",
     "PF7200_questions_and_baselines",
     "PF7400_next_steps",

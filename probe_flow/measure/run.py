@@ -27,7 +27,7 @@ from probe_flow.measure.batches import (
     plan_reduction,
     plan_tasks,
 )
-from probe_flow.measure.brought import kept_part
+from probe_flow.metrics.kernel.brought import kept_part
 from probe_flow.measure.mixed_sides import (
     Reduced,
     element_side,
@@ -91,7 +91,7 @@ def measure_pairs(
         context: scheduler, cache and settings.
         selected: numbers of the pairs to measure; None = all.
         scope: how they are measured.
-        brought: numbers of pairs that are measured already, with the text of that (`measure.brought`).
+        brought: numbers of pairs that are measured already, with the text of that (`metrics.kernel.brought`).
     """
     options = options_for(ids, max_elements=scope.max_elements)
     work = _Work(context, options, pairs, derived_ids(ids), scope)

@@ -10,6 +10,7 @@ import enum
 
 from msgspec import Struct
 
+from probe_flow.records.verdict import Status
 
 class Rule(Struct, frozen=True, gc=False):
     """How a pair was made.
@@ -20,11 +21,13 @@ class Rule(Struct, frozen=True, gc=False):
             learned of the golden.
         is_inner: the target's tensor is of an operator that carries none of the tensors of the originals that it is a
             part of.
+        is_judged: whoever made the pair has judged it too: it passes unless its reason has another verdict.
     """
 
     name: str
     is_self: bool = False
     is_inner: bool = False
+    is_judged: bool = False
 
 
 SELF = Rule("self", is_self=True)
@@ -56,6 +59,7 @@ class ReasonKind(Struct, frozen=True, gc=False):
         lacks_rule: no rule says what it is to be compared with.
         narrows: a mapping, or the selection of the other side, leaves the tensor out; whether that names more than it
             has is unknown.
+        verdict: what whoever made the pair found, of a pair that is judged already.
     """
 
     code: str
@@ -66,6 +70,7 @@ class ReasonKind(Struct, frozen=True, gc=False):
     is_inner: bool = False
     lacks_rule: bool = False
     narrows: bool = False
+    verdict: Status | None = None
 
     def expected(self, text: str, *facts: object) -> Reason:
         """Return the reason of a tensor that had not to be compared; ``facts`` as text."""

@@ -14,6 +14,7 @@ from probe_flow.work import Context
 if TYPE_CHECKING:
     from probe_flow.analysis.policies import bounds, rules
     from probe_flow.analysis.suppressions import waivers
+    from probe_flow.comparing import asked
     from probe_flow.comparing.asked import Asked
     from probe_flow.files.yaml.places import Place
 
@@ -237,7 +238,7 @@ class Options(StageOptions):
             baseline=self.baseline,
             baseline_tolerance=self.baseline_tolerance,
             required=Required(**self.require.model_dump()),
-            only=asked.Only(only.comparison, _lists(only.where), only.limit) if only is not None else None,
+            only=asked_only(only) if only is not None else None,
         )
 
 
@@ -261,6 +262,13 @@ def waiver_of(waiver: Waiver, number: int, place: Place | None) -> waivers.Waive
         _bounds(waiver.bound or {}),
         nearest(place, ("waivers", number)).span if place is not None else None,
     )
+
+
+def asked_only(only: Only) -> asked.Only:
+    """Return what narrows a stage as plain values."""
+    from probe_flow.comparing.asked import Only as AskedOnly
+
+    return AskedOnly(only.comparison, _lists(only.where), only.limit)
 
 
 def _lists(where: Mapping[str, str | list[str]]) -> dict[str, Sequence[str]]:

@@ -53,6 +53,7 @@ STAGES: Registry[StageType] = Registry(
         "convert.layout": "probe_flow.stages.convert.convert_layout:STAGE",
         "convert.npy": "probe_flow.stages.convert.convert_npy:STAGE",
         "convert.pt": "probe_flow.stages.convert.convert_pt:STAGE",
+        "precheck": "probe_flow.stages.precheck:STAGE",
         "match.torchair": "probe_flow.stages.match.match_torchair:STAGE",
         "match.name": "probe_flow.stages.match.match_name:STAGE",
         "match.cell_mapping": "probe_flow.stages.match.match_cell_mapping:STAGE",

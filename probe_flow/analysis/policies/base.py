@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from probe_flow.errors import Diagnostic
-from probe_flow.records import SlotRole, Status, TensorKind, Verdict
+from probe_flow.records import Pair, SlotRole, Status, TensorKind, Verdict
 from probe_flow.records.row import Row, by_node
 
 _INCOMPARABLE = ("PF5", "PF3102", "PF3103")
@@ -57,6 +57,14 @@ def verdict_of_failure(failure: Diagnostic) -> Verdict:
     return Verdict(status, (failure.code,), (failure.message,))
 
 
+def judged_verdict(pair: Pair) -> Verdict:
+    """Return the verdict of whoever made a pair and judged it."""
+    reason = pair.reason
+    if reason is None or reason.kind.verdict is None:
+        return Verdict(Status.PASS)
+    return Verdict(reason.kind.verdict, (reason.code,), (reason.text,))
+
+
 def _without_measurement(row: Row) -> Verdict | None:
     pair = row.pair
     if row.measurement is not None and pair.target is not None and pair.golden is not None:
@@ -70,6 +78,8 @@ def _without_measurement(row: Row) -> Verdict | None:
         return _unmatched(Status.UNMATCHED_TARGET, *rules)
     if pair.target is None:
         return _unmatched(Status.UNMATCHED_GOLDEN, *rules)
+    if pair.rule.is_judged and (found := judged_verdict(pair)).status is Status.FAIL:
+        return found
     if row.failure is not None:
         found = verdict_of_failure(row.failure)
         if found.status is Status.ERROR:

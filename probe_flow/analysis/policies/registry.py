@@ -28,6 +28,7 @@ POLICIES: Registry[Callable[[], Policy]] = Registry(
         "torchair": "probe_flow.analysis.policies.torchair:TorchairPolicy",
         "offline": "probe_flow.analysis.policies.offline:OfflinePolicy",
         "dump_json": "probe_flow.analysis.policies.dump_json:DumpJsonPolicy",
+        "precheck": "probe_flow.analysis.policies.precheck:PrecheckPolicy",
     },
     _accept,
     unknown="PF5001",

@@ -185,7 +185,9 @@ def command(
     rules = {name: file for name, file in given_rules.items() if file is not None}
     output = cwd / (output_path or ".")
     folder = output / RUN_FOLDER if output_path is not None else None
-    _check_paths(paths, {name: cwd / file for name, file in {**match, **rules}.items() if file})
+    named = {f"--{name}_path": path for name, path in paths.items()}
+    flags = {**FLAGS, **RULE_FLAGS}
+    check_paths({**named, **{flags[name]: cwd / file for name, file in {**match, **rules}.items() if file}})
     sides = choose_sides(mode, paths["target"], paths["golden"])
     check_framework(context.find_root().params.get("framework"), sides)
     wanted = Wanted(
@@ -204,11 +206,14 @@ def command(
     return show_run(plan, output=folder, cwd=cwd, how=How(strict=strict))
 
 
-def _check_paths(paths: Mapping[str, Path], mappings: Mapping[str, Path]) -> None:
+def check_paths(named: Mapping[str, Path]) -> None:
+    """Refuse paths that cannot be read, by the options that name them.
+
+    Raises:
+        UsageError: PF2101 or PF2102 for each.
+    """
     from probe_flow.files.existing import exists, is_readable
 
-    named = {f"--{name}_path": path for name, path in paths.items()}
-    named.update({{**FLAGS, **RULE_FLAGS}[name]: path for name, path in mappings.items()})
     problems = []
     for name, path in named.items():
         if not exists(path):

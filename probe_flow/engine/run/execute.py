@@ -7,6 +7,7 @@ import signal
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -245,7 +246,14 @@ class _Run:
             cache=self.cache.for_stage(forced=name in self.plan.forced),
             announce=self._announce,
             place=planned.stage.place,
+            isolate=partial(self._isolated, name),
         )
+
+    def _isolated(self, stage: str, workers: int, seconds: int | None, unit: str) -> StageTasks:
+        from probe_flow.engine.schedulers.processes import ProcessScheduler
+
+        processes = ProcessScheduler(workers, memory_bytes=self.plan.executor.memory_bytes, batch_s=seconds)
+        return StageTasks(stage, processes, progress=self.progress, emit=self._emit_for(stage), unit=unit)
 
     def _keeps_tensors(self) -> bool:
         return self.plan.workflow.cache.tensors != "never"

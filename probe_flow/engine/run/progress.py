@@ -7,6 +7,10 @@ from typing import Protocol
 from probe_flow.engine.run.outcome import StageOutcome
 
 
+BYTES = "bytes"
+"""The usual unit of what a stage does; others are named as people read them, such as ``calls``."""
+
+
 class Progress(Protocol):
     """Receives the steps of a run, all in the thread that runs it."""
 
@@ -14,7 +18,7 @@ class Progress(Protocol):
         """A stage begins."""
         ...
 
-    def stage_advanced(self, name: str, done_bytes: int, total_bytes: int) -> None:
+    def stage_advanced(self, name: str, done: int, total: int, unit: str = BYTES) -> None:
         """A batch of the stage is done; bytes count both sides of the pairs."""
         ...
 
@@ -29,7 +33,7 @@ class Silent:
     def stage_started(self, name: str, uses: str) -> None:
         """Do nothing."""
 
-    def stage_advanced(self, name: str, done_bytes: int, total_bytes: int) -> None:
+    def stage_advanced(self, name: str, done: int, total: int, unit: str = BYTES) -> None:
         """Do nothing."""
 
     def stage_ended(self, outcome: StageOutcome) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from probe_flow.engine.run.progress import Progress
+from probe_flow.engine.run.progress import BYTES, Progress
 from probe_flow.engine.schedulers.base import RETRIES, Batch, BatchError, BatchLost, Result, Scheduler
 from probe_flow.engine.schedulers.choice import AutoScheduler
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, out_of_memory
@@ -23,13 +23,15 @@ class StageTasks:
         scheduler: runs the batches.
         progress: hears of every finished batch.
         emit: writes one event per call and one per finished batch.
+        unit: what sizes count; bytes by default.
     """
 
-    def __init__(self, stage: str, scheduler: Scheduler, *, progress: Progress, emit: Emit) -> None:
+    def __init__(self, stage: str, scheduler: Scheduler, *, progress: Progress, emit: Emit, unit: str = BYTES) -> None:
         self._stage = stage
         self._scheduler = scheduler
         self._progress = progress
         self._emit = emit
+        self._unit = unit
 
     def __call__(
         self,
@@ -64,7 +66,7 @@ class StageTasks:
                         result = self._lost(result, index, batches, lost)
                     done += sizes[index]
                     self._emit("batch.done", batch=index, size_bytes=sizes[index], done_bytes=done)
-                    self._progress.stage_advanced(self._stage, done, total)
+                    self._progress.stage_advanced(self._stage, done, total, self._unit)
                     yield index, result
         except BatchError as exc:
             raise self._failure(exc, len(batches)) from exc.__cause__

@@ -1,0 +1,125 @@
+"""`probe-flow acc_check`: check the APIs of a dump one by one, in the syntax of the tool it replaces."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from probe_flow.cli.peer.peer_syntax import FRAMEWORKS, PeerCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from probe_flow.workflow.model.resolved import ResolvedStage
+
+Command = TypeVar("Command", bound="Callable[..., object]")
+
+RUN_FOLDER = "probe_flow"
+"""Folder below the output folder for everything but the two tables and the saved data."""
+
+WORKFLOW = "mindspore_precheck"
+"""The packaged workflow that the command line stands for."""
+
+MSPROBE = {"generator": "ms_seed42", "benchmark": "same", "max_abs_err_threshold": 1e-3}
+"""What `--profile msprobe` sets."""
+
+
+def check_options(command: Command) -> Command:
+    """Add the options that both commands have."""
+    for option in (
+        click.option("--force-resume", is_flag=True, help="With -csv_path: continue whatever the tables are of."),
+        click.option(
+            "--timeout", type=click.IntRange(min=1), default=600, show_default=True, help="Seconds that a call may take."
+        ),
+        click.option(
+            "--profile",
+            type=click.Choice(["acc_check", "msprobe"]),
+            default="acc_check",
+            show_default=True,
+            help="`msprobe`: its inputs, its benchmark of the same precision and its limit of 1e-3, to compare with it.",
+        ),
+        click.option(
+            "-save_error_data", "--save_error_data", is_flag=True, help="Save inputs and results of calls that fail."
+        ),
+        click.option(
+            "-csv_path",
+            "--result_csv_path",
+            "csv_path",
+            metavar="FILE",
+            help="accuracy_checking_result_*.csv of a check that did not end: continue it.",
+        ),
+        click.option(
+            "-o", "--out_path", "out_path", default="./", show_default=True, metavar="DIR", help="Folder of the tables."
+        ),
+        click.option(
+            "-api_info", "--api_info_file", "api_info", required=True, metavar="FILE", help="dump.json of level L1 or mix."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("acc_check", cls=PeerCommand, frameworks=FRAMEWORKS)
+@check_options
+def command(**given: Any) -> int:
+    """Run every API call of a MindSpore dump again, alone, and compare it with a benchmark in torch.
+
+    A dump of statistics gives the ranges of inputs that are made; a dump of tensors gives inputs and results. Two
+    tables are written into the output folder as calls finish: accuracy_checking_result_*.csv, a row a call, and
+    accuracy_checking_details_*.csv, a row a result. A result passes if its cosine is above 0.99 and its largest
+    absolute error below 1e-4. All other results of the run are in `probe_flow` below the output folder.
+
+    Exit code: 0 all passed; 1 a call is wrong; 2 a mistake in the command; 3 a call could not be checked that had to
+    be; 130 interrupted.
+    """
+    return check(devices=(0,), **given)
+
+
+def check(
+    *,
+    devices: Sequence[int],
+    api_info: str,
+    out_path: str,
+    csv_path: str | None,
+    save_error_data: bool,
+    profile: str,
+    timeout: int,
+    force_resume: bool,
+) -> int:
+    """Run the packaged workflow of a pre-check as a command line wants it, and return the exit code."""
+    from msgspec.structs import replace
+
+    from probe_flow.api.running import How
+    from probe_flow.cli.peer.compare import check_paths
+    from probe_flow.cli.terminal.running import show_run
+    from probe_flow.engine.run.plan import make_plan
+    from probe_flow.workflow.loading.loader import load_workflow
+    from probe_flow.workflow.templates.packaged import templates
+
+    cwd = Path.cwd()
+    output = cwd / (out_path or ".")
+    dump = cwd / api_info
+    check_paths({"-api_info": dump})
+    resumed = {"resume": str(cwd / csv_path), "force_resume": force_resume} if csv_path else {}
+    own: dict[str, Any] = {
+        "devices": list(devices),
+        "save_error_data": save_error_data,
+        "time_limit": timeout,
+        "output": str((cwd / csv_path).parent if csv_path else output),
+        **(MSPROBE if profile == "msprobe" else {}),
+        **resumed,
+    }
+    workflow = load_workflow(templates()[WORKFLOW], sets={"api_info": str(dump)}, env=os.environ, cwd=cwd)
+    stages = tuple(_with(stage, own) if stage.type.uses == "precheck" else stage for stage in workflow.stages)
+    plan = make_plan(replace(workflow, stages=stages))
+    return show_run(plan, output=output / RUN_FOLDER, cwd=cwd, how=How())
+
+
+def _with(stage: ResolvedStage, changed: dict[str, Any]) -> ResolvedStage:
+    from msgspec.structs import replace
+
+    given = stage.options.model_dump(by_alias=True, exclude_unset=True)
+    return replace(stage, options=stage.type.options.model_validate({**given, **changed}))

@@ -1,0 +1,46 @@
+"""Which API calls of a dump are checked, and why others are not. By kind, as the documentation of `acc_check` lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from probe_flow.records.frameworks import Kernels
+
+TENSOR_METHODS = frozenset(
+    "add add_ addmm_ all allclose any bool byte ceil clamp clamp_ clone contiguous copy_ cos cumprod expand_as fill_ "
+    "flatten float floor_ half int is_contiguous isnan item log log2 long masked_fill max mean min numel numpy repeat "
+    "repeat_interleave reshape round select sin size split sqrt square sub swapaxes t to tolist topk transpose trunc "
+    "type type_as unsqueeze view view_as zero_".split()
+)
+"""Methods of MindSpore's tensors that are checked: the list in the documentation of `acc_check`."""
+
+FUNCTIONALS = frozenset({"flash_attention_score"})
+"""Functions of `mindspore.ops` that are checked."""
+
+_LISTED: Mapping[str, frozenset[str] | None] = MappingProxyType(
+    {"Mint": None, "MintFunctional": None, "Tensor": TENSOR_METHODS, "Functional": FUNCTIONALS}
+)
+_TORCH_KINDS = frozenset({"Functional", "Tensor", "Torch", "Aten"})
+_UNINITIALISED = frozenset(
+    "to empty empty_like empty_strided new_empty new_empty_strided empty_with_format".split()
+)
+"""What has no values of its own to check, by the documentation of `run_ut`."""
+
+
+def why_not(kernels: Kernels, kind: str, api: str) -> str | None:
+    """Return why calls of an API are not checked; None if they are.
+
+    Args:
+        kernels: of the framework that wrote the dump.
+        kind: first part of the call's name, e.g. ``Mint``.
+        api: the rest without the number, e.g. ``where``.
+    """
+    if kernels is Kernels.PYTORCH:
+        if kind not in _TORCH_KINDS:
+            return f"calls of kind `{kind}` are not checked"
+        return f"`{api}` gives values that nothing determines" if api in _UNINITIALISED else None
+    if kind not in _LISTED:
+        return f"calls of kind `{kind}` are not checked"
+    listed = _LISTED[kind]
+    return None if listed is None or api in listed else f"`{kind}.{api}` is not among the APIs that are checked"

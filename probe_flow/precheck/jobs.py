@@ -1,0 +1,188 @@
+"""From a dump to jobs: the entries of each API call, as text, in the order in which the calls first appear."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from probe_flow.dumps.dump_json.stream import EntryStream
+from probe_flow.dumps.dump_json.tensor_files import FOLDER
+from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.precheck.checked import why_not
+from probe_flow.precheck.results import ApiResult, Direction, Status
+from probe_flow.records import Catalog, NodeKey, NodeKind, Phase
+from probe_flow.records.frameworks import Kernels
+
+
+class How(Struct, frozen=True):
+    """How calls are checked, the same for all of them.
+
+    Args:
+        benchmark: precision of the benchmark (`apis.run.BENCHMARKS`).
+        generator: ``per_slot`` or ``ms_seed42``.
+        max_abs_limit: the largest absolute error must be below it.
+        data: folder of the dump's tensor files; None = values are made within the recorded ranges.
+        save: folder for the data of calls that fail; None = nowhere.
+        memory_bytes: what the tensors of one call may take.
+        options: what the kernel measures.
+        devices: numbers of the devices, of which each worker takes one.
+        locks: folder of the files that say which device is taken.
+    """
+
+    benchmark: str
+    generator: str
+    max_abs_limit: float
+    data: str | None
+    save: str | None
+    memory_bytes: int
+    options: MeasureOptions
+    devices: tuple[int, ...] = (0,)
+    locks: str | None = None
+
+
+class Job(Struct, frozen=True):
+    """One call to check.
+
+    Args:
+        name: of the call, without its direction.
+        kind, api: its parts: ``Mint``, ``where``.
+        entries: its entries as JSON: direction -> entry.
+        how: how it is checked.
+    """
+
+    name: str
+    kind: str
+    api: str
+    entries: str
+    how: How
+
+
+class Found(Struct):
+    """The API calls of a dump.
+
+    Args:
+        nodes: of each call its directions, by its name, in the order of first appearance.
+        entries: entries as JSON of those that are checked.
+        refused: of those that are not, why.
+    """
+
+    nodes: dict[str, dict[str, NodeKey]]
+    entries: dict[str, str]
+    refused: dict[str, str]
+
+    def skipped(self, name: str) -> ApiResult:
+        """Return the result of a call that is not checked."""
+        skipped = Direction(Status.SKIP, reason=self.refused[name], is_expected=True)
+        return ApiResult(name, **dict.fromkeys(self.nodes[name], skipped))
+
+
+def find_calls(catalog: Catalog, only: Collection[tuple[object, str]] | None = None) -> Found:
+    """Return the API calls of a dump.
+
+    Args:
+        catalog: of one dump.json.
+        only: identities of executions with the names of nodes; other calls are left out. None = none is.
+
+    Raises:
+        UsageError: PF6601 the dump has several executions, PF6602 it records no call of an API, PF6603 it was written
+            by MSAdapter or records no values.
+        FormatError: the dump.json changed since it was read, so that it is none any more.
+    """
+    kernels = _check(catalog)
+    found = Found({}, {}, {})
+    waiting: dict[str, str] = {}
+    for key, node in catalog.nodes.items():
+        if node.kind is not NodeKind.API or key.phase is Phase.NONE:
+            continue
+        name = f"{key.name}.{key.call}"
+        found.nodes.setdefault(name, {})[key.phase.value] = key
+        waiting[f"{name}.{key.phase.value}"] = name
+        kind, _, api = key.name.partition(".")
+        why = why_not(kernels, kind, api)
+        if why is None and only is not None and (key.execution.identity, key.name) not in only:
+            why = OUTSIDE
+        if why is not None:
+            found.refused[name] = why
+    if not found.nodes:
+        raise UsageError(
+            Diagnostic(
+                "PF6602",
+                f"`{catalog.root}` records no call of an API, so that there is nothing to check",
+                path=catalog.root,
+                help="dump at level L1 or mix; modules and cells are no APIs",
+            )
+        )
+    entries: dict[str, dict[str, object]] = {}
+    for entry, value in EntryStream(_file(catalog), _shown(catalog)):
+        base = waiting.get(entry)
+        if base is not None and base not in found.refused:
+            entries.setdefault(base, {})[entry.rpartition(".")[2]] = value
+    found.entries = {name: json.dumps(value) for name, value in entries.items()}
+    return found
+
+
+OUTSIDE = "the comparison before does not suspect it"
+"""Why calls are left out that `only` does not choose."""
+
+
+def jobs_of(found: Found, how: How) -> Iterator[Job]:
+    """Yield the jobs of the calls that are checked."""
+    for name, entries in found.entries.items():
+        kind, _, rest = name.partition(".")
+        yield Job(name, kind, rest.rpartition(".")[0], entries, how)
+
+
+def data_folder(catalog: Catalog) -> str | None:
+    """Return the folder of a dump's tensor files; None for a dump of statistics."""
+    return str(_file(catalog).with_name(FOLDER)) if catalog.task == "tensor" else None
+
+
+def _file(catalog: Catalog) -> Path:
+    root = Path(catalog.root)
+    return root if root.is_file() else root / _shown(catalog)
+
+
+def _shown(catalog: Catalog) -> str:
+    files = catalog.attrs["files"]
+    assert isinstance(files, tuple)
+    return str(files[0])
+
+
+def _check(catalog: Catalog) -> Kernels:
+    files = catalog.attrs.get("files")
+    if not isinstance(files, tuple) or catalog.framework.kernels is None:
+        raise UsageError(
+            Diagnostic("PF6603", f"`{catalog.root}` is no dump of API calls", help="name a dump.json of level L1 or mix")
+        )
+    if len(files) > 1:
+        raise UsageError(
+            Diagnostic(
+                "PF6601",
+                f"`{catalog.root}` has {len(files)} dump.json files, and one is checked at a time",
+                path=catalog.root,
+                help="name one of them, or one rank and step by `select`: " + ", ".join(map(str, files[:4])),
+            )
+        )
+    if catalog.framework.name != catalog.framework.kernels.value:
+        raise UsageError(
+            Diagnostic(
+                "PF6603",
+                f"`{catalog.root}` is a dump of {catalog.framework.name}, whose APIs cannot be checked yet",
+                path=catalog.root,
+                help="dumps of PyTorch and of MindSpore can",
+            )
+        )
+    if catalog.task not in ("statistics", "tensor"):
+        raise UsageError(
+            Diagnostic(
+                "PF6603",
+                f"`{catalog.root}` is a dump of task `{catalog.task}`, from which no inputs can be made",
+                path=catalog.root,
+                help="dump with task `statistics` or `tensor`",
+            )
+        )
+    return catalog.framework.kernels

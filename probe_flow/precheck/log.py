@@ -1,0 +1,262 @@
+"""The files of a pre-check, which grow call by call: two tables, and the record that they are written from.
+
+Each call becomes a line of the record first, then its rows of the tables. So whatever moment a process is killed at,
+the record says what the tables should hold: continuing drops the record's cut line and writes what the tables lack.
+A table that holds anything else was changed by somebody, and is not touched.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import msgspec
+from msgspec import Struct
+
+from probe_flow.errors import Diagnostic, IncompleteError, UsageError
+from probe_flow.files.atomic import atomic_bytes
+from probe_flow.files.opening import open_bytes, read_whole
+from probe_flow.precheck.results import ApiResult
+from probe_flow.precheck.tables import DETAILS_HEADER, RESULT_HEADER, details_rows, header, result_rows
+
+RESULT = "accuracy_checking_result_"
+DETAILS = "accuracy_checking_details_"
+RECORD = "accuracy_checking_record_"
+
+_NAME = re.compile(re.escape(RESULT) + r"(\d{14})\.csv", re.ASCII)
+MAX_TABLE_BYTES = 4 << 30
+"""Of a table that is read again; larger ones are no tables of ours."""
+
+VERSION = 1
+
+
+class Terms(Struct, frozen=True):
+    """What the results of a pre-check depend on: results of other terms are not continued.
+
+    Args:
+        version: of the record.
+        dump: digest of the dump.
+        options: how calls are checked, as text.
+    """
+
+    version: int
+    dump: str
+    options: str
+
+
+class CheckLog:
+    """The files of one pre-check.
+
+    Args:
+        folder: where they are.
+        stamp: time of its beginning, part of their names.
+        known: results of calls that were checked before, by their names.
+    """
+
+    def __init__(self, folder: Path, stamp: str, known: Mapping[str, ApiResult]) -> None:
+        self.folder, self.stamp, self.known = folder, stamp, dict(known)
+        self._files: list[IO[bytes]] = []
+
+    @property
+    def tables(self) -> tuple[Path, Path]:
+        """Paths of the table of calls and of that of results."""
+        return self.folder / f"{RESULT}{self.stamp}.csv", self.folder / f"{DETAILS}{self.stamp}.csv"
+
+    @property
+    def record(self) -> Path:
+        """Path of the record."""
+        return self.folder / f"{RECORD}{self.stamp}.jsonl"
+
+    def add(self, result: ApiResult) -> None:
+        """Write a result to all files.
+
+        Raises:
+            IncompleteError: PF6605 if one cannot be written.
+        """
+        record, details, results = self._files
+        with _written(self.folder):
+            for file, text in (
+                (record, msgspec.json.encode(result) + b"\n"),
+                (details, details_rows(result)),
+                (results, result_rows(result)),
+            ):
+                file.write(text)
+                file.flush()
+        self.known[result.name] = result
+
+    def sort(self, names: Sequence[str], terms: Terms) -> None:
+        """Bring all files into the order of the dump; nothing happens where they are in it.
+
+        Args:
+            names: of all calls, in that order.
+            terms: of the check.
+        """
+        ordered = {name: self.known[name] for name in names if name in self.known}
+        if list(ordered) == list(self.known):
+            return
+        self.known = ordered
+        lines = [msgspec.json.encode(each) for each in (terms, *ordered.values())]
+        result, details = self.tables
+        for path, parts in (
+            (self.record, [line + b"\n" for line in lines]),
+            (details, [header(DETAILS_HEADER), *map(details_rows, ordered.values())]),
+            (result, [header(RESULT_HEADER), *map(result_rows, ordered.values())]),
+        ):
+            with atomic_bytes(path) as file:
+                file.writelines(parts)
+
+    @contextmanager
+    def open(self) -> Iterator[CheckLog]:
+        """Hold the files open."""
+        result, details = self.tables
+        try:
+            with _written(self.folder):
+                self._files = [path.open("ab") for path in (self.record, details, result)]
+            yield self
+        finally:
+            for file in self._files:
+                file.close()
+            self._files = []
+
+
+def new_log(folder: Path, stamp: str, terms: Terms) -> CheckLog:
+    """Begin the files of a pre-check.
+
+    Raises:
+        IncompleteError: PF6605 if one cannot be written.
+        UsageError: PF6606 if there are such files already.
+    """
+    log = CheckLog(folder, stamp, {})
+    result, details = log.tables
+    with _written(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in (result, details, log.record):
+            if path.exists():
+                raise UsageError(
+                    Diagnostic("PF6606", f"`{path.name}` is there already", path=str(path), help="name another folder")
+                )
+        log.record.write_bytes(msgspec.json.encode(terms) + b"\n")
+        details.write_bytes(header(DETAILS_HEADER))
+        result.write_bytes(header(RESULT_HEADER))
+    return log
+
+
+def continued_log(result: Path, terms: Terms, *, is_forced: bool) -> CheckLog:
+    """Continue the files of a pre-check that did not end.
+
+    Args:
+        result: its table of calls.
+        terms: of this pre-check.
+        is_forced: whether results of other terms are continued, and tables that were changed are written anew.
+
+    Raises:
+        UsageError: PF6606 it is no such table, PF6607 it is of another dump or other options, PF6608 it was changed.
+        IncompleteError: PF6605 if a file cannot be written.
+    """
+    named = _NAME.fullmatch(result.name)
+    if named is None or not result.is_file():
+        what = "does not exist" if not result.exists() else f"is not named `{RESULT}<14 digits>.csv`"
+        raise UsageError(
+            Diagnostic(
+                "PF6606",
+                f"`{result}` {what}, so that it cannot be continued",
+                path=str(result),
+                help="name the table of calls that the interrupted check left",
+            )
+        )
+    log = CheckLog(result.parent, named[1], {})
+    former, results, end = _read_record(log.record)
+    if former != terms and not is_forced:
+        what = "another dump" if former.dump != terms.dump else "other options"
+        raise UsageError(
+            Diagnostic(
+                "PF6607",
+                f"`{result.name}` is of {what}",
+                path=str(result),
+                help="begin anew without it, or continue all the same with `--force-resume`",
+            )
+        )
+    log.known.update((each.name, each) for each in results)
+    _, details = log.tables
+    with _written(log.folder):
+        os.truncate(log.record, end)
+        _mend(details, header(DETAILS_HEADER), (details_rows(each) for each in results), is_forced=is_forced)
+        _mend(result, header(RESULT_HEADER), (result_rows(each) for each in results), is_forced=is_forced)
+    return log
+
+
+def _read_record(path: Path) -> tuple[Terms, list[ApiResult], int]:
+    """Return the terms, the whole lines, and where they end."""
+    results: list[ApiResult] = []
+    try:
+        with open_bytes(path) as file:
+            line = file.readline()
+            terms, end = msgspec.json.decode(line, type=Terms), len(line)
+            decoder = msgspec.json.Decoder(ApiResult)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                results.append(decoder.decode(line))
+                end += len(line)
+    except (OSError, msgspec.DecodeError) as error:
+        raise UsageError(
+            Diagnostic(
+                "PF6606",
+                f"`{path.name}`, the record of the check, cannot be used: {getattr(error, 'strerror', None) or error}",
+                path=str(path),
+                help="it lies beside the tables and says what was checked; without it, begin anew",
+            )
+        ) from error
+    return terms, results, end
+
+
+def _mend(path: Path, first: bytes, rows: Iterable[bytes], *, is_forced: bool) -> None:
+    """Make a table hold these rows in this order, if it holds no others."""
+    wanted = b"".join((first, *rows))
+    try:
+        found = read_whole(path, MAX_TABLE_BYTES)
+    except FileNotFoundError:
+        found = b""
+    if found == wanted:
+        return
+    if not is_forced and Counter(_rows(found)) - Counter(_rows(wanted)):
+        raise UsageError(
+            Diagnostic(
+                "PF6608",
+                f"`{path.name}` was changed since the check wrote it",
+                path=str(path),
+                help="put back what was written, or have it written anew with `--force-resume`",
+            )
+        )
+    with atomic_bytes(path) as file:
+        file.write(wanted)
+
+
+def _rows(table: bytes) -> list[tuple[str, ...]]:
+    """Return the whole rows of a table: the last one is cut if it lacks its end."""
+    text = table[: table.rfind(b"\r\n") + 2].decode("utf-8-sig", "replace")
+    return [tuple(row) for row in csv.reader(io.StringIO(text, newline=""))]
+
+
+@contextmanager
+def _written(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        name = Path(error.filename).name if error.filename else folder.name
+        raise IncompleteError(
+            Diagnostic(
+                "PF6605",
+                f"`{name}` cannot be written: {error.strerror or error}",
+                path=str(error.filename or folder),
+                help="free some disk or name another folder; what is checked already is continued with `-csv_path`",
+            )
+        ) from error
+

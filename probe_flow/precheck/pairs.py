@@ -1,0 +1,117 @@
+"""From the results of a pre-check to pairs: what was tested beside its benchmark, with what was measured of the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
+
+from probe_flow.precheck.jobs import OUTSIDE, Found
+from probe_flow.precheck.results import ApiResult, Direction, Output, Side
+from probe_flow.precheck.results import Status as CheckStatus
+from probe_flow.precheck.tables import own_word
+from probe_flow.records import (
+    Catalog,
+    Flow,
+    Group,
+    NodeKey,
+    Pair,
+    Pairs,
+    Reason,
+    ReasonKind,
+    Relation,
+    Rule,
+    SlotRole,
+    Status,
+    TensorKind,
+    TensorRef,
+    shared_slot,
+)
+from probe_flow.records.frameworks import PYTORCH
+
+
+class PrecheckRule:
+    CHECKED = Rule("precheck", is_judged=True)
+    SKIPPED = Rule("none")
+
+
+class PrecheckReason:
+    WRONG = ReasonKind("precheck_error", verdict=Status.FAIL)
+    NOT_CHECKED = ReasonKind("not_checked")
+    UNSUSPECTED = ReasonKind("not_suspected", narrows=True)
+
+
+def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult]) -> Pairs:
+    """Return the pairs of all calls.
+
+    Args:
+        source: the dump.
+        found: its calls.
+        results: what became of them.
+    """
+    dumped = _outputs(source)
+    pairs: list[Pair] = []
+    measured: dict[int, str] = {}
+    for result in results:
+        for phase, direction in result.directions():
+            node = found.nodes[result.name][phase]
+            if direction.status is CheckStatus.SKIP:
+                reason = _skip_reason(direction)
+                tensors = dumped.get(node) or [_unknown(node, direction)]
+                pairs.extend(Pair(tensor, None, tensor.id, PrecheckRule.SKIPPED, reason) for tensor in tensors)
+                continue
+            for number, output in enumerate(direction.outputs):
+                if output.measured:
+                    measured[len(pairs)] = output.measured
+                pairs.append(_pair(node, number, output, source))
+    target = replace(
+        source,
+        side="target",
+        nodes={pair.shown.node: source.nodes[pair.shown.node] for pair in pairs},
+        tensors=tuple(pair.target for pair in pairs if pair.target is not None),
+        undumped=(),
+        flow=Flow.NONE,
+    )
+    golden = replace(
+        target,
+        side="golden",
+        framework=PYTORCH,
+        tensors=tuple(pair.golden for pair in pairs if pair.golden is not None),
+        problems=(),
+    )
+    groups = {pair.shown.node: Group(pair.shown.node.name, Relation.ONE_TO_ONE, pair.shown.node, pair.shown.node) for pair in pairs}
+    return Pairs(target, golden, tuple(pairs), tuple(groups.values()), measured=measured)
+
+
+def _outputs(source: Catalog) -> Mapping[NodeKey, list[TensorRef]]:
+    found: dict[NodeKey, list[TensorRef]] = {}
+    for tensor in source.tensors:
+        if tensor.slot.role is SlotRole.OUTPUT and tensor.kind is not TensorKind.NULL:
+            found.setdefault(tensor.node, []).append(tensor)
+    return found
+
+
+def _skip_reason(direction: Direction) -> Reason:
+    if direction.reason == OUTSIDE:
+        return PrecheckReason.UNSUSPECTED.outside(direction.reason)
+    return PrecheckReason.NOT_CHECKED.of(direction.reason, is_gap=not direction.is_expected)
+
+
+def _unknown(node: NodeKey, direction: Direction) -> TensorRef:
+    """Return what stands for the results of a direction of which the dump records none."""
+    return TensorRef.of(node, shared_slot(SlotRole.OUTPUT, (0,)), TensorKind.OPAQUE, reason=direction.reason)
+
+
+def _pair(node: NodeKey, number: int, output: Output, source: Catalog) -> Pair:
+    target, golden = (_tensor(node, number, side, source) for side in (output.tested, output.benchmark))
+    reason = None if output.is_right else PrecheckReason.WRONG.expected(output.message)
+    return Pair(target, golden, node.name, PrecheckRule.CHECKED, reason)
+
+
+def _tensor(node: NodeKey, number: int, side: Side, source: Catalog) -> TensorRef:
+    slot = shared_slot(SlotRole.OUTPUT, (number,))
+    if side.shape is None:
+        return TensorRef.of(node, slot, TensorKind.SCALAR, side.dtype, side.dtype, (), (), value=side.value)
+    assert source.framework.kernels is not None
+    word = own_word(side.dtype, source.framework.kernels)
+    return TensorRef.of(node, slot, TensorKind.TENSOR, side.dtype, word, side.shape, side.shape)

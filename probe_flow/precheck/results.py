@@ -1,0 +1,98 @@
+"""What became of the API calls of a dump: plain records, which travel from workers and are kept line by line."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+from msgspec import Struct, field
+
+Scalar = int | float | bool | str | None
+
+
+class Status(enum.Enum):
+    """What became of one direction of a call. ``SKIP``: it was not checked."""
+
+    PASS = "pass"  # noqa: S105 - no password
+    ERROR = "error"
+    SKIP = "SKIP"
+
+
+class Side(Struct, frozen=True):
+    """One side of a result.
+
+    Args:
+        dtype: element type, or name of the Python type of what is no tensor.
+        shape: of a tensor.
+        value: what is no tensor, where it is a number or a text.
+        file: where its elements were saved.
+    """
+
+    dtype: str
+    shape: tuple[int, ...] | None = None
+    value: Scalar = None
+    file: str | None = None
+
+
+class Output(Struct, frozen=True):
+    """One result of a call.
+
+    Args:
+        tested, benchmark: its two sides.
+        is_right: whether it passes.
+        cosine, max_abs, max_rel: the figures of the tables; None where there are none.
+        message: why it does not pass.
+        measured: what the kernel measured of the two, as text (`metrics.kernel.brought`); empty where it did not.
+    """
+
+    tested: Side
+    benchmark: Side
+    is_right: bool
+    cosine: float | None = None
+    max_abs: float | None = None
+    max_rel: float | None = None
+    message: str = ""
+    measured: str = ""
+
+
+class Direction(Struct, frozen=True):
+    """What became of one direction.
+
+    Args:
+        status: of all its results together.
+        outputs: its results.
+        reason: why it was not checked.
+        is_expected: whether it could not be checked anywhere, so that this is no gap.
+        ran: what ran on the tested side.
+    """
+
+    status: Status
+    outputs: tuple[Output, ...] = ()
+    reason: str = ""
+    is_expected: bool = False
+    ran: str = ""
+
+
+class ApiResult(Struct, frozen=True):
+    """What became of one call.
+
+    Args:
+        name: of the call, without its direction: ``Mint.where.0``.
+        forward, backward: None where the dump has no such entry.
+        device: number of the device that ran it.
+        unsaved: why its data could not be saved; empty where it was, or had not to be.
+        saved: names of the saved files.
+    """
+
+    name: str
+    forward: Direction | None = None
+    backward: Direction | None = None
+    device: int = 0
+    unsaved: str = ""
+    saved: tuple[str, ...] = field(default=())
+
+    def directions(self) -> Iterator[tuple[str, Direction]]:
+        """Yield the directions that the dump has, with their names."""
+        for name, found in (("forward", self.forward), ("backward", self.backward)):
+            if found is not None:
+                yield name, found

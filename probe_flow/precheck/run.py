@@ -1,0 +1,151 @@
+"""Check the API calls of a dump: in workers, each result written as it comes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from probe_flow.errors import Diagnostic, Severity
+from probe_flow.files.atomic import atomic_text
+from probe_flow.precheck.jobs import Found, How, Job, jobs_of
+from probe_flow.precheck.log import VERSION, CheckLog, Terms, continued_log, new_log
+from probe_flow.precheck.results import ApiResult
+from probe_flow.precheck.worker import check_batch, lost_batch
+from probe_flow.records import Catalog
+from probe_flow.work import Isolate
+
+INDEX = "index.json"
+"""Names the saved files of each call that fails."""
+
+
+class Request(Struct, frozen=True):
+    """Where a check writes, and what it does beside checking.
+
+    Args:
+        folder: of its tables.
+        resume: table of calls of a check that did not end, which is continued.
+        is_forced: whether one of other terms is.
+        saves: whether the data of calls that fail are saved.
+        seconds: that a call may take.
+        announce: is told of every file before it is begun.
+    """
+
+    folder: Path
+    resume: Path | None = None
+    is_forced: bool = False
+    saves: bool = False
+    seconds: int = 600
+    announce: Callable[[Path], object] = lambda _path: None
+
+
+class Outcome(Struct, frozen=True):
+    """What a check leaves.
+
+    Args:
+        results: of all calls, in the order of the dump.
+        tables: files of the calls and of their results.
+        problems: what could not be saved.
+    """
+
+    results: tuple[ApiResult, ...]
+    tables: tuple[Path, Path]
+    problems: tuple[Diagnostic, ...] = ()
+
+
+def check_calls(source: Catalog, found: Found, how: How, request: Request, isolate: Isolate) -> Outcome:
+    """Check all calls that were not checked before, and return the results of all.
+
+    Raises:
+        UsageError: PF6606, PF6607, PF6608 for a check that cannot be continued.
+        IncompleteError: PF6605 if a file cannot be written.
+    """
+    terms = _terms(source, found, how)
+    stamp = datetime.now().strftime("%Y%m%d%H%M%S")
+    if request.resume is not None:
+        log = continued_log(request.resume, terms, is_forced=request.is_forced)
+    else:
+        log = new_log(request.folder, stamp, terms)
+    for path in (*log.tables, log.record):
+        request.announce(path)
+    save = _save_folder(request.folder, stamp, how) if request.saves else None
+    with ExitStack() as stack:
+        stack.enter_context(log.open())
+        for name in found.refused:
+            if name not in log.known:
+                log.add(found.skipped(name))
+        open_jobs = [job for job in jobs_of(found, _located(how, save, stack)) if job.name not in log.known]
+        logs = _device_logs(request.folder, stamp, how, terms, stack)
+        for result in _checked(open_jobs, how, request, isolate):
+            if result.device in logs:
+                logs[result.device].add(result)
+            log.add(result)
+    log.sort(list(found.nodes), terms)
+    results = tuple(log.known.values())
+    problems = _problems(results)
+    if save is not None and any(result.saved for result in results):
+        _write_index(Path(save), results, request.announce)
+    return Outcome(results, log.tables, problems)
+
+
+def _checked(jobs: Sequence[Job], how: How, request: Request, isolate: Isolate) -> Iterator[ApiResult]:
+    """Yield the results as they come."""
+    if not jobs:
+        return
+    workers = min(len(how.devices), len(jobs))
+    tasks = isolate(workers, request.seconds, "calls")
+    for _, result in tasks(check_batch, jobs, sizes=[1] * len(jobs), lost=lost_batch):
+        yield result
+
+
+def _terms(source: Catalog, found: Found, how: How) -> Terms:
+    digest = hashlib.sha256()
+    for name, entries in found.entries.items():
+        digest.update(f"{name}\0{entries}\n".encode())
+    digest.update("\0".join(found.refused).encode())
+    digest.update(source.task.encode())
+    options = json.dumps({name: getattr(how, name) for name in ("benchmark", "generator", "max_abs_limit")})
+    return Terms(VERSION, digest.hexdigest(), options)
+
+
+def _located(how: How, save: str | None, stack: ExitStack) -> How:
+    """Return how calls are checked, with the folders of this check."""
+    locks = stack.enter_context(tempfile.TemporaryDirectory()) if len(how.devices) > 1 else None
+    return replace(how, save=save, locks=locks)
+
+
+def _save_folder(folder: Path, stamp: str, how: How) -> str:
+    return str(folder / ("error_data" if len(how.devices) == 1 else f"ut_error_data{stamp}"))
+
+
+def _device_logs(folder: Path, stamp: str, how: How, terms: Terms, stack: ExitStack) -> dict[int, CheckLog]:
+    """Return the files of each device, where there are several."""
+    if len(how.devices) == 1:
+        return {}
+    logs = {device: new_log(folder / f"device{device}_{stamp}", stamp, terms) for device in how.devices}
+    for log in logs.values():
+        stack.enter_context(log.open())
+    return logs
+
+
+def _write_index(folder: Path, results: Sequence[ApiResult], announce: Callable[[Path], object]) -> None:
+    saved = {result.name: list(result.saved) for result in results if result.saved}
+    announce(folder / INDEX)
+    with atomic_text(folder / INDEX) as file:
+        json.dump(saved, file, indent=1)
+
+
+def _problems(results: Sequence[ApiResult]) -> tuple[Diagnostic, ...]:
+    unsaved = [result for result in results if result.unsaved]
+    if not unsaved:
+        return ()
+    first = unsaved[0]
+    message = f"the data of {len(unsaved)} calls could not be saved, of `{first.name}` because: {first.unsaved}"
+    return (Diagnostic("PF6609", message, severity=Severity.WARNING, help="the verdicts are not touched by it"),)

@@ -1,0 +1,145 @@
+"""`precheck`: run every API call of a dump again, alone, beside a benchmark in higher precision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.stages.base import DumpOf, Forecast, IsPath, Kind, Only, StageOptions, StageType
+from probe_flow.work import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from probe_flow.records import Catalog, Comparison
+
+_MEMORY_SHARE = 0.5
+"""Of what the machine or the run has, for the tensors of one call."""
+
+
+def _devices(devices: list[int]) -> list[int]:
+    if len(set(devices)) != len(devices):
+        raise ValueError("a device is named twice")
+    return devices
+
+
+class Options(StageOptions):
+    """Check each API of a dump alone: run it on this device and on a benchmark, and compare what both give."""
+
+    uses: Literal["precheck"]
+    source: DumpOf = Field(description="Stage that gives the dump: one `dump.json` of level L1 or mix.")
+    benchmark: Literal["float64_rounded", "float64", "raise_one", "same"] = Field(
+        "float64_rounded",
+        description="Precision of the benchmark: float64 with results rounded to the tested type, float64 as it is, the "
+        "next wider type, or the same type.",
+    )
+    generator: Literal["per_slot", "ms_seed42"] = Field(
+        "per_slot",
+        description="How inputs are made of a dump of statistics: differently for each tensor, or as msprobe makes "
+        "them, one seed before each.",
+    )
+    max_abs_err_threshold: float = Field(
+        1e-4, gt=0, description="A result passes if its largest absolute error is below it and its cosine above 0.99."
+    )
+    save_error_data: bool = Field(
+        default=False, description="Whether inputs and results of calls that fail are saved; for dumps of statistics."
+    )
+    devices: Annotated[list[int], AfterValidator(_devices)] = Field(
+        [0], min_length=1, description="Numbers of the devices; a worker process each.", examples=[[0, 1]]
+    )
+    time_limit: int = Field(600, gt=0, description="Seconds that one call may take.")
+    output: Annotated[str, IsPath(must_exist=False)] | None = Field(
+        None, description="Folder of the tables; default: the run's own folder."
+    )
+    resume: Annotated[str, IsPath(is_data=False)] | None = Field(
+        None, description="Table of calls (`accuracy_checking_result_*.csv`) of a check that did not end: continue it."
+    )
+    force_resume: bool = Field(
+        default=False, description="Continue it even if it is of another dump or other options, or was changed."
+    )
+    only: Only | None = Field(None, description="Check only the APIs that an earlier comparison suspects.")
+
+
+def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
+    """Return the pairs of all calls."""
+    from probe_flow.files.machine import memory_of_machine
+    from probe_flow.metrics.catalogue.registry import metric_ids, options_for
+    from probe_flow.precheck.jobs import How, data_folder, find_calls
+    from probe_flow.precheck.pairs import make_pairs
+    from probe_flow.precheck.run import Request, check_calls
+
+    source: Catalog = inputs["source"][0]
+    found = find_calls(source, _suspects(options, inputs))
+    data = data_folder(source)
+    _check_packages(source, is_run=data is None)
+    memory = context.settings.memory_bytes or memory_of_machine() or 1 << 62
+    how = How(
+        options.benchmark,
+        options.generator,
+        options.max_abs_err_threshold,
+        data,
+        None,
+        int(memory * _MEMORY_SHARE),
+        options_for(metric_ids("default")),
+        tuple(options.devices),
+    )
+    request = Request(
+        Path(options.output) if options.output else context.output,
+        Path(options.resume) if options.resume else None,
+        options.force_resume,
+        options.save_error_data and data is None,
+        options.time_limit,
+        context.announce,
+    )
+    outcome = check_calls(source, found, how, request, context.isolate)
+    context.report(outcome.problems)
+    return make_pairs(source, found, outcome.results)
+
+
+def _suspects(options: Options, inputs: Mapping[str, Sequence[Any]]) -> Collection[tuple[object, str]] | None:
+    if options.only is None:
+        return None
+    from probe_flow.comparing.steps import suspect_nodes
+    from probe_flow.stages.compare import asked_only
+
+    earlier: Comparison = inputs["only.comparison"][0]
+    return suspect_nodes(earlier, asked_only(options.only))
+
+
+def _check_packages(source: Catalog, *, is_run: bool) -> None:
+    from probe_flow.records.frameworks import Kernels
+
+    needed = ["torch"]
+    if is_run and source.framework.kernels is Kernels.MINDSPORE:
+        needed.insert(0, "mindspore")
+    lacking = [package for package in needed if find_spec(package) is None]
+    if lacking:
+        names = " and ".join(f"`{package}`" for package in lacking)
+        raise UsageError(
+            Diagnostic(
+                "PF6604",
+                f"checking APIs of {source.framework.name} needs {names}, not installed here",
+                help=f"pip install {' '.join(lacking)}, in the environment that runs probe_flow",
+            )
+        )
+
+
+def forecast(options: Options) -> Forecast:
+    """Say what will run."""
+    where = options.output or "the run's folder"
+    return Forecast(f"runs each API of the dump in {len(options.devices)} worker processes, and writes into {where}")
+
+
+STAGE = StageType(
+    uses="precheck",
+    produces=Kind.PAIRS,
+    options=Options,
+    run=run,
+    summary="Run every API call of a dump again, alone, beside a benchmark in higher precision.",
+    forecast=forecast,
+)
