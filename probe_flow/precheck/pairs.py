@@ -76,6 +76,7 @@ def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult]) -> P
         target,
         side="golden",
         framework=PYTORCH,
+        nodes={pair.golden.node: source.nodes[pair.golden.node] for pair in pairs if pair.golden is not None},
         tensors=tuple(pair.golden for pair in pairs if pair.golden is not None),
         problems=(),
     )
