@@ -174,4 +174,3 @@ def rounded(held: Held, dtype: str) -> Held:
         kind = getattr(ml_dtypes, dtype)
     with np.errstate(all="ignore"):
         return Held(held.values.astype(kind).astype(held.values.dtype), held.dtype)
-

@@ -110,7 +110,7 @@ class Call:
     @property
     def is_in_place(self) -> bool:
         """Whether it may change its arguments: its name ends as such names do."""
-        return self.api.endswith("_") and not self.api.endswith("__") or self.api.startswith("__i")
+        return (self.api.endswith("_") and not self.api.endswith("__")) or self.api.startswith("__i")
 
 
 @dataclass(frozen=True)

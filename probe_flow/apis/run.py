@@ -30,7 +30,7 @@ BENCHMARKS = ("float64_rounded", "float64", "raise_one", "same")
 
 _RAISED: Mapping[str, str] = MappingProxyType(
     {"float16": "float32", "bfloat16": "float32", "float32": "float64", "complex64": "complex128"}
-    | {name: "float32" for name in ("float8_e4m3fn", "float8_e5m2")}
+    | dict.fromkeys(("float8_e4m3fn", "float8_e5m2"), "float32")
 )
 _COPIES = 6
 """Tensors of float64 that each element of an argument may take: made, held, both sides, gradients."""
@@ -75,6 +75,7 @@ class Direction:
         ran: what ran on the tested side.
         inputs: arguments of the tested side by their places; filled for a direction that fails.
         incoming: gradients of the results that the tested side got; filled likewise.
+        fallback: what ran in place of the API itself, and why; empty where that ran.
     """
 
     checked: tuple[Checked, ...] = ()
@@ -82,6 +83,7 @@ class Direction:
     ran: str = ""
     inputs: Mapping[Path, Held] = field(default_factory=dict)
     incoming: Sequence[Held | None] = ()
+    fallback: str = ""
 
     @property
     def is_right(self) -> bool:
@@ -101,15 +103,11 @@ class Runner:
     def __init__(self, tested: Side | None, benchmark: Side, source: Source, how: How) -> None:
         self._tested, self._benchmark, self._source, self._how = tested, benchmark, source, how
 
-    def forward(self, call: Call) -> Direction:
-        """Run the call."""
-        return self._checked(call, None)
+    def run(self, call: Call, gradients: Gradients | None = None) -> Direction:
+        """Run the call; with the recorded gradients of its results, differentiate it too and check that.
 
-    def backward(self, call: Call, gradients: Gradients) -> Direction:
-        """Run the call and differentiate it, with the recorded gradients of its results."""
-        return self._checked(call, gradients)
-
-    def _checked(self, call: Call, gradients: Gradients | None) -> Direction:
+        What a framework raises is the reason why the call was not checked.
+        """
         try:
             return self._run(call, gradients)
         except UnusableError as error:
@@ -126,18 +124,24 @@ class Runner:
         sent = [self._gradient(leaf, number) for number, leaf in enumerate(wants or ())]
         ran = "values of the dump"
         if self._tested is None:
-            tested = self._of_dump(call.results if gradients is None else gradients.results, is_gradient=wants is not None)
+            tested = self._of_dump(
+                call.results if gradients is None else gradients.results, is_gradient=wants is not None
+            )
         else:
             tested_function, ran = self._tested.find(call.kind, call.api)
             # What the tested side makes of the values is what both get: it rounds them to the recorded types.
             tensors = {place: self._tested.tensor(value) for place, value in made.items() if isinstance(value, Held)}
             made |= {place: self._tested.hold(tensor) for place, tensor in tensors.items()}
             given = [None if each is None else self._tested.tensor(each) for each in sent]
-            sent = [each if each is None else self._tested.hold(tensor) for each, tensor in zip(sent, given, strict=True)]
+            sent = [
+                each if each is None else self._tested.hold(tensor) for each, tensor in zip(sent, given, strict=True)
+            ]
             tested = self._outcome(self._tested, tested_function, call, tensors, None if wants is None else given)
             ran = f"{ran} of {self._tested.name}"
         tensors = {
-            place: self._benchmark.tensor(self._wider(value)) for place, value in made.items() if isinstance(value, Held)
+            place: self._benchmark.tensor(self._wider(value))
+            for place, value in made.items()
+            if isinstance(value, Held)
         }
         given = [None if each is None else self._benchmark.tensor(self._wider(each)) for each in sent]
         benchmark = self._outcome(self._benchmark, function, call, tensors, None if wants is None else given)
@@ -148,8 +152,8 @@ class Runner:
 
     def _check_size(self, call: Call, gradients: Gradients | None) -> None:
         trees = [call.args, dict(call.kwargs), call.results, *((gradients.incoming,) if gradients else ())]
-        needed = 8 * _COPIES * sum(
-            leaf.numel for tree in trees for _, leaf in leaves(tree) if isinstance(leaf, TensorSpec)
+        needed = (
+            8 * _COPIES * sum(leaf.numel for tree in trees for _, leaf in leaves(tree) if isinstance(leaf, TensorSpec))
         )
         limit = self._how.memory_bytes
         if limit is not None and needed > limit:
@@ -210,7 +214,7 @@ class Runner:
         found = []
         for one, other in pairs:
             if self._how.benchmark == "float64_rounded" and isinstance(other.value, Held):
-                other = Result(other.place, rounded(other.value, one.dtype))  # noqa: PLW2901
+                other = Result(other.place, rounded(other.value, one.dtype))
             found.append(Checked(one, other, judge(one, other, self._how.max_abs_limit)))
         return tuple(found)
 

@@ -101,7 +101,7 @@ def ms_seed42(spec: TensorSpec, place: str) -> Values:
         UnusableError: an extreme is missing or not finite, where msprobe's own generator fails too.
     """
     low, high = _range(spec, place)
-    random = np.random.RandomState(SEED)  # noqa: NPY002 - its numbers are the point
+    random = np.random.RandomState(SEED)
     if spec.dtype == "bool":
         return np.asarray(random.rand(*spec.shape) > 0.5)
     kept = "float64" if spec.dtype in ("bfloat16", "int4") else spec.dtype

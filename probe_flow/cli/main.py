@@ -73,7 +73,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 """Name -> module that has it as ``command``, and the line that ``--help`` shows without loading it."""
 
 
-_COMPUTING = frozenset({"run", "compare", "suggest-mapping", "reduce", "parse", "cache", "acc_check", "multi_acc_check"})
+_COMPUTING = frozenset(
+    {"run", "compare", "suggest-mapping", "reduce", "parse", "cache", "acc_check", "multi_acc_check"}
+)
 """Commands that load numpy."""
 
 _STREAMS = (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2))

@@ -27,7 +27,6 @@ from probe_flow.measure.batches import (
     plan_reduction,
     plan_tasks,
 )
-from probe_flow.metrics.kernel.brought import kept_part
 from probe_flow.measure.mixed_sides import (
     Reduced,
     element_side,
@@ -60,6 +59,7 @@ from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.backends.choice import backend_named
 from probe_flow.metrics.catalogue.registry import options_for
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
+from probe_flow.metrics.kernel.brought import kept_part
 from probe_flow.metrics.kernel.record_text import record_of, record_text
 from probe_flow.metrics.reduction import EXAMINED
 from probe_flow.metrics.sums.record import Record, SpanRecord

@@ -8,10 +8,67 @@ from types import MappingProxyType
 from probe_flow.records.frameworks import Kernels
 
 TENSOR_METHODS = frozenset(
-    "add add_ addmm_ all allclose any bool byte ceil clamp clamp_ clone contiguous copy_ cos cumprod expand_as fill_ "
-    "flatten float floor_ half int is_contiguous isnan item log log2 long masked_fill max mean min numel numpy repeat "
-    "repeat_interleave reshape round select sin size split sqrt square sub swapaxes t to tolist topk transpose trunc "
-    "type type_as unsqueeze view view_as zero_".split()
+    [
+        "add",
+        "add_",
+        "addmm_",
+        "all",
+        "allclose",
+        "any",
+        "bool",
+        "byte",
+        "ceil",
+        "clamp",
+        "clamp_",
+        "clone",
+        "contiguous",
+        "copy_",
+        "cos",
+        "cumprod",
+        "expand_as",
+        "fill_",
+        "flatten",
+        "float",
+        "floor_",
+        "half",
+        "int",
+        "is_contiguous",
+        "isnan",
+        "item",
+        "log",
+        "log2",
+        "long",
+        "masked_fill",
+        "max",
+        "mean",
+        "min",
+        "numel",
+        "numpy",
+        "repeat",
+        "repeat_interleave",
+        "reshape",
+        "round",
+        "select",
+        "sin",
+        "size",
+        "split",
+        "sqrt",
+        "square",
+        "sub",
+        "swapaxes",
+        "t",
+        "to",
+        "tolist",
+        "topk",
+        "transpose",
+        "trunc",
+        "type",
+        "type_as",
+        "unsqueeze",
+        "view",
+        "view_as",
+        "zero_",
+    ]
 )
 """Methods of MindSpore's tensors that are checked: the list in the documentation of `acc_check`."""
 
@@ -23,7 +80,7 @@ _LISTED: Mapping[str, frozenset[str] | None] = MappingProxyType(
 )
 _TORCH_KINDS = frozenset({"Functional", "Tensor", "Torch", "Aten"})
 _UNINITIALISED = frozenset(
-    "to empty empty_like empty_strided new_empty new_empty_strided empty_with_format".split()
+    ["to", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_with_format"]
 )
 """What has no values of its own to check, by the documentation of `run_ut`."""
 

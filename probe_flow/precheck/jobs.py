@@ -156,7 +156,9 @@ def _check(catalog: Catalog) -> Kernels:
     files = catalog.attrs.get("files")
     if not isinstance(files, tuple) or catalog.framework.kernels is None:
         raise UsageError(
-            Diagnostic("PF6603", f"`{catalog.root}` is no dump of API calls", help="name a dump.json of level L1 or mix")
+            Diagnostic(
+                "PF6603", f"`{catalog.root}` is no dump of API calls", help="name a dump.json of level L1 or mix"
+            )
         )
     if len(files) > 1:
         raise UsageError(

@@ -259,4 +259,3 @@ def _written(folder: Path) -> Iterator[None]:
                 help="free some disk or name another folder; what is checked already is continued with `-csv_path`",
             )
         ) from error
-

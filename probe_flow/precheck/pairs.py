@@ -37,6 +37,7 @@ class PrecheckRule:
 
 class PrecheckReason:
     WRONG = ReasonKind("precheck_error", verdict=Status.FAIL)
+    FALLBACK = ReasonKind("precheck_fallback")
     NOT_CHECKED = ReasonKind("not_checked")
     UNSUSPECTED = ReasonKind("not_suspected", narrows=True)
 
@@ -63,7 +64,7 @@ def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult]) -> P
             for number, output in enumerate(direction.outputs):
                 if output.measured:
                     measured[len(pairs)] = output.measured
-                pairs.append(_pair(node, number, output, source))
+                pairs.append(_pair(node, number, output, direction.fallback, source))
     target = replace(
         source,
         side="target",
@@ -80,7 +81,10 @@ def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult]) -> P
         tensors=tuple(pair.golden for pair in pairs if pair.golden is not None),
         problems=(),
     )
-    groups = {pair.shown.node: Group(pair.shown.node.name, Relation.ONE_TO_ONE, pair.shown.node, pair.shown.node) for pair in pairs}
+    groups = {
+        pair.shown.node: Group(pair.shown.node.name, Relation.ONE_TO_ONE, pair.shown.node, pair.shown.node)
+        for pair in pairs
+    }
     return Pairs(target, golden, tuple(pairs), tuple(groups.values()), measured=measured)
 
 
@@ -103,9 +107,11 @@ def _unknown(node: NodeKey, direction: Direction) -> TensorRef:
     return TensorRef.of(node, shared_slot(SlotRole.OUTPUT, (0,)), TensorKind.OPAQUE, reason=direction.reason)
 
 
-def _pair(node: NodeKey, number: int, output: Output, source: Catalog) -> Pair:
+def _pair(node: NodeKey, number: int, output: Output, fallback: str, source: Catalog) -> Pair:
     target, golden = (_tensor(node, number, side, source) for side in (output.tested, output.benchmark))
-    reason = None if output.is_right else PrecheckReason.WRONG.expected(output.message)
+    reason = PrecheckReason.FALLBACK.expected(f"ran as {fallback}") if fallback else None
+    if not output.is_right:
+        reason = PrecheckReason.WRONG.expected(f"{output.message} (ran as {fallback})" if fallback else output.message)
     return Pair(target, golden, node.name, PrecheckRule.CHECKED, reason)
 
 

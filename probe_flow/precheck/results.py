@@ -13,7 +13,7 @@ Scalar = int | float | bool | str | None
 class Status(enum.Enum):
     """What became of one direction of a call. ``SKIP``: it was not checked."""
 
-    PASS = "pass"  # noqa: S105 - no password
+    PASS = "pass"
     ERROR = "error"
     SKIP = "SKIP"
 
@@ -64,6 +64,7 @@ class Direction(Struct, frozen=True):
         reason: why it was not checked.
         is_expected: whether it could not be checked anywhere, so that this is no gap.
         ran: what ran on the tested side.
+        fallback: what ran there in place of the API itself, and why; empty where that ran.
     """
 
     status: Status
@@ -71,6 +72,7 @@ class Direction(Struct, frozen=True):
     reason: str = ""
     is_expected: bool = False
     ran: str = ""
+    fallback: str = ""
 
 
 class ApiResult(Struct, frozen=True):

@@ -22,6 +22,9 @@ from probe_flow.precheck.worker import check_batch, lost_batch
 from probe_flow.records import Catalog
 from probe_flow.work import Isolate
 
+SHOWN = 3
+"""Calls that a problem names."""
+
 INDEX = "index.json"
 """Names the saved files of each call that fails."""
 
@@ -143,9 +146,25 @@ def _write_index(folder: Path, results: Sequence[ApiResult], announce: Callable[
 
 
 def _problems(results: Sequence[ApiResult]) -> tuple[Diagnostic, ...]:
+    """Return warnings of what the verdicts do not say."""
+    found = []
     unsaved = [result for result in results if result.unsaved]
-    if not unsaved:
-        return ()
-    first = unsaved[0]
-    message = f"the data of {len(unsaved)} calls could not be saved, of `{first.name}` because: {first.unsaved}"
-    return (Diagnostic("PF6609", message, severity=Severity.WARNING, help="the verdicts are not touched by it"),)
+    if unsaved:
+        first = unsaved[0]
+        message = f"the data of {len(unsaved)} calls could not be saved, of `{first.name}` because: {first.unsaved}"
+        found.append(
+            Diagnostic("PF6609", message, severity=Severity.WARNING, help="the verdicts are not touched by it")
+        )
+    replaced = [result.name for result in results if any(each.fallback for _, each in result.directions())]
+    if replaced:
+        shown = ", ".join(f"`{name}`" for name in replaced[:SHOWN])
+        more = f" and {len(replaced) - SHOWN} more" if len(replaced) > SHOWN else ""
+        found.append(
+            Diagnostic(
+                "PF6610",
+                f"{len(replaced)} calls ran in torch, for MindSpore has no kernel of them here: {shown}{more}",
+                severity=Severity.WARNING,
+                help="their verdicts say nothing of MindSpore; check them on the device that the model runs on",
+            )
+        )
+    return tuple(found)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,9 @@ from probe_flow.precheck.results import ApiResult, Direction, Output, Side, Stat
 BENCH = "bench"
 """Word in the names of files with results of the benchmark."""
 
+_NO_KERNEL = re.compile(r"unregistered|Create kernelmod for op|does not support this kernel data type")
+"""What MindSpore says where a device has no kernel of a primitive, or none for the element type."""
+
 MESSAGE_LENGTH = 400
 """Of what a framework says when it refuses a call, the beginning of the first line: what follows are its own frames."""
 
@@ -41,8 +47,8 @@ def check_batch(job: Job) -> ApiResult:
         missing = _skip(UnusableError(f"`{error.name or error}` is not installed"))
         return ApiResult(job.name, **dict.fromkeys(entries, missing))
     how = run.How(job.how.benchmark, job.how.max_abs_limit, job.how.memory_bytes)
-    runner = run.Runner(tested, benchmark, _source(job), how)
-    return _checked(job, entries, runner, device)
+    sides = [tested] if tested is None or tested is benchmark else [tested, benchmark]
+    return _checked(job, entries, [run.Runner(side, benchmark, _source(job), how) for side in sides], device)
 
 
 def lost_batch(job: Job, reason: Diagnostic) -> ApiResult:
@@ -52,7 +58,21 @@ def lost_batch(job: Job, reason: Diagnostic) -> ApiResult:
     return ApiResult(job.name, **dict.fromkeys(json.loads(job.entries), lost))
 
 
-def _checked(job: Job, entries: dict[str, Any], runner: run.Runner, device: int) -> ApiResult:
+def _first_that_can(runners: Sequence[run.Runner], call: Call, gradients: Gradients | None) -> run.Direction:
+    """Return what the first runner makes of a call whose tested side has a kernel for it.
+
+    On the processor MindSpore lacks kernels of many APIs; torch then runs the call in the recorded types, and the
+    result says so.
+    """
+    found = runners[0].run(call, gradients)
+    if found.skipped is not None and len(runners) > 1 and _NO_KERNEL.search(found.skipped.reason):
+        other = runners[1].run(call, gradients)
+        if other.skipped is None:
+            return replace(other, fallback=f"{other.ran}, for MindSpore has no kernel here")
+    return found
+
+
+def _checked(job: Job, entries: dict[str, Any], runners: Sequence[run.Runner], device: int) -> ApiResult:
     found: dict[str, Direction] = {}
     raw: dict[str, run.Direction] = {}
     gradients: Gradients | None = None
@@ -61,7 +81,7 @@ def _checked(job: Job, entries: dict[str, Any], runner: run.Runner, device: int)
         if "forward" not in entries:
             raise UnusableError("the dump has no forward entry, which holds its inputs")
         call = read_call(job.kind, job.api, entries["forward"])
-        raw["forward"] = runner.forward(call)
+        raw["forward"] = _first_that_can(runners, call, None)
     except UnusableError as error:
         raw["forward"] = run.Direction(skipped=error)
     if "backward" in entries:
@@ -70,7 +90,7 @@ def _checked(job: Job, entries: dict[str, Any], runner: run.Runner, device: int)
                 assert raw["forward"].skipped is not None
                 raise raw["forward"].skipped
             gradients = read_gradients(entries["backward"])
-            raw["backward"] = runner.backward(call, gradients)
+            raw["backward"] = _first_that_can(runners, call, gradients)
         except UnusableError as error:
             raw["backward"] = run.Direction(skipped=error)
     saved, unsaved = _saved(job, raw)
@@ -85,7 +105,7 @@ def _direction(raw: run.Direction, options: MeasureOptions, files: dict[str, str
     if raw.skipped is not None:
         return _skip(raw.skipped)
     outputs = tuple(_output(each, options, files, number) for number, each in enumerate(raw.checked))
-    return Direction(Status.PASS if raw.is_right else Status.ERROR, outputs, ran=raw.ran)
+    return Direction(Status.PASS if raw.is_right else Status.ERROR, outputs, ran=raw.ran, fallback=raw.fallback)
 
 
 def _skip(error: UnusableError) -> Direction:
@@ -197,10 +217,10 @@ def _saved(job: Job, raw: dict[str, run.Direction]) -> tuple[dict[str, dict[str,
 def _save(job: Job, phase: str, direction: run.Direction) -> dict[str, str]:
     found: dict[str, str] = {}
     assert job.how.save is not None
-    tensors: dict[str, object] = {f"forward.input.{shown_path(place)}": each for place, each in direction.inputs.items()}
-    tensors |= {
-        f"{phase}.input.{number}": each for number, each in enumerate(direction.incoming) if each is not None
+    tensors: dict[str, object] = {
+        f"forward.input.{shown_path(place)}": each for place, each in direction.inputs.items()
     }
+    tensors |= {f"{phase}.input.{number}": each for number, each in enumerate(direction.incoming) if each is not None}
     for number, each in enumerate(direction.checked):
         tensors[f"{phase}.output.{number}"] = each.tested.value
         tensors[f"{phase}.output.{number}.{BENCH}"] = each.benchmark.value

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from probe_flow.records.verdict import Status
 
+
 class Rule(Struct, frozen=True, gc=False):
     """How a pair was made.
 

@@ -32,7 +32,11 @@ def check_options(command: Command) -> Command:
     for option in (
         click.option("--force-resume", is_flag=True, help="With -csv_path: continue whatever the tables are of."),
         click.option(
-            "--timeout", type=click.IntRange(min=1), default=600, show_default=True, help="Seconds that a call may take."
+            "--timeout",
+            type=click.IntRange(min=1),
+            default=600,
+            show_default=True,
+            help="Seconds that a call may take.",
         ),
         click.option(
             "--profile",
@@ -55,7 +59,12 @@ def check_options(command: Command) -> Command:
             "-o", "--out_path", "out_path", default="./", show_default=True, metavar="DIR", help="Folder of the tables."
         ),
         click.option(
-            "-api_info", "--api_info_file", "api_info", required=True, metavar="FILE", help="dump.json of level L1 or mix."
+            "-api_info",
+            "--api_info_file",
+            "api_info",
+            required=True,
+            metavar="FILE",
+            help="dump.json of level L1 or mix.",
         ),
     ):
         command = option(command)

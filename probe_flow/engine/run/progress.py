@@ -6,7 +6,6 @@ from typing import Protocol
 
 from probe_flow.engine.run.outcome import StageOutcome
 
-
 BYTES = "bytes"
 """The usual unit of what a stage does; others are named as people read them, such as ``calls``."""
 
