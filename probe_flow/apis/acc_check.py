@@ -74,10 +74,12 @@ def judge(tested: Result, benchmark: Result, max_abs_limit: float = MAX_ABS_LIMI
     if isinstance(one, Held) and isinstance(other, Held):
         if one.values.shape != other.values.shape:
             shapes = f"{one.values.shape}, the benchmark's {other.values.shape}"
-            return Judgement(False, Figures(), f"its shape is {shapes}")
+            return Judgement(is_right=False, figures=Figures(), message=f"its shape is {shapes}")
         return _judge_figures(figures(one, other), one.dtype, max_abs_limit)
     if isinstance(one, Held) or isinstance(other, Held):
-        return Judgement(False, Figures(), f"it is a `{tested.dtype}`, the benchmark a `{benchmark.dtype}`")
+        return Judgement(
+            is_right=False, figures=Figures(), message=f"it is a `{tested.dtype}`, the benchmark a `{benchmark.dtype}`"
+        )
     return _judge_plain(one, other, max_abs_limit)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -91,6 +91,26 @@ class Direction:
         return self.skipped is None and all(each.judgement.is_right for each in self.checked)
 
 
+@dataclass(frozen=True)
+class _Values:
+    """Tensors of a call, on one side or outside any.
+
+    Args:
+        arguments: by their places; None for what is no tensor.
+        gradients: of its results; None where there is none.
+    """
+
+    arguments: Mapping[Path, Any]
+    gradients: Sequence[Any]
+
+    def each(self, change: Callable[[Any], Any]) -> _Values:
+        """Return what becomes of each tensor."""
+        return _Values(
+            {place: change(value) for place, value in self.arguments.items() if value is not None},
+            [None if value is None else change(value) for value in self.gradients],
+        )
+
+
 class Runner:
     """Runs a call on both sides.
 
@@ -119,36 +139,27 @@ class Runner:
     def _run(self, call: Call, gradients: Gradients | None) -> Direction:
         self._check_size(call, gradients)
         function, _ = self._benchmark.find(call.kind, call.api)
-        wants = None if gradients is None else gradients.incoming
-        made = {f"input.{shown_path(place)}": self._made(leaf, place, "input") for place, leaf in argument_leaves(call)}
-        sent = [self._gradient(leaf, number) for number, leaf in enumerate(wants or ())]
+        is_gradient = gradients is not None
+        values = _Values(
+            {place: self._made(leaf, place, "input") for place, leaf in argument_leaves(call)},
+            [self._gradient(leaf, number) for number, leaf in enumerate(gradients.incoming if gradients else ())],
+        )
         ran = "values of the dump"
         if self._tested is None:
-            tested = self._of_dump(
-                call.results if gradients is None else gradients.results, is_gradient=wants is not None
-            )
+            tested = self._of_dump(gradients.results if gradients else call.results, is_gradient=is_gradient)
         else:
-            tested_function, ran = self._tested.find(call.kind, call.api)
+            tested_function, name = self._tested.find(call.kind, call.api)
             # What the tested side makes of the values is what both get: it rounds them to the recorded types.
-            tensors = {place: self._tested.tensor(value) for place, value in made.items() if isinstance(value, Held)}
-            made |= {place: self._tested.hold(tensor) for place, tensor in tensors.items()}
-            given = [None if each is None else self._tested.tensor(each) for each in sent]
-            sent = [
-                each if each is None else self._tested.hold(tensor) for each, tensor in zip(sent, given, strict=True)
-            ]
-            tested = self._outcome(self._tested, tested_function, call, tensors, None if wants is None else given)
-            ran = f"{ran} of {self._tested.name}"
-        tensors = {
-            place: self._benchmark.tensor(self._wider(value))
-            for place, value in made.items()
-            if isinstance(value, Held)
-        }
-        given = [None if each is None else self._benchmark.tensor(self._wider(each)) for each in sent]
-        benchmark = self._outcome(self._benchmark, function, call, tensors, None if wants is None else given)
-        checked = self._judged(_trimmed(tested, wants), _trimmed(benchmark, wants), is_gradient=wants is not None)
+            tensors = values.each(self._tested.tensor)
+            values = tensors.each(self._tested.hold)
+            tested = self._outcome(self._tested, tested_function, call, tensors, is_gradient=is_gradient)
+            ran = f"{name} of {self._tested.name}"
+        tensors = values.each(lambda held: self._benchmark.tensor(self._wider(held)))
+        benchmark = self._outcome(self._benchmark, function, call, tensors, is_gradient=is_gradient)
+        checked = self._judged(_trimmed(tested, gradients), _trimmed(benchmark, gradients), is_gradient=is_gradient)
         if all(each.judgement.is_right for each in checked):
             return Direction(checked, ran=ran)
-        return Direction(checked, ran=ran, inputs=_held_inputs(call, made), incoming=sent)
+        return Direction(checked, ran=ran, inputs=values.arguments, incoming=values.gradients)
 
     def _check_size(self, call: Call, gradients: Gradients | None) -> None:
         trees = [call.args, dict(call.kwargs), call.results, *((gradients.incoming,) if gradients else ())]
@@ -180,23 +191,21 @@ class Runner:
             return raised
         return "float64"
 
-    def _outcome(
-        self, side: Side, function: Any, call: Call, tensors: Mapping[str, Any], incoming: Sequence[Any] | None
-    ) -> list[Result]:
+    def _outcome(self, side: Side, function: Any, call: Call, tensors: _Values, *, is_gradient: bool) -> list[Result]:
         """Return what a side makes of the call: its results, or the gradients of its arguments."""
         is_benchmark = side is self._benchmark
 
         def value(place: Path, leaf: object) -> Any:
             if isinstance(leaf, TensorSpec):
-                return tensors[f"input.{shown_path(place)}"]
+                return tensors.arguments[place]
             if isinstance(leaf, DtypeName):
                 return side.dtype(self._benchmark_dtype(leaf.dtype) if is_benchmark else leaf.dtype)
             assert isinstance(leaf, Plain)
             return leaf.value
 
         args, kwargs = with_leaves(call.args, value), with_leaves(dict(call.kwargs), value)
-        if incoming is not None:
-            found = side.gradients(function, args, kwargs, incoming, copies=call.is_in_place)
+        if is_gradient:
+            found = side.gradients(function, args, kwargs, tensors.gradients, copies=call.is_in_place)
         else:
             found = flat_results(side.call(function, args, kwargs))
         return [_result(side, place, each) for place, each in found]
@@ -248,12 +257,3 @@ def _paired(tested: list[Result], benchmark: list[Result], *, by_place: bool) ->
     elif len(tested) == len(benchmark):
         return list(zip(tested, benchmark, strict=True))
     raise UnusableError(f"the tested side gives {len(tested)} results, the benchmark {len(benchmark)}")
-
-
-def _held_inputs(call: Call, made: Mapping[str, Held | None]) -> dict[Path, Held]:
-    found = {}
-    for place, _ in argument_leaves(call):
-        held = made[f"input.{shown_path(place)}"]
-        if held is not None:
-            found[place] = held
-    return found

@@ -2,73 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from probe_flow.records.frameworks import Kernels
 
 TENSOR_METHODS = frozenset(
-    [
-        "add",
-        "add_",
-        "addmm_",
-        "all",
-        "allclose",
-        "any",
-        "bool",
-        "byte",
-        "ceil",
-        "clamp",
-        "clamp_",
-        "clone",
-        "contiguous",
-        "copy_",
-        "cos",
-        "cumprod",
-        "expand_as",
-        "fill_",
-        "flatten",
-        "float",
-        "floor_",
-        "half",
-        "int",
-        "is_contiguous",
-        "isnan",
-        "item",
-        "log",
-        "log2",
-        "long",
-        "masked_fill",
-        "max",
-        "mean",
-        "min",
-        "numel",
-        "numpy",
-        "repeat",
-        "repeat_interleave",
-        "reshape",
-        "round",
-        "select",
-        "sin",
-        "size",
-        "split",
-        "sqrt",
-        "square",
-        "sub",
-        "swapaxes",
-        "t",
-        "to",
-        "tolist",
-        "topk",
-        "transpose",
-        "trunc",
-        "type",
-        "type_as",
-        "unsqueeze",
-        "view",
-        "view_as",
-        "zero_",
-    ]
+    re.findall(
+        r"\w+",
+        """
+        add add_ addmm_ all allclose any bool byte ceil clamp clamp_ clone contiguous copy_ cos cumprod expand_as fill_
+        flatten float floor_ half int is_contiguous isnan item log log2 long masked_fill max mean min numel numpy
+        repeat repeat_interleave reshape round select sin size split sqrt square sub swapaxes t to tolist topk
+        transpose trunc type type_as unsqueeze view view_as zero_
+        """,
+    )
 )
 """Methods of MindSpore's tensors that are checked: the list in the documentation of `acc_check`."""
 

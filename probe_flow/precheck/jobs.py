@@ -77,7 +77,7 @@ class Found(Struct):
     def skipped(self, name: str) -> ApiResult:
         """Return the result of a call that is not checked."""
         skipped = Direction(Status.SKIP, reason=self.refused[name], is_expected=True)
-        return ApiResult(name, **dict.fromkeys(self.nodes[name], skipped))
+        return ApiResult.alike(name, self.nodes[name], skipped)
 
 
 def find_calls(catalog: Catalog, only: Collection[tuple[object, str]] | None = None) -> Found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from msgspec import Struct, field
 
@@ -92,6 +92,12 @@ class ApiResult(Struct, frozen=True):
     device: int = 0
     unsaved: str = ""
     saved: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def alike(cls, name: str, phases: Collection[str], direction: Direction) -> ApiResult:
+        """Return the result of a call in whose directions the same became of all."""
+        forward, backward = (direction if phase in phases else None for phase in ("forward", "backward"))
+        return cls(name, forward, backward)
 
     def directions(self) -> Iterator[tuple[str, Direction]]:
         """Yield the directions that the dump has, with their names."""

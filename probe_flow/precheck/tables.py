@@ -28,8 +28,9 @@ DETAILS_HEADER = (
 )
 
 _MARK = "\ufeff"
-_FORMULA = re.compile(r"^[-+=%@＋－＝％＠\t\r]|;[-+=%@＋－＝％＠]")
-"""Text that a spreadsheet program evaluates."""
+_WIDE = "\uff0b\uff0d\uff1d\uff05\uff20"
+_FORMULA = re.compile(rf"^[-+=%@\t\r{_WIDE}]|;[-+=%@{_WIDE}]")
+"""Text that a spreadsheet program evaluates; some take wide forms of the signs too."""
 
 _WORDS: Mapping[str, str] = MappingProxyType({"bfloat16": "BFloat16", "uint": "UInt", "NoneType": "None"})
 

@@ -45,7 +45,7 @@ def check_batch(job: Job) -> ApiResult:
         benchmark = _benchmark()
     except ImportError as error:
         missing = _skip(UnusableError(f"`{error.name or error}` is not installed"))
-        return ApiResult(job.name, **dict.fromkeys(entries, missing))
+        return ApiResult.alike(job.name, entries, missing)
     how = run.How(job.how.benchmark, job.how.max_abs_limit, job.how.memory_bytes)
     sides = [tested] if tested is None or tested is benchmark else [tested, benchmark]
     return _checked(job, entries, [run.Runner(side, benchmark, _source(job), how) for side in sides], device)
@@ -55,7 +55,7 @@ def lost_batch(job: Job, reason: Diagnostic) -> ApiResult:
     """Return the result of a call that ended its worker each time that it was tried."""
     ended = reason.message.rpartition(": ")[2]
     lost = Direction(Status.SKIP, reason=f"its worker ended each time: {ended}")
-    return ApiResult(job.name, **dict.fromkeys(json.loads(job.entries), lost))
+    return ApiResult.alike(job.name, json.loads(job.entries), lost)
 
 
 def _first_that_can(runners: Sequence[run.Runner], call: Call, gradients: Gradients | None) -> run.Direction:

@@ -35,8 +35,8 @@ class Options(StageOptions):
     source: DumpOf = Field(description="Stage that gives the dump: one `dump.json` of level L1 or mix.")
     benchmark: Literal["float64_rounded", "float64", "raise_one", "same"] = Field(
         "float64_rounded",
-        description="Precision of the benchmark: float64 with results rounded to the tested type, float64 as it is, the "
-        "next wider type, or the same type.",
+        description="Precision of the benchmark: float64 with results rounded to the tested type, float64 as it is, "
+        "the next wider type, or the same type.",
     )
     generator: Literal["per_slot", "ms_seed42"] = Field(
         "per_slot",

@@ -36,14 +36,14 @@ def check_options(command: Command) -> Command:
             type=click.IntRange(min=1),
             default=600,
             show_default=True,
-            help="Seconds that a call may take.",
+            help="Seconds a call may take.",
         ),
         click.option(
             "--profile",
             type=click.Choice(["acc_check", "msprobe"]),
             default="acc_check",
             show_default=True,
-            help="`msprobe`: its inputs, its benchmark of the same precision and its limit of 1e-3, to compare with it.",
+            help="`msprobe`: its inputs, its benchmark of the same precision, its limit of 1e-3, to set beside it.",
         ),
         click.option(
             "-save_error_data", "--save_error_data", is_flag=True, help="Save inputs and results of calls that fail."
