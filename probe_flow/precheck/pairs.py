@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from msgspec.structs import replace
 
+from probe_flow.errors import ProbeFlowError
+from probe_flow.files.arrays.npy import read_npy_header
 from probe_flow.precheck.jobs import OUTSIDE, Found
 from probe_flow.precheck.results import ApiResult, Direction, Output, Side
 from probe_flow.precheck.results import Status as CheckStatus
-from probe_flow.precheck.tables import own_word
 from probe_flow.records import (
     Catalog,
+    Extent,
     Flow,
     Group,
     NodeKey,
+    NodeKind,
     Pair,
     Pairs,
     Reason,
@@ -28,6 +32,7 @@ from probe_flow.records import (
     shared_slot,
 )
 from probe_flow.records.frameworks import PYTORCH
+from probe_flow.tensors.encoding import held_as
 
 
 class PrecheckRule:
@@ -42,13 +47,14 @@ class PrecheckReason:
     UNSUSPECTED = ReasonKind("not_suspected", narrows=True)
 
 
-def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult]) -> Pairs:
+def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult], folder: Path) -> Pairs:
     """Return the pairs of all calls.
 
     Args:
         source: the dump.
         found: its calls.
         results: what became of them.
+        folder: of the tables, below which elements were saved.
     """
     dumped = _outputs(source)
     pairs: list[Pair] = []
@@ -64,7 +70,7 @@ def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult]) -> P
             for number, output in enumerate(direction.outputs):
                 if output.measured:
                     measured[len(pairs)] = output.measured
-                pairs.append(_pair(node, number, output, direction.fallback, source))
+                pairs.append(_pair(node, number, output, direction.fallback, folder))
     target = replace(
         source,
         side="target",
@@ -107,18 +113,39 @@ def _unknown(node: NodeKey, direction: Direction) -> TensorRef:
     return TensorRef.of(node, shared_slot(SlotRole.OUTPUT, (0,)), TensorKind.OPAQUE, reason=direction.reason)
 
 
-def _pair(node: NodeKey, number: int, output: Output, fallback: str, source: Catalog) -> Pair:
-    target, golden = (_tensor(node, number, side, source) for side in (output.tested, output.benchmark))
+def _pair(node: NodeKey, number: int, output: Output, fallback: str, folder: Path) -> Pair:
+    target, golden = (_tensor(node, number, side, folder) for side in (output.tested, output.benchmark))
     reason = PrecheckReason.FALLBACK.expected(f"ran as {fallback}") if fallback else None
     if not output.is_right:
         reason = PrecheckReason.WRONG.expected(f"{output.message} (ran as {fallback})" if fallback else output.message)
     return Pair(target, golden, node.name, PrecheckRule.CHECKED, reason)
 
 
-def _tensor(node: NodeKey, number: int, side: Side, source: Catalog) -> TensorRef:
+def _tensor(node: NodeKey, number: int, side: Side, folder: Path) -> TensorRef:
     slot = shared_slot(SlotRole.OUTPUT, (number,))
     if side.shape is None:
         return TensorRef.of(node, slot, TensorKind.SCALAR, side.dtype, side.dtype, (), (), value=side.value)
-    assert source.framework.kernels is not None
-    word = own_word(side.dtype, source.framework.kernels)
-    return TensorRef.of(node, slot, TensorKind.TENSOR, side.dtype, word, side.shape, side.shape)
+    kept = () if side.file is None else _saved(folder / side.file, side.dtype)
+    return TensorRef.of(
+        node,
+        slot,
+        TensorKind.TENSOR,
+        side.dtype,
+        side.dtype,
+        side.shape,
+        side.shape,
+        extents=kept,
+        named_by=NodeKind.API,
+    )
+
+
+def _saved(file: Path, dtype: str) -> tuple[Extent, ...]:
+    """Return where the elements of a tensor were saved; nowhere, if the file is not there any more."""
+    try:
+        header = read_npy_header(file)
+    except ProbeFlowError:
+        return ()
+    if header.dtype is None:
+        return ()
+    encoding = header.encoding if header.dtype == dtype else held_as(header.encoding, header.dtype)
+    return (Extent(str(file), header.offset, header.nbytes, encoding),)

@@ -25,7 +25,7 @@ class Side(Struct, frozen=True):
         dtype: element type, or name of the Python type of what is no tensor.
         shape: of a tensor.
         value: what is no tensor, where it is a number or a text.
-        file: where its elements were saved.
+        file: where its elements were saved, relative to the folder of the tables.
     """
 
     dtype: str
@@ -83,7 +83,7 @@ class ApiResult(Struct, frozen=True):
         forward, backward: None where the dump has no such entry.
         device: number of the device that ran it.
         unsaved: why its data could not be saved; empty where it was, or had not to be.
-        saved: names of the saved files.
+        saved: the saved files, relative to the folder of the tables.
     """
 
     name: str

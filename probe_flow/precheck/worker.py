@@ -229,5 +229,5 @@ def _save(job: Job, phase: str, direction: run.Direction) -> dict[str, str]:
             name = f"{job.name}.{place}.npy"
             with atomic_bytes(Path(job.how.save) / name) as file:
                 np.save(file, held.values, allow_pickle=False)
-            found[place.removeprefix(f"{phase}.")] = name
+            found[place.removeprefix(f"{phase}.")] = f"{Path(job.how.save).name}/{name}"
     return found
