@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -29,6 +29,7 @@ from probe_flow.records import (
     Status,
     TensorKind,
     TensorRef,
+    entry_name,
     shared_slot,
 )
 from probe_flow.records.frameworks import PYTORCH
@@ -47,15 +48,16 @@ class PrecheckReason:
     UNSUSPECTED = ReasonKind("not_suspected", narrows=True)
 
 
-def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult], folder: Path) -> Pairs:
+def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult], tables: Sequence[Path]) -> Pairs:
     """Return the pairs of all calls.
 
     Args:
         source: the dump.
         found: its calls.
         results: what became of them.
-        folder: of the tables, below which elements were saved.
+        tables: files with the results, below whose folder elements were saved.
     """
+    folder = tables[0].parent
     dumped = _outputs(source)
     pairs: list[Pair] = []
     measured: dict[int, str] = {}
@@ -65,7 +67,10 @@ def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult], fold
             if direction.status is CheckStatus.SKIP:
                 reason = _skip_reason(direction)
                 tensors = dumped.get(node) or [_unknown(node, direction)]
-                pairs.extend(Pair(tensor, None, tensor.id, PrecheckRule.SKIPPED, reason) for tensor in tensors)
+                pairs.extend(
+                    Pair(tensor, None, entry_name(node, NodeKind.API), PrecheckRule.SKIPPED, reason)
+                    for tensor in tensors
+                )
                 continue
             for number, output in enumerate(direction.outputs):
                 if output.measured:
@@ -87,11 +92,8 @@ def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult], fold
         tensors=tuple(pair.golden for pair in pairs if pair.golden is not None),
         problems=(),
     )
-    groups = {
-        pair.shown.node: Group(pair.shown.node.name, Relation.ONE_TO_ONE, pair.shown.node, pair.shown.node)
-        for pair in pairs
-    }
-    return Pairs(target, golden, tuple(pairs), tuple(groups.values()), measured=measured)
+    groups = (Group(entry_name(node, NodeKind.API), Relation.ONE_TO_ONE, node, node) for node in target.nodes)
+    return Pairs(target, golden, tuple(pairs), tuple(groups), measured=measured, files=tuple(map(str, tables)))
 
 
 def _outputs(source: Catalog) -> Mapping[NodeKey, list[TensorRef]]:
@@ -118,7 +120,7 @@ def _pair(node: NodeKey, number: int, output: Output, fallback: str, folder: Pat
     reason = PrecheckReason.FALLBACK.expected(f"ran as {fallback}") if fallback else None
     if not output.is_right:
         reason = PrecheckReason.WRONG.expected(f"{output.message} (ran as {fallback})" if fallback else output.message)
-    return Pair(target, golden, node.name, PrecheckRule.CHECKED, reason)
+    return Pair(target, golden, entry_name(node, NodeKind.API), PrecheckRule.CHECKED, reason)
 
 
 def _tensor(node: NodeKey, number: int, side: Side, folder: Path) -> TensorRef:

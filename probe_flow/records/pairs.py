@@ -168,6 +168,7 @@ class Pairs(Struct, frozen=True, gc=False):
         unused: warnings of what was to pair something and matched nothing: entries of mapping files, of `pair_ranks`.
         measured: number of a pair -> what was measured of it where its values were (`metrics.kernel.brought`); its
             tensors need not lie in any file. A comparison takes it as it takes what an earlier run kept.
+        files: result files that whoever made the pairs wrote.
     """
 
     target: Catalog
@@ -178,6 +179,7 @@ class Pairs(Struct, frozen=True, gc=False):
     problems: tuple[Diagnostic, ...] = ()
     unused: tuple[Diagnostic, ...] = ()
     measured: Mapping[int, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
 
     @property
     def is_examination(self) -> bool:

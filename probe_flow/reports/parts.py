@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
+from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.records import Catalog, Comparison, Differences, Execution, Row
 
 MAX_CSV_ROWS = 1_000_000
@@ -44,6 +45,23 @@ class Part(Struct, frozen=True):
 def whole(comparison: Comparison, max_rows: int | None = None) -> Iterator[Part]:  # noqa: ARG001
     """Yield the table as one file, however long."""
     yield Part(comparison)
+
+
+def written_before(comparison: Comparison, max_rows: int | None = None) -> Iterator[Part]:  # noqa: ARG001
+    """Yield no part: the stage that made the pairs wrote the tables, row by row.
+
+    Raises:
+        UsageError: PF6611 if it wrote none.
+    """
+    if not comparison.pairs.files:
+        raise UsageError(
+            Diagnostic(
+                "PF6611",
+                "`csv: precheck` names the tables of the stage `precheck`, and the rows are of another one",
+                help="name the layout of these rows, e.g. `csv: dump_json`",
+            )
+        )
+    yield from ()
 
 
 def by_execution(comparison: Comparison, max_rows: int | None = None) -> Iterator[Part]:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from probe_flow.packages import PackageError, Registry
 from probe_flow.reports.layout import Layout
-from probe_flow.reports.parts import by_execution, by_model
+from probe_flow.reports.parts import by_execution, by_model, written_before
 
 _TABLES = "probe_flow.reports.tables"
 _OF_MODELS = ("overflow", "model_flags")
@@ -19,6 +19,7 @@ OURS = (
     Layout("dump_json_msprobe", f"{_TABLES}.dump_json.msprobe:msprobe_table", "compare_result", parts=by_execution),
     Layout("offline", f"{_TABLES}.offline.layout:offline_table", "result", _OF_MODELS, by_model, "\r\n"),
     Layout("msaccucmp", f"{_TABLES}.offline.msaccucmp:msaccucmp_table", "result", _OF_MODELS, by_model, "\r\n"),
+    Layout("precheck", None, parts=written_before),
 )
 
 

@@ -98,7 +98,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     )
     outcome = check_calls(source, found, how, request, context.isolate)
     context.report(outcome.problems)
-    return make_pairs(source, found, outcome.results, outcome.tables[0].parent)
+    return make_pairs(source, found, outcome.results, outcome.tables)
 
 
 def _suspects(options: Options, inputs: Mapping[str, Sequence[Any]]) -> Collection[tuple[object, str]] | None:

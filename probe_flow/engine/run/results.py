@@ -84,6 +84,8 @@ class Results:
             self.report(name, result.problems)
         elif isinstance(result, Pairs):
             self.report(name, (*result.problems, *result.unused))
+            for file in result.files:
+                self._note(Path(file))
         elif isinstance(result, Comparison):
             self._add_comparison(name, result)
         elif kind is Kind.REPORT:

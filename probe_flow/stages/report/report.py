@@ -22,7 +22,7 @@ from pydantic import (
     field_validator,
 )
 
-from probe_flow.errors import UsageError
+from probe_flow.errors import ProbeFlowError, UsageError
 from probe_flow.reports.formats import Chosen
 from probe_flow.stages.base import ComparisonOf, Forecast, IsPath, Kind, Model, StageOptions, StageType
 from probe_flow.stages.report.formats.tables import columns_of
@@ -210,6 +210,8 @@ def _files(each: Chosen, request: Request, context: Context) -> list[ReportFile]
     """Return the files of one format; none where it cannot say which there are."""
     try:
         return list(each.format.files(request, each.option))
+    except ProbeFlowError as exc:
+        request.problems.append(exc.diagnostic)
     except Exception as exc:  # as in `_problem`
         request.problems.append(_failure(each, f"what `{each.format.word}` shows is not found", exc, context))
     return []
@@ -243,8 +245,6 @@ def _as_known(comparison: Comparison, context: Context) -> Comparison:
 
 def _problem(each: Chosen, file: ReportFile, path: Path, context: Context) -> Diagnostic | None:
     """Write one file; return why it is not there."""
-    from probe_flow.errors import ProbeFlowError
-
     try:
         context.announce(path)
         file.write(path)

@@ -28,7 +28,7 @@ def _csv_layout(name: str) -> str:
 def _xlsx_layout(name: str) -> str:
     _known(name, "XLSX", list(LAYOUTS))
     if LAYOUTS[name].table is None:
-        raise ValueError(f"the layout `{name}` of a package writes CSV only; write `csv: {name}`")
+        raise ValueError(f"the layout `{name}` is of CSV files only; write `csv: {name}`")
     return name
 
 
@@ -96,7 +96,7 @@ CSV = FileFormat(
     Annotated[str, AfterValidator(_csv_layout)],
     "Column layout: `torchair`, `torchair_percent` (relative errors of statistics as text, `5.0%`), "
     "`torchair_legacy`, `dump_json`, `dump_json_msprobe`, `offline`, `msaccucmp` (`offline` as msprobe writes it), "
-    "or one of an installed package.",
+    "`precheck` (names the tables that the stage `precheck` wrote), or one of an installed package.",
     stands_alone=False,
     problem=_problem,
 )
