@@ -6,7 +6,8 @@ figures; where only one does, the result fails and says how many.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -56,11 +57,15 @@ class Judgement:
         is_right: whether it passes.
         figures: how far it is off.
         message: why it does not pass, or what is to be known of its error.
+        is_doubtful: whether it neither passes nor fails.
+        named: further figures, by their names.
     """
 
     is_right: bool
     figures: Figures
     message: str = ""
+    is_doubtful: bool = False
+    named: Mapping[str, float] = field(default_factory=dict)
 
 
 def judge(tested: Result, benchmark: Result, max_abs_limit: float = MAX_ABS_LIMIT) -> Judgement:

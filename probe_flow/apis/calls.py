@@ -54,6 +54,7 @@ class TensorSpec:
         shape: of its elements.
         low, high: recorded extremes, as they are in the dump; None where it has none.
         file: name of the file with its elements, where it has one.
+        has_gradient: whether the framework computed its gradient; True where the dump does not say.
     """
 
     dtype: str
@@ -61,6 +62,7 @@ class TensorSpec:
     low: object = None
     high: object = None
     file: str | None = None
+    has_gradient: bool = True
 
     @property
     def numel(self) -> int:
@@ -239,7 +241,8 @@ def _tensor(element: Mapping[str, Any]) -> TensorSpec:
     if not all(type(dim) is int and dim >= 0 for dim in shape):
         raise UnusableError(f"`{shape}` is no shape")
     low, high = (_extreme(element, name) for name in ("Min", "Max"))
-    return TensorSpec(canonical_dtype(word), tuple(shape), low, high, file if isinstance(file, str) and file else None)
+    named = file if isinstance(file, str) and file else None
+    return TensorSpec(canonical_dtype(word), tuple(shape), low, high, named, element.get("requires_grad") is not False)
 
 
 def _extreme(element: Mapping[str, Any], name: str) -> object:

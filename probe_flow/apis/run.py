@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
-from probe_flow.apis.acc_check import MAX_ABS_LIMIT, Judgement, judge, rounded
+from probe_flow.apis.acc_check import Judgement, judge, rounded
 from probe_flow.apis.calls import (
     FLOATS,
     Call,
@@ -24,6 +24,9 @@ from probe_flow.apis.calls import (
 )
 from probe_flow.apis.side import Held, Result, Side, flat_results, plain
 from probe_flow.apis.values import Source
+
+Judge: TypeAlias = "Callable[[Result, Result], Judgement]"
+"""Judges a tested result by its benchmark."""
 
 BENCHMARKS = ("float64_rounded", "float64", "raise_one", "same")
 """Precisions of the benchmark: float64 with results rounded to the tested type, float64, the next wider, the same."""
@@ -42,13 +45,16 @@ class How:
 
     Args:
         benchmark: one of `BENCHMARKS`.
-        max_abs_limit: of the largest absolute error.
+        judge: judges each result.
         memory_bytes: what the tensors of a call may take; None = no limit.
+        counts_absent: whether results that are None count too, as do arguments without a gradient; tables number
+            results by it.
     """
 
     benchmark: str = BENCHMARKS[0]
-    max_abs_limit: float = MAX_ABS_LIMIT
+    judge: Judge = judge
     memory_bytes: int | None = None
+    counts_absent: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,7 +162,11 @@ class Runner:
             ran = f"{name} of {self._tested.name}"
         tensors = values.each(lambda held: self._benchmark.tensor(self._wider(held)))
         benchmark = self._outcome(self._benchmark, function, call, tensors, is_gradient=is_gradient)
-        checked = self._judged(_trimmed(tested, gradients), _trimmed(benchmark, gradients), is_gradient=is_gradient)
+        if not self._how.counts_absent:
+            tested, benchmark = _trimmed(tested, gradients), _trimmed(benchmark, gradients)
+        elif is_gradient:
+            tested, benchmark = _of_every_tensor(tested, call), _of_every_tensor(benchmark, call)
+        checked = self._judged(tested, benchmark, is_gradient=is_gradient)
         if all(each.judgement.is_right for each in checked):
             return Direction(checked, ran=ran)
         return Direction(checked, ran=ran, inputs=values.arguments, incoming=values.gradients)
@@ -205,7 +215,9 @@ class Runner:
 
         args, kwargs = with_leaves(call.args, value), with_leaves(dict(call.kwargs), value)
         if is_gradient:
+            unwanted = {place for place, leaf in argument_leaves(call) if not getattr(leaf, "has_gradient", True)}
             found = side.gradients(function, args, kwargs, tensors.gradients, copies=call.is_in_place)
+            found = [(place, each) for place, each in found if place not in unwanted]
         else:
             found = flat_results(side.call(function, args, kwargs))
         return [_result(side, place, each) for place, each in found]
@@ -224,7 +236,7 @@ class Runner:
         for one, other in pairs:
             if self._how.benchmark == "float64_rounded" and isinstance(other.value, Held):
                 other = Result(other.place, rounded(other.value, one.dtype))
-            found.append(Checked(one, other, judge(one, other, self._how.max_abs_limit)))
+            found.append(Checked(one, other, self._how.judge(one, other)))
         return tuple(found)
 
 
@@ -241,6 +253,13 @@ def _trimmed(results: list[Result], gradients: object) -> list[Result]:
     """Return the results without None, and of gradients only those of floats, as the result tables count them."""
     kept = [each for each in results if each.value is not None]
     return kept if gradients is None else [each for each in kept if each.dtype in FLOATS]
+
+
+def _of_every_tensor(results: list[Result], call: Call) -> list[Result]:
+    """Return the gradient of each tensor of the arguments, None where there is none."""
+    known = {each.place: each for each in results}
+    places = [place for place, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec)]
+    return [known.get(place, Result(place, None)) for place in places]
 
 
 def _paired(tested: list[Result], benchmark: list[Result], *, by_place: bool) -> list[tuple[Result, Result]]:

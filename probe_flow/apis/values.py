@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path as FilePath
+from pickle import UnpicklingError
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -136,8 +138,8 @@ def of_files(folder: str) -> Source:
         if not file.resolve().is_relative_to(root.resolve()):
             raise UnusableError(f"`{spec.file}` of `{place}` lies outside the dump's folder")
         try:
-            values: Values = np.load(file, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
+            values = _of_torch(file) if file.suffix == ".pt" else np.load(file, allow_pickle=False)
+        except (OSError, ValueError, EOFError, RuntimeError, UnpicklingError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise UnusableError(f"`{spec.file}` of `{place}` cannot be read: {why}") from error
         if values.shape != spec.shape:
@@ -145,3 +147,14 @@ def of_files(folder: str) -> Source:
         return values
 
     return load
+
+
+def _of_torch(file: FilePath) -> Values:
+    """Return the elements of a file of torch, which must hold one tensor and nothing else."""
+    torch: Any = import_module("torch")
+    tensor = torch.load(file, map_location="cpu", weights_only=True)
+    if not isinstance(tensor, torch.Tensor):
+        raise ValueError("it holds no tensor")
+    wide = getattr(torch, numpy_dtype(str(tensor.dtype).removeprefix("torch.")))
+    values: Values = tensor.detach().to(wide).numpy()
+    return values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -29,6 +29,9 @@ class How(Struct, frozen=True):
         save: folder for the data of calls that fail; None = nowhere.
         memory_bytes: what the tensors of one call may take.
         options: what the kernel measures.
+        kernels: of the framework whose APIs are checked, which decides how they are judged.
+        standards: ``per_api`` or ``benchmark_only``: how the standards of PyTorch go by APIs.
+        compiles: whether operators of an NPU are compiled for each shape.
         devices: numbers of the devices, of which each worker takes one.
         locks: folder of the files that say which device is taken.
     """
@@ -40,6 +43,9 @@ class How(Struct, frozen=True):
     save: str | None
     memory_bytes: int
     options: MeasureOptions
+    kernels: Kernels = Kernels.MINDSPORE
+    standards: str = "per_api"
+    compiles: bool = False
     devices: tuple[int, ...] = (0,)
     locks: str | None = None
 
@@ -80,12 +86,39 @@ class Found(Struct):
         return ApiResult.alike(name, self.nodes[name], skipped)
 
 
-def find_calls(catalog: Catalog, only: Collection[tuple[object, str]] | None = None) -> Found:
+class Choice(Struct, frozen=True):
+    """Which calls are checked, of those that can be.
+
+    Args:
+        only: identities of executions with the names of nodes; other calls are left out. None = none is.
+        listed: names of APIs, without kind and number; others are left out. Empty = none is.
+        unlisted: names of APIs that are left out.
+        once: whether of calls that are alike but for their values only the first is checked.
+    """
+
+    only: Collection[tuple[object, str]] | None = None
+    listed: frozenset[str] = frozenset()
+    unlisted: frozenset[str] = frozenset()
+    once: bool = False
+
+    def why_not(self, key: NodeKey, api: str) -> str | None:
+        """Return why a call is left out; None if it is not."""
+        if self.only is not None and (key.execution.identity, key.name) not in self.only:
+            return OUTSIDE
+        if api in self.unlisted:
+            return f"`{api}` is on the black list"
+        return f"`{api}` is not on the white list" if self.listed and api not in self.listed else None
+
+
+EVERY_CALL = Choice()
+
+
+def find_calls(catalog: Catalog, choice: Choice = EVERY_CALL) -> Found:
     """Return the API calls of a dump.
 
     Args:
         catalog: of one dump.json.
-        only: identities of executions with the names of nodes; other calls are left out. None = none is.
+        choice: which of them are checked.
 
     Raises:
         UsageError: PF6601 the dump has several executions, PF6602 it records no call of an API, PF6603 it was written
@@ -102,9 +135,7 @@ def find_calls(catalog: Catalog, only: Collection[tuple[object, str]] | None = N
         found.nodes.setdefault(name, {})[key.phase.value] = key
         waiting[f"{name}.{key.phase.value}"] = name
         kind, _, api = key.name.partition(".")
-        why = why_not(kernels, kind, api)
-        if why is None and only is not None and (key.execution.identity, key.name) not in only:
-            why = OUTSIDE
+        why = why_not(kernels, kind, api) or choice.why_not(key, api)
         if why is not None:
             found.refused[name] = why
     if not found.nodes:
@@ -122,7 +153,31 @@ def find_calls(catalog: Catalog, only: Collection[tuple[object, str]] | None = N
         if base is not None and base not in found.refused:
             entries.setdefault(base, {})[entry.rpartition(".")[2]] = value
     found.entries = {name: json.dumps(value) for name, value in entries.items()}
+    if choice.once:
+        _drop_alike(found, entries)
     return found
+
+
+def _drop_alike(found: Found, entries: Mapping[str, Mapping[str, object]]) -> None:
+    """Leave out calls whose forward entry is that of an earlier call of the API, but for the extremes."""
+    known: dict[tuple[str, str], str] = {}
+    for name, parts in entries.items():
+        if "forward" in parts:
+            key = name.rpartition(".")[0], json.dumps(_without_extremes(parts["forward"]))
+            first = known.setdefault(key, name)
+            if first != name:
+                del found.entries[name]
+                found.refused[name] = f"it is alike `{first}`"
+
+
+def _without_extremes(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _without_extremes(each) for key, each in value.items() if key not in _VALUES}
+    return [_without_extremes(each) for each in value] if isinstance(value, list) else value
+
+
+_VALUES = frozenset({"Max", "Min", "Mean", "Norm", "md5", "data_name"})
+"""Of a tensor, what differs from call to call."""
 
 
 OUTSIDE = "the comparison before does not suspect it"

@@ -24,7 +24,8 @@ from probe_flow.errors import Diagnostic, IncompleteError, UsageError
 from probe_flow.files.atomic import atomic_bytes
 from probe_flow.files.opening import open_bytes, read_whole
 from probe_flow.precheck.results import ApiResult
-from probe_flow.precheck.tables import DETAILS_HEADER, RESULT_HEADER, details_rows, header, result_rows
+from probe_flow.precheck.tables import details_rows, header, headers, result_rows
+from probe_flow.records.frameworks import Kernels
 
 RESULT = "accuracy_checking_result_"
 DETAILS = "accuracy_checking_details_"
@@ -44,11 +45,13 @@ class Terms(Struct, frozen=True):
         version: of the record.
         dump: digest of the dump.
         options: how calls are checked, as text.
+        kernels: of the framework that wrote the dump.
     """
 
     version: int
     dump: str
     options: str
+    kernels: Kernels = Kernels.MINDSPORE
 
 
 class CheckLog:
@@ -58,10 +61,13 @@ class CheckLog:
         folder: where they are.
         stamp: time of its beginning, part of their names.
         known: results of calls that were checked before, by their names.
+        kernels: of the framework, which decides how the tables look.
     """
 
-    def __init__(self, folder: Path, stamp: str, known: Mapping[str, ApiResult]) -> None:
-        self.folder, self.stamp, self.known = folder, stamp, dict(known)
+    def __init__(
+        self, folder: Path, stamp: str, known: Mapping[str, ApiResult], kernels: Kernels = Kernels.MINDSPORE
+    ) -> None:
+        self.folder, self.stamp, self.known, self.kernels = folder, stamp, dict(known), kernels
         self._files: list[IO[bytes]] = []
 
     @property
@@ -84,12 +90,20 @@ class CheckLog:
         with _written(self.folder):
             for file, text in (
                 (record, msgspec.json.encode(result) + b"\n"),
-                (details, details_rows(result)),
-                (results, result_rows(result)),
+                (details, details_rows(result, self.kernels)),
+                (results, result_rows(result, self.kernels)),
             ):
                 file.write(text)
                 file.flush()
         self.known[result.name] = result
+
+    def results_of(self, results: Iterable[ApiResult]) -> list[bytes]:
+        """Return the parts of a table of calls."""
+        return [header(headers(self.kernels)[0]), *(result_rows(each, self.kernels) for each in results)]
+
+    def details_of(self, results: Iterable[ApiResult]) -> list[bytes]:
+        """Return the parts of a table of results."""
+        return [header(headers(self.kernels)[1]), *(details_rows(each, self.kernels) for each in results)]
 
     def sort(self, names: Sequence[str], terms: Terms) -> None:
         """Bring all files into the order of the dump; nothing happens where they are in it.
@@ -106,8 +120,8 @@ class CheckLog:
         result, details = self.tables
         for path, parts in (
             (self.record, [line + b"\n" for line in lines]),
-            (details, [header(DETAILS_HEADER), *map(details_rows, ordered.values())]),
-            (result, [header(RESULT_HEADER), *map(result_rows, ordered.values())]),
+            (details, self.details_of(ordered.values())),
+            (result, self.results_of(ordered.values())),
         ):
             with atomic_bytes(path) as file:
                 file.writelines(parts)
@@ -133,7 +147,7 @@ def new_log(folder: Path, stamp: str, terms: Terms) -> CheckLog:
         IncompleteError: PF6605 if one cannot be written.
         UsageError: PF6606 if there are such files already.
     """
-    log = CheckLog(folder, stamp, {})
+    log = CheckLog(folder, stamp, {}, terms.kernels)
     result, details = log.tables
     with _written(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -143,8 +157,8 @@ def new_log(folder: Path, stamp: str, terms: Terms) -> CheckLog:
                     Diagnostic("PF6606", f"`{path.name}` is there already", path=str(path), help="name another folder")
                 )
         log.record.write_bytes(msgspec.json.encode(terms) + b"\n")
-        details.write_bytes(header(DETAILS_HEADER))
-        result.write_bytes(header(RESULT_HEADER))
+        details.write_bytes(b"".join(log.details_of(())))
+        result.write_bytes(b"".join(log.results_of(())))
     return log
 
 
@@ -171,7 +185,7 @@ def continued_log(result: Path, terms: Terms, *, is_forced: bool) -> CheckLog:
                 help="name the table of calls that the interrupted check left",
             )
         )
-    log = CheckLog(result.parent, named[1], {})
+    log = CheckLog(result.parent, named[1], {}, terms.kernels)
     former, results, end = _read_record(log.record)
     if former != terms and not is_forced:
         what = "another dump" if former.dump != terms.dump else "other options"
@@ -187,8 +201,8 @@ def continued_log(result: Path, terms: Terms, *, is_forced: bool) -> CheckLog:
     _, details = log.tables
     with _written(log.folder):
         os.truncate(log.record, end)
-        _mend(details, header(DETAILS_HEADER), (details_rows(each) for each in results), is_forced=is_forced)
-        _mend(result, header(RESULT_HEADER), (result_rows(each) for each in results), is_forced=is_forced)
+        _mend(details, log.details_of(results), is_forced=is_forced)
+        _mend(result, log.results_of(results), is_forced=is_forced)
     return log
 
 
@@ -217,9 +231,9 @@ def _read_record(path: Path) -> tuple[Terms, list[ApiResult], int]:
     return terms, results, end
 
 
-def _mend(path: Path, first: bytes, rows: Iterable[bytes], *, is_forced: bool) -> None:
+def _mend(path: Path, parts: Iterable[bytes], *, is_forced: bool) -> None:
     """Make a table hold these rows in this order, if it holds no others."""
-    wanted = b"".join((first, *rows))
+    wanted = b"".join(parts)
     try:
         found = read_whole(path, MAX_TABLE_BYTES)
     except FileNotFoundError:

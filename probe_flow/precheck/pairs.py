@@ -43,6 +43,7 @@ class PrecheckRule:
 
 class PrecheckReason:
     WRONG = ReasonKind("precheck_error", verdict=Status.FAIL)
+    DOUBTFUL = ReasonKind("precheck_warning", verdict=Status.WARNING)
     FALLBACK = ReasonKind("precheck_fallback")
     NOT_CHECKED = ReasonKind("not_checked")
     UNSUSPECTED = ReasonKind("not_suspected", narrows=True)
@@ -73,6 +74,8 @@ def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult], tabl
                 )
                 continue
             for number, output in enumerate(direction.outputs):
+                if output.status is CheckStatus.SKIP:
+                    continue
                 if output.measured:
                     measured[len(pairs)] = output.measured
                 pairs.append(_pair(node, number, output, direction.fallback, folder))
@@ -119,7 +122,8 @@ def _pair(node: NodeKey, number: int, output: Output, fallback: str, folder: Pat
     target, golden = (_tensor(node, number, side, folder) for side in (output.tested, output.benchmark))
     reason = PrecheckReason.FALLBACK.expected(f"ran as {fallback}") if fallback else None
     if not output.is_right:
-        reason = PrecheckReason.WRONG.expected(f"{output.message} (ran as {fallback})" if fallback else output.message)
+        kind = PrecheckReason.DOUBTFUL if output.is_doubtful else PrecheckReason.WRONG
+        reason = kind.expected(f"{output.message} (ran as {fallback})" if fallback else output.message)
     return Pair(target, golden, entry_name(node, NodeKind.API), PrecheckRule.CHECKED, reason)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct, field
 
@@ -14,6 +14,7 @@ class Status(enum.Enum):
     """What became of one direction of a call. ``SKIP``: it was not checked."""
 
     PASS = "pass"
+    WARNING = "warning"
     ERROR = "error"
     SKIP = "SKIP"
 
@@ -43,6 +44,8 @@ class Output(Struct, frozen=True):
         cosine, max_abs, max_rel: the figures of the tables; None where there are none.
         message: why it does not pass.
         measured: what the kernel measured of the two, as text (`metrics.kernel.brought`); empty where it did not.
+        is_doubtful: whether it neither passes nor fails.
+        named: figures of the standard that its API has (`apis.run_ut.FIGURES`), by their names.
     """
 
     tested: Side
@@ -53,6 +56,21 @@ class Output(Struct, frozen=True):
     max_rel: float | None = None
     message: str = ""
     measured: str = ""
+    is_doubtful: bool = False
+    named: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def status(self) -> Status:
+        """What became of it; of what is None on both sides nothing."""
+        if self.tested.shape is None and self.tested.value is None and self.benchmark == self.tested:
+            return Status.SKIP
+        return Status.PASS if self.is_right else Status.WARNING if self.is_doubtful else Status.ERROR
+
+
+def of_all(outputs: Sequence[Output]) -> Status:
+    """Return the status of several results together: that of the worst."""
+    found = {output.status for output in outputs}
+    return next((each for each in (Status.ERROR, Status.WARNING) if each in found), Status.PASS)
 
 
 class Direction(Struct, frozen=True):

@@ -114,8 +114,10 @@ def _terms(source: Catalog, found: Found, how: How) -> Terms:
         digest.update(f"{name}\0{entries}\n".encode())
     digest.update("\0".join(found.refused).encode())
     digest.update(source.task.encode())
-    options = json.dumps({name: getattr(how, name) for name in ("benchmark", "generator", "max_abs_limit")})
-    return Terms(VERSION, digest.hexdigest(), options)
+    options = json.dumps(
+        {name: getattr(how, name) for name in ("benchmark", "generator", "max_abs_limit", "standards")}
+    )
+    return Terms(VERSION, digest.hexdigest(), options, how.kernels)
 
 
 def _located(how: How, save: str | None, stack: ExitStack) -> How:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from probe_flow.apis.run_ut import FIGURES
 from probe_flow.precheck.results import ApiResult, Direction, Output, Side, Status
 from probe_flow.records.frameworks import Kernels
 
@@ -35,24 +36,67 @@ _FORMULA = re.compile(rf"^[-+=%@\t\r{_WIDE}]|;[-+=%@{_WIDE}]")
 _WORDS: Mapping[str, str] = MappingProxyType({"bfloat16": "BFloat16", "uint": "UInt", "NoneType": "None"})
 
 
+TORCH_RESULT_HEADER = ("API name", *RESULT_HEADER[1:])
+TORCH_DETAILS_HEADER = (
+    "API Name",
+    "Bench Dtype",
+    "DEVICE Dtype",
+    "Shape",
+    "\u4f59\u5f26\u76f8\u4f3c\u5ea6",
+    "\u6700\u5927\u7edd\u5bf9\u8bef\u5dee",
+    "\u53cc\u767e\u6307\u6807",
+    "\u53cc\u5343\u6307\u6807",
+    "\u53cc\u4e07\u6307\u6807",
+    "\u4e8c\u8fdb\u5236\u4e00\u81f4\u9519\u8bef\u7387",
+    "\u8bef\u5dee\u5747\u8861\u6027",
+    "\u5747\u65b9\u6839\u8bef\u5dee",
+    "\u5c0f\u503c\u57df\u9519\u8bef\u5360\u6bd4",
+    "\u76f8\u5bf9\u8bef\u5dee\u6700\u5927\u503c",
+    "\u76f8\u5bf9\u8bef\u5dee\u5e73\u5747\u503c",
+    "inf/nan\u9519\u8bef\u7387",
+    "\u76f8\u5bf9\u8bef\u5dee\u9519\u8bef\u7387",
+    "\u7edd\u5bf9\u8bef\u5dee\u9519\u8bef\u7387",
+    "ULP\u8bef\u5dee\u6700\u5927\u503c",
+    "ULP\u8bef\u5dee\u5e73\u5747\u503c",
+    "ULP\u8bef\u5dee\u5927\u4e8e\u9608\u503c\u5360\u6bd4",
+    "Status",
+    "Message",
+)
+"""The headings of msprobe's tables for PyTorch, which programs read: names of `apis.run_ut.FIGURES` in Chinese."""
+
+_UNUSED = " "
+"""What msprobe's tables for PyTorch hold where there is nothing."""
+
+_DECIMALS = 14
+
+
 def header(columns: Sequence[str]) -> bytes:
     """Return the beginning of a table."""
     return (_MARK + _lines([columns])).encode()
 
 
-def result_rows(result: ApiResult) -> bytes:
+def headers(kernels: Kernels) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the headings of both tables: of calls, of results."""
+    if kernels is Kernels.PYTORCH:
+        return TORCH_RESULT_HEADER, TORCH_DETAILS_HEADER
+    return RESULT_HEADER, DETAILS_HEADER
+
+
+def result_rows(result: ApiResult, kernels: Kernels = Kernels.MINDSPORE) -> bytes:
     """Return the row of a call in the table of calls."""
-    states = [each.status.value if each is not None else "" for each in (result.forward, result.backward)]
+    absent = _UNUSED if kernels is Kernels.PYTORCH else ""
+    states = [each.status.value if each is not None else absent for each in (result.forward, result.backward)]
     message = " ".join(text for _, each in result.directions() if (text := _message(each)))
     if result.unsaved:
         message = f"{message} Its data could not be saved: {result.unsaved}".strip()
-    return _lines([[_safe(result.name), *states, _safe(message)]]).encode()
+    cells = [_safe(result.name), *states, _safe(message)]
+    return _lines([cells[:-1] if kernels is Kernels.PYTORCH and not message else cells]).encode()
 
 
-def details_rows(result: ApiResult) -> bytes:
+def details_rows(result: ApiResult, kernels: Kernels = Kernels.MINDSPORE) -> bytes:
     """Return the rows of the results of a call; a direction that was not checked has none."""
     rows = [
-        _details(f"{result.name}.{phase}.output.{number}", output)
+        _details(f"{result.name}.{phase}.output.{number}", output, kernels)
         for phase, direction in result.directions()
         for number, output in enumerate(direction.outputs)
     ]
@@ -72,17 +116,28 @@ def own_word(dtype: str, kernels: Kernels) -> str:
     return f"UI{dtype[2:]}" if dtype.startswith("uint") else dtype.capitalize()
 
 
-def _details(name: str, output: Output) -> list[str]:
+def _details(name: str, output: Output, kernels: Kernels) -> list[str]:
     tested, benchmark = output.tested, output.benchmark
-    figures = [_number(value) for value in (output.cosine, output.max_abs, output.max_rel)]
-    state = Status.PASS if output.is_right else Status.ERROR
+    if kernels is Kernels.PYTORCH:
+        figures = [_decimal(output.named.get(each)) for each in FIGURES]
+    else:
+        figures = [_number(value) for value in (output.cosine, output.max_abs, output.max_rel)]
     shape = benchmark.shape if benchmark.shape is not None else ()
-    cells = [name, _dtype(benchmark), _dtype(tested), str(tuple(shape)), *figures, state.value, output.message]
-    return [_safe(cells[0]), *cells[1:-1], _safe(cells[-1])]
+    words = [_dtype(benchmark, kernels), _dtype(tested, kernels), str(tuple(shape))]
+    if output.status is Status.SKIP:
+        words = [_UNUSED] * len(words)
+    cells = [*words, *figures, output.status.value]
+    return [_safe(name), *cells, _safe(output.message)]
 
 
-def _dtype(side: Side) -> str:
-    return side.dtype if side.shape is None else own_word(side.dtype, Kernels.MINDSPORE)
+def _dtype(side: Side, kernels: Kernels) -> str:
+    if side.shape is not None:
+        return own_word(side.dtype, kernels)
+    return f"<class '{side.dtype}'>" if kernels is Kernels.PYTORCH else side.dtype
+
+
+def _decimal(value: float | None) -> str:
+    return _UNUSED if value is None else f"{value:.{_DECIMALS}f}"
 
 
 def _number(value: float | None) -> str:

@@ -8,13 +8,16 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from probe_flow.apis import run, values
+from probe_flow.apis.acc_check import judge
 from probe_flow.apis.calls import Call, Gradients, UnusableError, read_call, read_gradients, shown_path
 from probe_flow.apis.side import Held, Result
 from probe_flow.apis.side import Side as Runtime
@@ -24,7 +27,8 @@ from probe_flow.files.atomic import atomic_bytes
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.kernel.brought import measured_text
 from probe_flow.precheck.jobs import How, Job
-from probe_flow.precheck.results import ApiResult, Direction, Output, Side, Status
+from probe_flow.precheck.results import ApiResult, Direction, Output, Side, Status, of_all
+from probe_flow.records.frameworks import Kernels
 
 BENCH = "bench"
 """Word in the names of files with results of the benchmark."""
@@ -46,8 +50,10 @@ def check_batch(job: Job) -> ApiResult:
     except ImportError as error:
         missing = _skip(UnusableError(f"`{error.name or error}` is not installed"))
         return ApiResult.alike(job.name, entries, missing)
-    how = run.How(job.how.benchmark, job.how.max_abs_limit, job.how.memory_bytes)
-    sides = [tested] if tested is None or tested is benchmark else [tested, benchmark]
+    how = run.How(
+        job.how.benchmark, _judge(job), job.how.memory_bytes, counts_absent=job.how.kernels is Kernels.PYTORCH
+    )
+    sides = [tested] if tested is None or job.how.kernels is Kernels.PYTORCH else [tested, benchmark]
     return _checked(job, entries, [run.Runner(side, benchmark, _source(job), how) for side in sides], device)
 
 
@@ -105,7 +111,7 @@ def _direction(raw: run.Direction, options: MeasureOptions, files: dict[str, str
     if raw.skipped is not None:
         return _skip(raw.skipped)
     outputs = tuple(_output(each, options, files, number) for number, each in enumerate(raw.checked))
-    return Direction(Status.PASS if raw.is_right else Status.ERROR, outputs, ran=raw.ran, fallback=raw.fallback)
+    return Direction(of_all(outputs), outputs, ran=raw.ran, fallback=raw.fallback)
 
 
 def _skip(error: UnusableError) -> Direction:
@@ -124,6 +130,8 @@ def _output(checked: run.Checked, options: MeasureOptions, files: dict[str, str]
         found.max_rel,
         checked.judgement.message,
         _measured(checked, options),
+        checked.judgement.is_doubtful,
+        {name: float(value) for name, value in checked.judgement.named.items()},
     )
 
 
@@ -160,9 +168,37 @@ def _source(job: Job) -> values.Source:
     return values.ms_seed42 if job.how.generator == "ms_seed42" else values.per_slot(job.name)
 
 
+def _judge(job: Job) -> run.Judge:
+    """Return what judges the results of a call."""
+    if job.how.kernels is not Kernels.PYTORCH:
+        return partial(judge, max_abs_limit=job.how.max_abs_limit)
+    from probe_flow.apis.run_ut import judge_torch
+    from probe_flow.apis.standards import Profile
+
+    words = [word for word in ("float8", "hifloat8") if f"torch.{word}" in job.entries]
+    input_dtype = "float8_e4m3fn" if words else "float32"
+    return partial(judge_torch, job.api, input_dtype, Profile[job.how.standards.upper()])
+
+
 def _tested(job: Job, device: int) -> Runtime | None:
     """Return the tested side; None where the dump holds its results."""
+    if job.how.kernels is Kernels.PYTORCH:
+        return _torch(device, compiles=job.how.compiles)
     return None if job.how.data is not None else _mindspore(device)
+
+
+@lru_cache(maxsize=1)
+def _torch(device: int, *, compiles: bool) -> Runtime:
+    """Return torch on an NPU where there is one, else on the processor.
+
+    Args:
+        device: number of the NPU.
+        compiles: whether its operators are compiled for each shape.
+    """
+    if find_spec("torch_npu") is None:
+        return TorchSide()
+    import_module("torch_npu").npu.set_compile_mode(jit_compile=compiles)
+    return TorchSide(f"npu:{device}")
 
 
 @lru_cache(maxsize=1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.records.frameworks import Kernels
 from probe_flow.stages.base import DumpOf, Forecast, IsPath, Kind, Only, StageOptions, StageType
 from probe_flow.work import Context
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 _MEMORY_SHARE = 0.5
 """Of what the machine or the run has, for the tensors of one call."""
+
+
+_BENCHMARKS = {Kernels.MINDSPORE: "float64_rounded", Kernels.PYTORCH: "raise_one"}
 
 
 def _devices(devices: list[int]) -> list[int]:
@@ -33,10 +37,11 @@ class Options(StageOptions):
 
     uses: Literal["precheck"]
     source: DumpOf = Field(description="Stage that gives the dump: one `dump.json` of level L1 or mix.")
-    benchmark: Literal["float64_rounded", "float64", "raise_one", "same"] = Field(
-        "float64_rounded",
+    benchmark: Literal["auto", "float64_rounded", "float64", "raise_one", "same"] = Field(
+        "auto",
         description="Precision of the benchmark: float64 with results rounded to the tested type, float64 as it is, "
-        "the next wider type, or the same type.",
+        "the next wider type, or the same type. `auto`: `float64_rounded` for MindSpore, `raise_one` for PyTorch, "
+        "whose standards are made for it.",
     )
     generator: Literal["per_slot", "ms_seed42"] = Field(
         "per_slot",
@@ -46,8 +51,21 @@ class Options(StageOptions):
     max_abs_err_threshold: float = Field(
         1e-4, gt=0, description="A result passes if its largest absolute error is below it and its cosine above 0.99."
     )
+    standards: Literal["per_api", "benchmark_only"] = Field(
+        "per_api",
+        description="PyTorch: whether each API has the standard that is listed for it, or all floats that of two "
+        "devices.",
+    )
     save_error_data: bool = Field(
         default=False, description="Whether inputs and results of calls that fail are saved; for dumps of statistics."
+    )
+    white_list: list[str] = Field([], description="Check these APIs only, e.g. `linear`.", examples=[["linear"]])
+    black_list: list[str] = Field([], description="Leave these APIs out.", examples=[["dropout"]])
+    filter_api: bool = Field(
+        default=False, description="Check only the first of calls of an API that are alike but for their values."
+    )
+    jit_compile: bool = Field(
+        default=False, description="PyTorch on an NPU: compile each operator for its shape, in place of ready ones."
     )
     devices: Annotated[list[int], AfterValidator(_devices)] = Field(
         [0], min_length=1, description="Numbers of the devices; a worker process each.", examples=[[0, 1]]
@@ -69,30 +87,40 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     """Return the pairs of all calls."""
     from probe_flow.files.machine import memory_of_machine
     from probe_flow.metrics.catalogue.registry import metric_ids, options_for
-    from probe_flow.precheck.jobs import How, data_folder, find_calls
+    from probe_flow.precheck.jobs import Choice, How, data_folder, find_calls
     from probe_flow.precheck.pairs import make_pairs
     from probe_flow.precheck.run import Request, check_calls
 
     source: Catalog = inputs["source"][0]
-    found = find_calls(source, _suspects(options, inputs))
-    data = data_folder(source)
+    choice = Choice(
+        _suspects(options, inputs),
+        frozenset(options.white_list),
+        frozenset(options.black_list),
+        options.filter_api,
+    )
+    found = find_calls(source, choice)
+    data, kernels = data_folder(source), source.framework.kernels
+    assert kernels is not None, "`find_calls` refuses others"
     _check_packages(source, is_run=data is None)
     memory = context.settings.memory_bytes or memory_of_machine() or 1 << 62
     how = How(
-        options.benchmark,
+        _BENCHMARKS[kernels] if options.benchmark == "auto" else options.benchmark,
         options.generator,
         options.max_abs_err_threshold,
         data,
         None,
         int(memory * _MEMORY_SHARE),
         options_for(metric_ids("default")),
+        kernels,
+        options.standards,
+        options.jit_compile,
         tuple(options.devices),
     )
     request = Request(
         Path(options.output) if options.output else context.output,
         Path(options.resume) if options.resume else None,
         options.force_resume,
-        options.save_error_data and data is None,
+        options.save_error_data and (data is None or kernels is Kernels.PYTORCH),
         options.time_limit,
         context.announce,
     )
@@ -112,8 +140,6 @@ def _suspects(options: Options, inputs: Mapping[str, Sequence[Any]]) -> Collecti
 
 
 def _check_packages(source: Catalog, *, is_run: bool) -> None:
-    from probe_flow.records.frameworks import Kernels
-
     needed = ["torch"]
     if is_run and source.framework.kernels is Kernels.MINDSPORE:
         needed.insert(0, "mindspore")

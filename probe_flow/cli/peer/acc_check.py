@@ -20,8 +20,8 @@ Command = TypeVar("Command", bound="Callable[..., object]")
 RUN_FOLDER = "probe_flow"
 """Folder below the output folder for everything but the two tables and the saved data."""
 
-WORKFLOW = "mindspore_precheck"
-"""The packaged workflow that the command line stands for."""
+WORKFLOWS = {"pytorch": "pytorch_precheck", "mindspore": "mindspore_precheck"}
+"""The packaged workflows that the command line stands for, by what wrote the dump."""
 
 MSPROBE = {"generator": "ms_seed42", "benchmark": "same", "max_abs_err_threshold": 1e-3}
 """What `--profile msprobe` sets."""
@@ -44,6 +44,24 @@ def check_options(command: Command) -> Command:
             default="acc_check",
             show_default=True,
             help="`msprobe`: its inputs, its benchmark of the same precision, its limit of 1e-3, to set beside it.",
+        ),
+        click.option(
+            "--standards",
+            type=click.Choice(["per_api", "benchmark_only"]),
+            default="per_api",
+            show_default=True,
+            help="PyTorch: which figures a result gets; `benchmark_only` is what msprobe 26.2.0 has.",
+        ),
+        click.option(
+            "-j", "--jit_compile", is_flag=True, help="PyTorch on an NPU: compile each operator for its shape."
+        ),
+        click.option("-f", "--filter_api", is_flag=True, help="Check calls once that are alike but for their values."),
+        click.option(
+            "-config",
+            "--config_path",
+            "config_path",
+            metavar="FILE",
+            help="JSON file with `white_list` and `black_list`, names of APIs.",
         ),
         click.option(
             "-save_error_data", "--save_error_data", is_flag=True, help="Save inputs and results of calls that fail."
@@ -74,12 +92,15 @@ def check_options(command: Command) -> Command:
 @click.command("acc_check", cls=PeerCommand, frameworks=FRAMEWORKS)
 @check_options
 def command(**given: Any) -> int:
-    """Run every API call of a MindSpore dump again, alone, and compare it with a benchmark in torch.
+    """Run every API call of a dump again, alone, and compare it with a benchmark in torch.
+
+    MindSpore and PyTorch dumps: which of them, the dump says.
 
     A dump of statistics gives the ranges of inputs that are made; a dump of tensors gives inputs and results. Two
     tables are written into the output folder as calls finish: accuracy_checking_result_*.csv, a row a call, and
-    accuracy_checking_details_*.csv, a row a result. A result passes if its cosine is above 0.99 and its largest
-    absolute error below 1e-4. All other results of the run are in `probe_flow` below the output folder.
+    accuracy_checking_details_*.csv, a row a result. A result of MindSpore passes if its cosine is above
+    0.99 and its largest absolute error below 1e-4; results of PyTorch have a status and the figures of the precision
+    standards. All other results of the run are in `probe_flow` below the output folder.
 
     Exit code: 0 all passed; 1 a call is wrong; 2 a mistake in the command; 3 a call could not be checked that had to
     be; 130 interrupted.
@@ -95,6 +116,10 @@ def check(
     csv_path: str | None,
     save_error_data: bool,
     profile: str,
+    standards: str,
+    jit_compile: bool,
+    filter_api: bool,
+    config_path: str | None,
     timeout: int,
     force_resume: bool,
 ) -> int:
@@ -111,20 +136,71 @@ def check(
     cwd = Path.cwd()
     output = cwd / (out_path or ".")
     dump = cwd / api_info
-    check_paths({"-api_info": dump})
+    check_paths({"-api_info": dump, **({"-config": cwd / config_path} if config_path else {})})
     resumed = {"resume": str(cwd / csv_path), "force_resume": force_resume} if csv_path else {}
     own: dict[str, Any] = {
         "devices": list(devices),
         "save_error_data": save_error_data,
         "time_limit": timeout,
+        "standards": standards,
+        "jit_compile": jit_compile,
+        "filter_api": filter_api,
+        **(_lists(cwd / config_path) if config_path else {}),
         "output": str((cwd / csv_path).parent if csv_path else output),
         **(MSPROBE if profile == "msprobe" else {}),
         **resumed,
     }
-    workflow = load_workflow(templates()[WORKFLOW], sets={"api_info": str(dump)}, env=os.environ, cwd=cwd)
+    framework = _framework(dump)
+    if profile == "msprobe" and framework == "pytorch":
+        raise click.UsageError(
+            "`--profile msprobe` is for dumps of MindSpore: msprobe draws the inputs of all calls of PyTorch from one "
+            "sequence, which a check call by call does not have; `--standards benchmark_only` gives its figures"
+        )
+    template = templates()[WORKFLOWS[framework]]
+    workflow = load_workflow(template, sets={"api_info": str(dump)}, env=os.environ, cwd=cwd)
     stages = tuple(_with(stage, own) if stage.type.uses == "precheck" else stage for stage in workflow.stages)
     plan = make_plan(replace(workflow, stages=stages))
     return show_run(plan, output=output / RUN_FOLDER, cwd=cwd, how=How())
+
+
+def _lists(path: Path) -> dict[str, list[str]]:
+    """Return the lists of a configuration file.
+
+    Raises:
+        UsageError: PF6612 if it is no JSON object with such lists.
+    """
+    import json
+
+    from probe_flow.errors import Diagnostic, UsageError
+    from probe_flow.files.opening import read_text
+
+    try:
+        found = json.loads(read_text(path))
+    except (OSError, ValueError, RecursionError) as error:
+        found = error
+    lists = {name: found.get(name, []) for name in ("white_list", "black_list")} if isinstance(found, dict) else {}
+    if not lists or not all(
+        isinstance(each, list) and all(isinstance(name, str) for name in each) for each in lists.values()
+    ):
+        why = f": {found}" if isinstance(found, Exception) else ""
+        raise UsageError(
+            Diagnostic(
+                "PF6612",
+                f"`{path.name}` is no JSON object with lists of names{why}",
+                path=str(path),
+                help='write {"white_list": ["linear"], "black_list": []}',
+            )
+        )
+    return lists
+
+
+def _framework(dump: Path) -> str:
+    """Return what wrote a dump: PyTorch, or anything else, which the check itself tells apart."""
+    from probe_flow.dumps.dump_json.head import read_head
+    from probe_flow.records.frameworks import PYTORCH
+
+    head = read_head(dump)
+    return "pytorch" if head is not None and head.framework == PYTORCH else "mindspore"
 
 
 def _with(stage: ResolvedStage, changed: dict[str, Any]) -> ResolvedStage:

@@ -39,9 +39,16 @@ class DevicesCommand(PeerCommand):
     metavar="N [N ...]",
     help="Numbers of the devices, each once; on a machine without any, processes of the processor.",
 )
+@click.option(
+    "-n",
+    "--num_splits",
+    type=click.IntRange(1, 64),
+    default=8,
+    help="Taken for msprobe's sake: here a call goes to whichever device is free, and nothing is split.",
+)
 @check_options
-def command(*, devices: tuple[int, ...], **given: Any) -> int:
-    """Check the API calls of a MindSpore dump on several devices, a worker process each.
+def command(*, devices: tuple[int, ...], num_splits: int, **given: Any) -> int:  # noqa: ARG001
+    """Check the API calls of a dump on several devices, a worker process each.
 
     As acc_check. Each device has its own pair of tables in a folder device<ID>_<time>; the pair in the output folder
     holds all calls, in the order of the dump. A call goes to whichever device is free; one that ends its worker twice
