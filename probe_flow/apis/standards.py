@@ -249,13 +249,15 @@ class Check:
         figure: its name, a field of `StandardFigures`.
         value: of the figure, or of its ratio to that of another run.
         holds: whether it is as it has to be.
-        message: why it is not; empty where it holds.
+        message: why it is not, or what is odd about it.
+        decides: whether the output fails with it.
     """
 
     figure: str
     value: float
     holds: bool
     message: str = ""
+    decides: bool = True
 
 
 _WORDS: Mapping[str, str] = MappingProxyType(

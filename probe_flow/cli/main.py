@@ -61,6 +61,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "merge_result": ("probe_flow.cli.peer.merge_result", "Merge the result tables of several ranks."),
         "acc_check": ("probe_flow.cli.peer.acc_check", "Check the APIs of a dump one by one."),
         "multi_acc_check": ("probe_flow.cli.peer.multi_acc_check", "Check the APIs of a dump on several devices."),
+        "api_precision_compare": (
+            "probe_flow.cli.peer.api_precision_compare",
+            "Judge the checks of APIs on one device by those on another.",
+        ),
         "cache": ("probe_flow.cli.cache", "Look after the results kept between runs."),
         "schema": ("probe_flow.cli.schema", "Print the JSON Schema of workflow files."),
         "explain": ("probe_flow.cli.explain", "Say what a diagnostic code means."),

@@ -72,7 +72,7 @@ _DECIMALS = 14
 
 def header(columns: Sequence[str]) -> bytes:
     """Return the beginning of a table."""
-    return (_MARK + _lines([columns])).encode()
+    return (_MARK + table_lines([columns])).encode()
 
 
 def headers(kernels: Kernels) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -89,8 +89,8 @@ def result_rows(result: ApiResult, kernels: Kernels = Kernels.MINDSPORE) -> byte
     message = " ".join(text for _, each in result.directions() if (text := _message(each)))
     if result.unsaved:
         message = f"{message} Its data could not be saved: {result.unsaved}".strip()
-    cells = [_safe(result.name), *states, _safe(message)]
-    return _lines([cells[:-1] if kernels is Kernels.PYTORCH and not message else cells]).encode()
+    cells = [safe_text(result.name), *states, safe_text(message)]
+    return table_lines([cells[:-1] if kernels is Kernels.PYTORCH and not message else cells]).encode()
 
 
 def details_rows(result: ApiResult, kernels: Kernels = Kernels.MINDSPORE) -> bytes:
@@ -100,7 +100,7 @@ def details_rows(result: ApiResult, kernels: Kernels = Kernels.MINDSPORE) -> byt
         for phase, direction in result.directions()
         for number, output in enumerate(direction.outputs)
     ]
-    return _lines(rows).encode()
+    return table_lines(rows).encode()
 
 
 def own_word(dtype: str, kernels: Kernels) -> str:
@@ -127,7 +127,7 @@ def _details(name: str, output: Output, kernels: Kernels) -> list[str]:
     if output.status is Status.SKIP:
         words = [_UNUSED] * len(words)
     cells = [*words, *figures, output.status.value]
-    return [_safe(name), *cells, _safe(output.message)]
+    return [safe_text(name), *cells, safe_text(output.message)]
 
 
 def _dtype(side: Side, kernels: Kernels) -> str:
@@ -150,12 +150,13 @@ def _message(direction: Direction) -> str:
     return " ".join(f"{output.message};" for output in direction.outputs if not output.is_right)
 
 
-def _safe(text: str) -> str:
-    """Return text that no spreadsheet program evaluates."""
+def safe_text(text: str) -> str:
+    """Return text that no spreadsheet program evaluates: with an apostrophe in front, if one would."""
     return f"'{text}" if _FORMULA.search(text) else text
 
 
-def _lines(rows: Iterable[Sequence[str]]) -> str:
+def table_lines(rows: Iterable[Sequence[str]]) -> str:
+    """Return rows as lines of a table."""
     lines = io.StringIO(newline="")
     csv.writer(lines).writerows(rows)
     return lines.getvalue()

@@ -1,0 +1,276 @@
+"""Compare the pre-checks of PyTorch APIs on two devices: judge the errors of one against those of the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from msgspec import Struct
+
+from probe_flow.apis.figures import StandardFigures
+from probe_flow.apis.preliminary import PreliminaryStatus as Status
+from probe_flow.apis.standards import Check, Standard, figure_names, is_judged, standard_of
+from probe_flow.apis.two_runs import checks_of_two, needs_golden
+from probe_flow.errors import Diagnostic, Severity
+from probe_flow.files.atomic import atomic_bytes
+from probe_flow.precheck.precision_tables import (
+    ALGORITHM,
+    ALGORITHMS,
+    DETAILS_HEADER,
+    JUDGED,
+    MEAN_ULP,
+    MESSAGE,
+    NAME,
+    OUTCOME,
+    ULP_SHARE,
+    Row,
+    read_details,
+)
+from probe_flow.precheck.tables import RESULT_HEADER, header, safe_text, table_lines
+
+RESULT = "api_precision_compare_result_"
+DETAILS = "api_precision_compare_details_"
+
+BLANK = " "
+"""What msprobe writes where there is nothing to say."""
+
+SHOWN = 3
+"""APIs that a problem names."""
+
+_NAME = re.compile(r"(?P<call>[^.]+(?:\.[^.]+)+\.\d+)\.(?P<phase>forward|backward)\.[^.]+\.[^.]+", re.ASCII)
+_EMPTY = re.compile(r"\((?:\d+, ?)*0(?:,|, ?\d+)*\)", re.ASCII)
+
+_HINTS: Mapping[str, str] = {
+    "topk": "`topk` sorts on the NPU even with `sorted=False`; look whether that is the difference",
+}
+
+
+class Judged(Struct, frozen=True):
+    """One output, judged.
+
+    Args:
+        name: of the output.
+        call: the API call that it belongs to; its own name where that says nothing of a call.
+        phase: ``forward`` or ``backward``; empty where the name says nothing of it.
+        status: of the output.
+        message: why it does not pass.
+        cells: of the table of details, by their headings.
+        is_missing: whether it should have been judged and could not.
+    """
+
+    name: str
+    call: str
+    phase: str
+    status: Status
+    message: str = ""
+    cells: Mapping[str, str] = {}
+    is_missing: bool = False
+
+
+class Call(Struct, frozen=True):
+    """One API call: its outputs, judged."""
+
+    name: str
+    outputs: tuple[Judged, ...]
+
+    def status(self, phase: str) -> Status | None:
+        """Return the status of a direction; None where it has no outputs."""
+        found = [each.status for each in self.outputs if each.phase in (phase, "")]
+        if not found or all(status is Status.SKIP for status in found):
+            return Status.SKIP if found else None
+        return next((status for status in (Status.ERROR, Status.WARNING) if status in found), Status.PASS)
+
+    @property
+    def statuses(self) -> tuple[Status | None, Status | None]:
+        """Status of forward and of backward."""
+        return self.status("forward"), self.status("backward")
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether a direction fails."""
+        return Status.ERROR in self.statuses
+
+    @property
+    def message(self) -> str:
+        """Why it is not right in both directions; empty if it is."""
+        odd = [each for each in self.outputs if each.status is not Status.PASS]
+        words = list(dict.fromkeys(each.message for each in odd if each.message))
+        hint = _HINTS.get(_api(self.name)) if self.status("forward") is Status.ERROR else None
+        return "; ".join([*words, hint] if hint else words)
+
+
+class Outcome(Struct, frozen=True):
+    """What a comparison leaves.
+
+    Args:
+        calls: all of the target, in its order.
+        tables: files of calls and outputs.
+        problems: what could not be judged is an error, what else is to be known a warning.
+    """
+
+    calls: tuple[Call, ...]
+    tables: tuple[Path, Path]
+    problems: tuple[Diagnostic, ...]
+
+
+def compare_precision(target: Path, golden: Path, folder: Path, *, started: datetime) -> Outcome:
+    """Judge the outputs of a pre-check by those of another device, and write both tables.
+
+    Args:
+        target, golden: tables of details, of the device under test and of the one that it is judged by.
+        folder: of the tables.
+        started: when, part of the names of the tables.
+
+    Raises:
+        UsageError: PF6620 to PF6624 for a table that cannot be used.
+        IncompleteError: PF7001 if a file cannot be written.
+    """
+    rows, others = read_details(target), read_details(golden)
+    calls: dict[str, list[Judged]] = {}
+    for row in rows.values():
+        judged = judge(row, others.get(row.name))
+        calls.setdefault(judged.call, []).append(judged)
+    found = tuple(Call(name, tuple(outputs)) for name, outputs in calls.items())
+    return Outcome(found, _write(found, folder, started), tuple(_problems(found, [n for n in others if n not in rows])))
+
+
+def judge(row: Row, other: Row | None) -> Judged:
+    """Judge an output of the target by that of the golden device, which may have none.
+
+    The standard is the one whose figures the row has. Without any, the pre-check's own status holds: of shapes that
+    differ, of plain values, of integers of quantising APIs.
+    """
+    named = _NAME.fullmatch(row.name)
+    if named is None:
+        message = f"`{row.name}` is no name of an output (`Torch.matmul.0.forward.output.0`)"
+        return Judged(row.name, row.name, "", Status.SKIP, message, is_missing=True)
+    call, phase = named["call"], named["phase"]
+    if reason := _not_to_judge(row):
+        return Judged(row.name, call, phase, Status.SKIP, reason)
+    standard = _standard(row, _api(call))
+    try:
+        if standard is None:
+            return _by_own_status(row, call, phase)
+        if other is None:
+            raise _UnjudgedError("the other device has no such output")
+        if needs_golden(standard, row.dtype) and _standard(other, _api(call)) is not standard:
+            raise _UnjudgedError(f"the other device has no figures of the {standard.value} standard {other.message}")
+        figures, others = _figures(row), _figures(other)
+    except _UnjudgedError as error:
+        return Judged(row.name, call, phase, Status.SKIP, error.args[0].strip(), is_missing=True)
+    checks = checks_of_two(standard, figures, others, api=_api(call), dtype=row.dtype)
+    is_right = all(check.holds for check in checks if check.decides)
+    message = "; ".join(check.message for check in checks if check.message and check.decides)
+    cells = {ALGORITHM: ALGORITHMS[standard], **_cells(standard, checks, row, figures)}
+    return Judged(row.name, call, phase, Status.PASS if is_right else Status.ERROR, message, cells)
+
+
+class _UnjudgedError(Exception):
+    """Why an output that should be judged cannot be."""
+
+
+def _not_to_judge(row: Row) -> str:
+    if row.status == Status.SKIP.value or not (row.dtype or row.status == Status.ERROR.value):
+        return row.message or "the pre-check skipped it"
+    if _EMPTY.fullmatch(row.shape):
+        return row.message or "it has no elements"
+    return "" if is_judged(row.dtype) else f"no standard judges {row.dtype}"
+
+
+def _standard(row: Row, api: str) -> Standard | None:
+    """Return the standard whose figures a row has."""
+    found = row.figures.keys()
+    if found & {"inf_nan_ratio", "rel_ratio", "abs_ratio"}:
+        return Standard.ACCUMULATIVE if "error_balance" in found else Standard.ABSOLUTE
+    if found & {"small_ratio", "rmse", "max_rel", "mean_rel"}:
+        return Standard.BENCHMARK
+    if "ulp_ratio" in found:
+        return Standard.ULP
+    if "error_rate" in found:
+        return Standard.BINARY
+    # Preliminary statuses have this figure too, whatever the standard.
+    is_asked = "within_thousandth" in found and standard_of(api, row.dtype) is Standard.THOUSANDTH
+    return Standard.THOUSANDTH if is_asked else None
+
+
+def _by_own_status(row: Row, call: str, phase: str) -> Judged:
+    try:
+        status = Status(row.status)
+    except ValueError:
+        raise _UnjudgedError("it has neither figures of a standard nor a status of its own") from None
+    return Judged(row.name, call, phase, status, "" if status is Status.PASS else row.message)
+
+
+def _figures(row: Row) -> StandardFigures:
+    return StandardFigures(**{figure: _number(text, row.line) for figure, text in row.figures.items()})
+
+
+def _number(text: str, line: int) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise _UnjudgedError(f"`{text}` on line {line} is no number") from None
+
+
+def _cells(standard: Standard, checks: Iterable[Check], row: Row, figures: StandardFigures) -> dict[str, str]:
+    cells = {}
+    for check in checks:
+        value, status = JUDGED[check.figure]
+        cells[value] = f"{check.value:.14f}"
+        cells[status] = (Status.PASS if check.holds else Status.ERROR).value
+    if standard is Standard.ULP:
+        cells[ULP_SHARE] = f"{figures.ulp_ratio or 0.0:.14f}"
+        if needs_golden(standard, row.dtype):
+            cells[MEAN_ULP] = f"{figures.mean_ulp or 0.0:.14f}"
+        else:
+            del cells[JUDGED["ulp_ratio"][0]]
+    elif standard in (Standard.BINARY, Standard.THOUSANDTH):
+        (figure,) = figure_names(standard)
+        cells[JUDGED[figure][0]] = row.figures[figure]
+    return cells
+
+
+def _api(call: str) -> str:
+    """Return the API of a call, without kind and number."""
+    return ".".join(call.split(".")[1:-1])
+
+
+def _write(calls: Sequence[Call], folder: Path, started: datetime) -> tuple[Path, Path]:
+    # Names have seconds: of two comparisons in one, the later takes the next.
+    while any((folder / f"{name}{started:%Y%m%d%H%M%S}.csv").exists() for name in (RESULT, DETAILS)):
+        started += timedelta(seconds=1)
+    result, details = (folder / f"{name}{started:%Y%m%d%H%M%S}.csv" for name in (RESULT, DETAILS))
+    with atomic_bytes(details) as file:
+        file.write(header(DETAILS_HEADER))
+        file.write(table_lines(_details(each) for call in calls for each in call.outputs).encode())
+    with atomic_bytes(result) as file:
+        file.write(header(RESULT_HEADER))
+        file.write(table_lines(_result(call) for call in calls).encode())
+    return result, details
+
+
+def _result(call: Call) -> list[str]:
+    statuses = [BLANK if status is None else status.value for status in call.statuses]
+    return [call.name, *statuses, safe_text(call.message)]
+
+
+def _details(judged: Judged) -> list[str]:
+    own = {NAME: judged.name, OUTCOME: judged.status.value, MESSAGE: safe_text(judged.message)}
+    return [{**judged.cells, **own}.get(heading, BLANK) for heading in DETAILS_HEADER]
+
+
+def _problems(calls: Sequence[Call], unknown: Sequence[str]) -> Iterable[Diagnostic]:
+    missing = [each for call in calls for each in call.outputs if each.is_missing]
+    if missing:
+        words = [f"`{each.name}`: {each.message}" for each in missing[:SHOWN]]
+        message = f"{len(missing)} outputs could not be judged"
+        more = (f"and {len(missing) - SHOWN} more",) if len(missing) > SHOWN else ()
+        cure = "check the same dump on both devices, and name the tables of these two checks"
+        yield Diagnostic("PF6625", message, help=cure, notes=(*words, *more))
+    elif not any(status not in (None, Status.SKIP) for call in calls for status in call.statuses):
+        yield Diagnostic("PF6626", "no output is judged, so that nothing is known", help="look at the Messages")
+    if unknown:
+        message = f"the other device has {len(unknown)} outputs that the target lacks, `{unknown[0]}` first"
+        yield Diagnostic("PF6627", message, Severity.WARNING, help="look whether the target's check came to its end")
