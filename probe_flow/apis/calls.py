@@ -228,7 +228,10 @@ def _leaf(word: str, element: Mapping[str, Any]) -> Leaf:
     if word == "str" and isinstance(value, str):
         return Plain(value)
     if word in NUMBERS and isinstance(value, bool | int | float):
-        return Plain({"int": int, "float": float, "bool": bool}[word](value))
+        try:
+            return Plain({"int": int, "float": float, "bool": bool}[word](value))
+        except (ValueError, OverflowError) as error:
+            raise UnusableError(f"a value of type `{word}` was recorded as {value}") from error
     if word.startswith(("int", "uint", "float", "bool")) and isinstance(value, bool | int | float):
         return Plain(value)  # a scalar of numpy
     raise UnusableError(f"a value of type `{word}` cannot be made again")
