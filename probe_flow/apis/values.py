@@ -84,7 +84,9 @@ def _floats(spec: TensorSpec, low: float, high: float, random: np.random.Generat
         known = last if first is None else first
         assert known is not None
         spread = max(abs(known), 1.0)
-        first, last = (known - spread, known) if first is None else (known, known + spread)
+        # Not beyond what the type holds, or the finite values become infinite too.
+        first = max(known - spread, -largest) if first is None else known
+        last = min(known + spread, largest) if last is None else known
     # Half of each, for the difference of the largest numbers is infinite.
     share = random.random(spec.shape)
     values: Values = np.asarray(first * (1 - share) + last * share)
