@@ -6,6 +6,7 @@ figures; where only one does, the result fails and says how many.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -152,10 +153,16 @@ def _figures_of(one: NDArray[np.float64], other: NDArray[np.float64]) -> Figures
             return Figures(unequal_nonfinite=unequal)
     with np.errstate(all="ignore"):
         error = np.abs(other - one)
-        norms = float(np.linalg.norm(other)) * float(np.linalg.norm(one))
-        cosine = (_TINY + float(np.dot(other, one))) / (_TINY + norms)
         relative = error / np.where(other == 0, _TINY, np.abs(other))
-    return Figures(cosine, float(error.max()), float(relative.max()), unequal)
+        return Figures(_cosine(one, other), float(error.max()), float(relative.max()), unequal)
+
+
+def _cosine(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    norms = float(np.linalg.norm(other)) * float(np.linalg.norm(one))
+    if not math.isfinite(norms):  # the squares are beyond float64, and what is added to them is nothing
+        one, other = (each / (np.abs(each).max() or 1.0) for each in (one, other))
+        norms = float(np.linalg.norm(other)) * float(np.linalg.norm(one))
+    return (_TINY + float(np.dot(other, one))) / (_TINY + norms)
 
 
 def _largest_units(one: NDArray[np.float64], other: NDArray[np.float64], dtype: str) -> float:
@@ -166,8 +173,10 @@ def _largest_units(one: NDArray[np.float64], other: NDArray[np.float64], dtype: 
     if one.size == 0:
         return 0.0
     _, exponent = np.frexp(other)
-    unit = np.ldexp(1.0, np.maximum(exponent - 1, lowest) - bits)
-    return float((np.abs(one - other) / unit).max())
+    exponent = np.where(other == 0, lowest, exponent - 1)
+    unit = np.ldexp(1.0, np.maximum(exponent, lowest) - bits)
+    with np.errstate(all="ignore"):
+        return float((np.abs(one - other) / unit).max())
 
 
 def rounded(held: Held, dtype: str) -> Held:
