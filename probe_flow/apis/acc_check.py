@@ -162,6 +162,7 @@ def _cosine(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     if not math.isfinite(norms):  # the squares are beyond float64, and what is added to them is nothing
         one, other = (each / (np.abs(each).max() or 1.0) for each in (one, other))
         norms = float(np.linalg.norm(other)) * float(np.linalg.norm(one))
+        return float(np.dot(other, one)) / norms if norms else 1.0
     return (_TINY + float(np.dot(other, one))) / (_TINY + norms)
 
 

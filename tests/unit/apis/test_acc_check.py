@@ -185,6 +185,7 @@ def test_very_large_numbers_do_not_overflow_the_cosine() -> None:
     other = figures(held([1e200, 1e200], "float64"), held([1e200, 0.0], "float64"))
     assert other.cosine == pytest.approx(1 / math.sqrt(2), rel=1e-12)
     assert not judged([1e308], [-1e308], "float64").is_right
+    assert figures(held([1e200], "float64"), held([0.0], "float64")).cosine == 1.0, "as with smaller ones"
 
 
 WITHIN = "within 1 ulp of"
