@@ -158,10 +158,12 @@ class Runner:
             # What the tested side makes of the values is what both get: it rounds them to the recorded types.
             tensors = values.each(self._tested.tensor)
             values = tensors.each(self._tested.hold)
-            tested = self._outcome(self._tested, tested_function, call, tensors, is_gradient=is_gradient)
+            tested = self._outcome(self._tested, tested_function, call, tensors, str, is_gradient=is_gradient)
             ran = f"{name} of {self._tested.name}"
         tensors = values.each(lambda held: self._benchmark.tensor(self._wider(held)))
-        benchmark = self._outcome(self._benchmark, function, call, tensors, is_gradient=is_gradient)
+        benchmark = self._outcome(
+            self._benchmark, function, call, tensors, self._benchmark_dtype, is_gradient=is_gradient
+        )
         if not self._how.counts_absent:
             tested, benchmark = _trimmed(tested, gradients), _trimmed(benchmark, gradients)
         elif is_gradient:
@@ -201,15 +203,26 @@ class Runner:
             return raised
         return "float64"
 
-    def _outcome(self, side: Side, function: Any, call: Call, tensors: _Values, *, is_gradient: bool) -> list[Result]:
-        """Return what a side makes of the call: its results, or the gradients of its arguments."""
-        is_benchmark = side is self._benchmark
+    def _outcome(
+        self,
+        side: Side,
+        function: Any,
+        call: Call,
+        tensors: _Values,
+        dtype: Callable[[str], str],
+        *,
+        is_gradient: bool,
+    ) -> list[Result]:
+        """Return what a side makes of the call: its results, or the gradients of its arguments.
+
+        ``dtype`` gives the element type that stands for one among the arguments.
+        """
 
         def value(place: Path, leaf: object) -> Any:
             if isinstance(leaf, TensorSpec):
                 return tensors.arguments[place]
             if isinstance(leaf, DtypeName):
-                return side.dtype(self._benchmark_dtype(leaf.dtype) if is_benchmark else leaf.dtype)
+                return side.dtype(dtype(leaf.dtype))
             assert isinstance(leaf, Plain)
             return leaf.value
 
