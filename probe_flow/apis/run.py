@@ -152,7 +152,7 @@ class Runner:
         )
         ran = "values of the dump"
         if self._tested is None:
-            tested = self._of_dump(gradients.results if gradients else call.results, is_gradient=is_gradient)
+            tested = self._of_dump(call, gradients)
         else:
             tested_function, name = self._tested.find(call.kind, call.api)
             # What the tested side makes of the values is what both get: it rounds them to the recorded types.
@@ -164,11 +164,16 @@ class Runner:
         benchmark = self._outcome(
             self._benchmark, function, call, tensors, self._benchmark_dtype, is_gradient=is_gradient
         )
+        by_place = gradients is not None and (self._tested is not None or _gradient_places(call, gradients) is not None)
         if not self._how.counts_absent:
             tested, benchmark = _trimmed(tested, gradients), _trimmed(benchmark, gradients)
         elif is_gradient:
             tested, benchmark = _of_every_tensor(tested, call), _of_every_tensor(benchmark, call)
-        checked = self._judged(tested, benchmark, is_gradient=is_gradient)
+        if by_place and self._tested is None:
+            # A gradient that the dump lacks is one that the model had no need of.
+            recorded = {each.place for each in tested}
+            benchmark = [each for each in benchmark if each.place in recorded]
+        checked = self._judged(tested, benchmark, by_place=by_place)
         if all(each.judgement.is_right for each in checked):
             return Direction(checked, ran=ran)
         return Direction(checked, ran=ran, inputs=values.arguments, incoming=values.gradients)
@@ -235,16 +240,24 @@ class Runner:
             found = flat_results(side.call(function, args, kwargs))
         return [_result(side, place, each) for place, each in found]
 
-    def _of_dump(self, trees: Sequence[object], *, is_gradient: bool) -> list[Result]:
-        """Return the results that the dump holds."""
-        word = "gradient" if is_gradient else "output"
+    def _of_dump(self, call: Call, gradients: Gradients | None) -> list[Result]:
+        """Return the results that the dump holds, gradients in the places of their arguments where these are known."""
+        if gradients is None:
+            word, places, trees = "output", None, call.results
+        else:
+            word, places, trees = "gradient", _gradient_places(call, gradients), gradients.results
         return [
-            Result(place, self._made(leaf, place, word) if isinstance(leaf, TensorSpec) else _plain_of(leaf))
+            Result(
+                place if places is None else (*places[int(place[0])], *place[1:]),
+                self._made(leaf, place, word) if isinstance(leaf, TensorSpec) else _plain_of(leaf),
+            )
             for place, leaf in leaves(tuple(trees))
         ]
 
-    def _judged(self, tested: list[Result], benchmark: list[Result], *, is_gradient: bool) -> tuple[Checked, ...]:
-        pairs = _paired(tested, benchmark, by_place=is_gradient and self._tested is not None)
+    def _judged(self, tested: list[Result], benchmark: list[Result], *, by_place: bool) -> tuple[Checked, ...]:
+        pairs = _paired(tested, benchmark, by_place=by_place)
+        if not pairs:
+            raise UnusableError("it has no result that could be compared", is_expected=True)
         found = []
         for one, other in pairs:
             if self._how.benchmark == "float64_rounded" and isinstance(other.value, Held):
@@ -256,6 +269,15 @@ class Runner:
 def _result(side: Side, place: Path, value: Any) -> Result:
     held = side.hold(value)
     return Result(place, plain(value) if held is None else held)
+
+
+def _gradient_places(call: Call, gradients: Gradients) -> list[Path] | None:
+    """Return the places of the arguments whose gradients a dump records: its tensors outside of lists.
+
+    None where it has another number of them, so that only their order is known.
+    """
+    places: list[Path] = [(number,) for number, leaf in enumerate(call.args) if isinstance(leaf, TensorSpec)]
+    return places if len(places) == len(gradients.results) else None
 
 
 def _plain_of(leaf: object) -> object:
