@@ -274,10 +274,10 @@ def _result(side: Side, place: Path, value: Any) -> Result:
 def _gradient_places(call: Call, gradients: Gradients) -> list[Path] | None:
     """Return the places of the arguments whose gradients a dump records: its tensors outside of lists.
 
-    None where it has another number of them, so that only their order is known.
+    None where it has none or another number of them, so that only their order is known.
     """
     places: list[Path] = [(number,) for number, leaf in enumerate(call.args) if isinstance(leaf, TensorSpec)]
-    return places if len(places) == len(gradients.results) else None
+    return places if 0 < len(places) == len(gradients.results) else None
 
 
 def _plain_of(leaf: object) -> object:
