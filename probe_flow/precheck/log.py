@@ -13,7 +13,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -136,7 +136,8 @@ class CheckLog:
             yield self
         finally:
             for file in self._files:
-                file.close()
+                with suppress(OSError):  # what could not be written was said, and is tried once more here
+                    file.close()
             self._files = []
 
 
@@ -240,7 +241,8 @@ def _mend(path: Path, parts: Iterable[bytes], *, is_forced: bool) -> None:
         found = b""
     if found == wanted:
         return
-    if not is_forced and Counter(_rows(found)) - Counter(_rows(wanted)):
+    is_beginning = wanted.startswith(found)  # cut anywhere, within a mark or a quoted cell too
+    if not is_forced and not is_beginning and Counter(_rows(found)) - Counter(_rows(wanted)):
         raise UsageError(
             Diagnostic(
                 "PF6608",
