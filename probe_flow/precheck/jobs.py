@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from probe_flow.dumps.dump_json.names import parse_entry_name
 from probe_flow.dumps.dump_json.stream import EntryStream
 from probe_flow.dumps.dump_json.tensor_files import FOLDER
 from probe_flow.errors import Diagnostic, UsageError
@@ -127,13 +128,11 @@ def find_calls(catalog: Catalog, choice: Choice = EVERY_CALL) -> Found:
     """
     kernels = _check(catalog)
     found = Found({}, {}, {})
-    waiting: dict[str, str] = {}
     for key, node in catalog.nodes.items():
         if node.kind is not NodeKind.API or key.phase is Phase.NONE:
             continue
         name = f"{key.name}.{key.call}"
         found.nodes.setdefault(name, {})[key.phase.value] = key
-        waiting[f"{name}.{key.phase.value}"] = name
         kind, _, api = key.name.partition(".")
         why = why_not(kernels, kind, api) or choice.why_not(key, api)
         if why is not None:
@@ -149,9 +148,12 @@ def find_calls(catalog: Catalog, choice: Choice = EVERY_CALL) -> Found:
         )
     entries: dict[str, dict[str, object]] = {}
     for entry, value in EntryStream(_file(catalog), _shown(catalog)):
-        base = waiting.get(entry)
-        if base is not None and base not in found.refused:
-            entries.setdefault(base, {})[entry.rpartition(".")[2]] = value
+        parts = parse_entry_name(entry)
+        if parts is None:
+            continue
+        name = f"{parts.name}.{parts.call}"  # the number may be written with zeros before it
+        if parts.phase.value in found.nodes.get(name, ()) and name not in found.refused:
+            entries.setdefault(name, {})[parts.phase.value] = value
     found.entries = {name: json.dumps(value) for name, value in entries.items()}
     if choice.once:
         _drop_alike(found, entries)
