@@ -103,8 +103,8 @@ def _checked(job: Job, entries: dict[str, Any], runners: Sequence[run.Runner], d
     for phase in entries:
         if phase in raw:
             found[phase] = _direction(raw[phase], job.how.options, saved.get(phase, {}))
-    names = tuple(name for files in saved.values() for name in files.values())
-    return ApiResult(job.name, found.get("forward"), found.get("backward"), device, unsaved, names)
+    names = dict.fromkeys(name for files in saved.values() for name in files.values())  # both directions name inputs
+    return ApiResult(job.name, found.get("forward"), found.get("backward"), device, unsaved, tuple(names))
 
 
 def _direction(raw: run.Direction, options: MeasureOptions, files: dict[str, str]) -> Direction:
