@@ -12,7 +12,7 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -116,12 +116,16 @@ class CheckLog:
         if list(ordered) == list(self.known):
             return
         self.known = ordered
-        lines = [msgspec.json.encode(each) for each in (terms, *ordered.values())]
+        self.rewrite(terms)
+
+    def rewrite(self, terms: Terms) -> None:
+        """Write all files anew, of what is known."""
+        lines = [msgspec.json.encode(each) for each in (terms, *self.known.values())]
         result, details = self.tables
         for path, parts in (
             (self.record, [line + b"\n" for line in lines]),
-            (details, self.details_of(ordered.values())),
-            (result, self.results_of(ordered.values())),
+            (details, self.details_of(self.known.values())),
+            (result, self.results_of(self.known.values())),
         ):
             with atomic_bytes(path) as file:
                 file.writelines(parts)
@@ -163,12 +167,13 @@ def new_log(folder: Path, stamp: str, terms: Terms) -> CheckLog:
     return log
 
 
-def continued_log(result: Path, terms: Terms, *, is_forced: bool) -> CheckLog:
+def continued_log(result: Path, terms: Terms, calls: Mapping[str, Collection[str]], *, is_forced: bool) -> CheckLog:
     """Continue the files of a pre-check that did not end.
 
     Args:
         result: its table of calls.
         terms: of this pre-check.
+        calls: of this dump, each with its directions: of results of other terms, those of such calls are taken over.
         is_forced: whether results of other terms are continued, and tables that were changed are written anew.
 
     Raises:
@@ -200,6 +205,11 @@ def continued_log(result: Path, terms: Terms, *, is_forced: bool) -> CheckLog:
         )
     log.known.update((each.name, each) for each in results)
     _, details = log.tables
+    if former != terms:
+        log.known = {name: each for name, each in log.known.items() if set(calls.get(name, ())) == set(each.phases)}
+        with _written(log.folder):
+            log.rewrite(terms)
+        return log
     with _written(log.folder):
         os.truncate(log.record, end)
         _mend(details, log.details_of(results), is_forced=is_forced)

@@ -122,3 +122,8 @@ class ApiResult(Struct, frozen=True):
         for name, found in (("forward", self.forward), ("backward", self.backward)):
             if found is not None:
                 yield name, found
+
+    @property
+    def phases(self) -> list[str]:
+        """Names of the directions that the dump has."""
+        return [name for name, _ in self.directions()]

@@ -73,7 +73,7 @@ def check_calls(source: Catalog, found: Found, how: How, request: Request, isola
     terms = _terms(source, found, how)
     stamp = datetime.now().strftime("%Y%m%d%H%M%S")
     if request.resume is not None:
-        log = continued_log(request.resume, terms, is_forced=request.is_forced)
+        log = continued_log(request.resume, terms, found.nodes, is_forced=request.is_forced)
     else:
         log = new_log(request.folder, stamp, terms)
     for path in (*log.tables, log.record):
