@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from probe_flow.errors import IncompleteError, UsageError
-from probe_flow.precheck.log import CheckLog, Terms, continued_log, new_log
+from probe_flow.precheck.log import CheckLog, Terms, new_log
+from probe_flow.precheck.log import continued_log as log_of
 from probe_flow.precheck.results import ApiResult, Direction, Output, Side, Status
 
 TERMS = Terms(1, "a dump", "options")
@@ -37,6 +38,13 @@ RESULTS = (
     ApiResult("Mint.c.0", None, Direction(Status.SKIP, reason="=no kernel\u00fc")),
     ApiResult("-d.0", direction(2, "wrong"), device=1, unsaved="disk full"),
 )
+
+
+CALLS = {result.name: result.phases for result in RESULTS}
+
+
+def continued_log(path: Path, terms: Terms, *, is_forced: bool) -> CheckLog:
+    return log_of(path, terms, CALLS, is_forced=is_forced)
 
 
 def written(folder: Path, results: Sequence[ApiResult] = RESULTS) -> dict[str, bytes]:
@@ -127,6 +135,17 @@ def test_other_terms_are_refused_unless_forced(terms: Terms, tmp_path: Path) -> 
     assert caught.value.diagnostic.message.endswith(f"is of {word}")
     assert {name: (tmp_path / name).read_bytes() for name in NAMES} == whole
     assert len(continued_log(tmp_path / RESULT, terms, is_forced=True).known) == len(RESULTS)
+    again = continued_log(tmp_path / RESULT, terms, is_forced=False)
+    assert len(again.known) == len(RESULTS), "forced once is enough"
+
+
+def test_by_force_results_of_calls_that_the_dump_has_otherwise_are_left_out(tmp_path: Path) -> None:
+    written(tmp_path)
+    calls = {"Mint.a.0": ["forward", "backward"], "Mint.b.0": ["backward", "forward"], "-d.0": ["forward"], "new": []}
+    found = log_of(tmp_path / RESULT, Terms(1, "another dump", "options"), calls, is_forced=True)
+    assert list(found.known) == ["Mint.b.0", "-d.0"]
+    expected = written(tmp_path / "only", [RESULTS[1], RESULTS[3]])
+    assert [(tmp_path / name).read_bytes() for name in NAMES[1:]] == [expected[name] for name in NAMES[1:]]
 
 
 @pytest.mark.parametrize("name", [RESULT, DETAILS])
