@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.errors import Diagnostic, Severity
+from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.files.atomic import atomic_text
 from probe_flow.precheck.jobs import Found, How, Job, jobs_of
 from probe_flow.precheck.log import VERSION, CheckLog, Terms, continued_log, new_log
@@ -94,7 +94,7 @@ def check_calls(source: Catalog, found: Found, how: How, request: Request, isola
     results = tuple(log.known.values())
     problems = _problems(results)
     if save is not None and any(result.saved for result in results):
-        _write_index(Path(save), results, request.announce)
+        problems += _write_index(Path(save), results, request.announce)
     return Outcome(results, log.tables, problems)
 
 
@@ -140,11 +140,22 @@ def _device_logs(folder: Path, stamp: str, how: How, terms: Terms, stack: ExitSt
     return logs
 
 
-def _write_index(folder: Path, results: Sequence[ApiResult], announce: Callable[[Path], object]) -> None:
+def _write_index(
+    folder: Path, results: Sequence[ApiResult], announce: Callable[[Path], object]
+) -> tuple[Diagnostic, ...]:
+    """Write which files each call that fails has; return a warning where that cannot be written."""
     saved = {result.name: list(result.saved) for result in results if result.saved}
     announce(folder / INDEX)
-    with atomic_text(folder / INDEX) as file:
-        json.dump(saved, file, indent=1)
+    try:
+        with atomic_text(folder / INDEX) as file:
+            json.dump(saved, file, indent=1)
+    except IncompleteError as error:
+        return (_unsaved(error.diagnostic.message),)
+    return ()
+
+
+def _unsaved(message: str) -> Diagnostic:
+    return Diagnostic("PF6609", message, severity=Severity.WARNING, help="the verdicts are not touched by it")
 
 
 def _problems(results: Sequence[ApiResult]) -> tuple[Diagnostic, ...]:
@@ -154,9 +165,7 @@ def _problems(results: Sequence[ApiResult]) -> tuple[Diagnostic, ...]:
     if unsaved:
         first = unsaved[0]
         message = f"the data of {len(unsaved)} calls could not be saved, of `{first.name}` because: {first.unsaved}"
-        found.append(
-            Diagnostic("PF6609", message, severity=Severity.WARNING, help="the verdicts are not touched by it")
-        )
+        found.append(_unsaved(message))
     replaced = [result.name for result in results if any(each.fallback for _, each in result.directions())]
     if replaced:
         shown = ", ".join(f"`{name}`" for name in replaced[:SHOWN])
