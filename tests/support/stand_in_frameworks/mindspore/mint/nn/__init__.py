@@ -1,0 +1,3 @@
+"""Neural networks."""
+
+from mindspore.mint.nn import functional as functional

@@ -1,0 +1,3 @@
+"""Operators."""
+
+from mindspore import GradOperation as GradOperation
