@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from precheck_dumps import STAND_INS, Tables, tables_in, write_dump
 
 from probe_flow.cli.main import main
 
@@ -42,5 +43,27 @@ def probe_flow(
         code = main([str(argument) for argument in arguments])
         streams = capsys.readouterr()
         return Outcome(code, streams.out, streams.err)
+
+    return run
+
+
+@pytest.fixture
+def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers, which get the search path of the command, find the stand-ins before any framework."""
+    monkeypatch.syspath_prepend(str(STAND_INS))
+
+
+@pytest.fixture
+def check(
+    probe_flow: Callable[..., Outcome], tmp_path: Path, stand_ins: None
+) -> Callable[..., tuple[Outcome, Tables]]:
+    """Return a function that checks calls of a dump: the outcome, and the tables in the folder ``out``."""
+
+    def run(
+        entries: dict[str, Any], *options: object, command: str = "acc_check", out: str = "out", **fields: Any
+    ) -> tuple[Outcome, Tables]:
+        dump = write_dump(tmp_path / "dump", entries, **fields)
+        done = probe_flow(command, "-api_info", dump, "-o", out, *options)
+        return done, tables_in(tmp_path / out)
 
     return run
