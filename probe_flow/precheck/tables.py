@@ -86,7 +86,7 @@ def result_rows(result: ApiResult, kernels: Kernels = Kernels.MINDSPORE) -> byte
     """Return the row of a call in the table of calls."""
     absent = _UNUSED if kernels is Kernels.PYTORCH else ""
     states = [each.status.value if each is not None else absent for each in (result.forward, result.backward)]
-    message = " ".join(text for _, each in result.directions() if (text := _message(each)))
+    message = " ".join(dict.fromkeys(text for _, each in result.directions() if (text := _message(each))))
     if result.unsaved:
         message = f"{message} Its data could not be saved: {result.unsaved}".strip()
     cells = [safe_text(result.name), *states, safe_text(message)]

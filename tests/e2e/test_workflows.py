@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from precheck_dumps import STAND_INS, tables_in
 from run_records import first_divergence
 
 from e2e.projects import ROOT, SAMPLE, TORCHAIR, WORKFLOWS, Command, Done
@@ -43,8 +44,20 @@ APART = {"arrays_compare": ["block/mlp/weight", "token_ids"]}
 EXAMINES = {"find_nonfinite": "Torch.matmul.6.forward"}
 """Workflows that examine one dump, with the entry where what is wrong in their samples begins."""
 
-HEALTHY = {"offline_quantized"}
+HEALTHY = {"offline_quantized", "mindspore_precheck"}
 """Workflows whose sample is a model that computes what it should."""
+
+CHECKED_AFTERWARDS = {"compare_then_precheck": "Mint.mul"}
+"""Workflows that check what a first comparison suspects, with the operator that is wrong in their samples."""
+
+
+
+@pytest.fixture(autouse=True)
+def _stand_ins_for_pre_checks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pre-checks run without the frameworks; `tests/e2e/test_precheck_frameworks.py` runs them with these."""
+    if "precheck" in request.node.name:
+        monkeypatch.syspath_prepend(str(STAND_INS))
+
 
 FAULTY = [path for path in SHIPPED if path.stem in FIRST_WRONG]
 
@@ -57,15 +70,18 @@ def assert_schemas_hold(done: Done) -> None:
 
     validator("run").validate(done.record)
     for name in ("comparison", "nodes"):
-        lines = (done.folder / f"{name}.jsonl").read_text().splitlines()
-        assert lines
+        files = list(done.folder.rglob(f"{name}.jsonl"))
+        assert files
         check = validator(name)
-        for line in lines:
-            check.validate(json.loads(line))
+        for file in files:
+            lines = file.read_text().splitlines()
+            assert lines
+            for line in lines:
+                check.validate(json.loads(line))
 
 
 def test_every_shipped_workflow_is_known_here():
-    assert {path.stem for path in SHIPPED} == {*FIRST_WRONG, *TWINS, *APART, *EXAMINES, *HEALTHY}
+    assert {path.stem for path in SHIPPED} == {*FIRST_WRONG, *TWINS, *APART, *EXAMINES, *HEALTHY, *CHECKED_AFTERWARDS}
 
 
 @pytest.mark.parametrize("name", sorted(HEALTHY))
@@ -73,6 +89,19 @@ def test_a_workflow_of_a_healthy_sample_blames_nothing(probe_flow: Command, name
     done = probe_flow("run", WORKFLOWS / f"{name}.yaml")
     assert done.code == 0, done.out + done.err
     assert first_divergence(done.record) is None
+    assert_schemas_hold(done)
+
+
+@pytest.mark.parametrize("name", sorted(CHECKED_AFTERWARDS))
+def test_a_workflow_of_two_steps_checks_what_the_first_suspects_and_nothing_else(probe_flow: Command, name: str):
+    done = probe_flow("run", WORKFLOWS / f"{name}.yaml")
+    origin = CHECKED_AFTERWARDS[name]
+    assert done.code == 1, done.out + done.err
+    assert first_divergence(done.record)["node"] == origin
+    states = tables_in(done.folder).states
+    assert states.pop(f"{origin}.0") == ("pass", ""), "the processor computes it right: the fault is the device's"
+    assert set(states.values()) == {("SKIP", "")}
+    assert all((done.folder / name).is_file() for name in done.record["artifacts"])
     assert_schemas_hold(done)
 
 
@@ -148,7 +177,8 @@ def test_a_shipped_workflow_runs_from_its_own_folder_and_from_elsewhere(
         monkeypatch.chdir(cwd)
         done = probe_flow("run", name, output=str(tmp_path / f"out{len(results)}"))
         codes.add(done.code)
-        results.append((done.folder / "comparison.jsonl").read_bytes())
+        results.append([file.read_bytes() for file in sorted(done.folder.rglob("comparison.jsonl"))])
+    assert results[0]
     assert results[0] == results[1] == results[2]
     assert codes in ({0}, {1})
 
