@@ -1,4 +1,4 @@
-"""Standards that compare two devices: the errors of one against those of the other, both against the same benchmark.
+"""Judge an output by two runs: the errors of one device against those of another, both against the same benchmark.
 
 A figure that is not finite on both devices in the same way says nothing; on one of them only, it fails. Limits and
 formulas are those of msprobe 26.2.0 (`api_precision_compare`).
@@ -7,7 +7,10 @@ formulas are those of msprobe 26.2.0 (`api_precision_compare`).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.figures import StandardFigures
 from probe_flow.apis.standards import (
     RATIO_LIMITS,
@@ -16,37 +19,89 @@ from probe_flow.apis.standards import (
     Standard,
     checks_alone,
     figure_names,
-    is_eight_bits,
+    is_judged,
     level_of,
     limits_of,
+    standard_of,
     words_of,
 )
 
 
-def needs_golden(standard: Standard, dtype: str) -> bool:
-    """Return True for standards that cannot judge an output of a type without another device's figures."""
-    return standard is Standard.BENCHMARK or (standard is Standard.ULP and not is_eight_bits(dtype))
-
-
-def checks_of_two(
-    standard: Standard, target: StandardFigures, golden: StandardFigures, *, api: str, dtype: str
-) -> tuple[Check, ...]:
-    """Hold the figures of the target against those of the golden device, or alone where their standard needs no other.
+@dataclass(frozen=True)
+class TwoRuns:
+    """What a standard says of an output.
 
     Args:
-        standard: that the figures are of.
-        target, golden: figures of the two devices; one that is missing counts as 0.
+        standard: that judged it.
+        checks: its figures, or their ratios, held against limits.
+        is_alone: whether one run was enough.
+    """
+
+    standard: Standard
+    checks: tuple[Check, ...]
+    is_alone: bool
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the output passes."""
+        return all(check.holds for check in self.checks if check.decides)
+
+    @property
+    def message(self) -> str:
+        """Why it does not pass, or what is odd about it."""
+        return "; ".join(check.message for check in self.checks if check.message and check.decides)
+
+
+def judge_two_runs(
+    api: str, dtype: str, target: Mapping[str, float], golden: Mapping[str, float] | None
+) -> TwoRuns | None:
+    """Judge an output by the standard whose figures the target has; None if it has those of none.
+
+    Args:
         api: without kind and number.
         dtype: canonical element type of the target's output.
+        target: figures of the device under test, by their names in `StandardFigures`; one that is missing counts as 0.
+        golden: those of the device that it is judged by; None where that has no such output.
+
+    Raises:
+        UnusableError: no standard judges the type, or the other device lacks what the standard needs.
     """
-    if standard is Standard.BENCHMARK:
-        limits, least = RATIO_LIMITS[level_of(api)], limits_of(dtype).least_error
-        return tuple(
-            _ratio_check(name, getattr(target, name), getattr(golden, name), least, getattr(limits, name))
-            for name in figure_names(Standard.BENCHMARK)
-        )
-    alone = checks_alone(standard, target, dtype)
-    return (_ulp_check(target, golden, dtype),) if alone is None else alone
+    if not is_judged(dtype):
+        raise UnusableError(f"no standard judges {dtype}", is_expected=True)
+    standard = _standard_with(target, api, dtype)
+    if standard is None:
+        return None
+    if golden is None:
+        raise UnusableError("the other device has no such output")
+    alone = checks_alone(standard, StandardFigures(**target), dtype)
+    if alone is not None:
+        return TwoRuns(standard, alone, is_alone=True)
+    if _standard_with(golden, api, dtype) is not standard:
+        raise UnusableError(f"the other device has no figures of the {standard.value} standard")
+    if standard is Standard.ULP:
+        return TwoRuns(standard, (_ulp_check(target, golden, dtype),), is_alone=False)
+    limits, least = RATIO_LIMITS[level_of(api)], limits_of(dtype).least_error
+    checks = (
+        _ratio_check(name, target.get(name, 0.0), golden.get(name, 0.0), least=least, limit=getattr(limits, name))
+        for name in figure_names(standard)
+    )
+    return TwoRuns(standard, tuple(checks), is_alone=False)
+
+
+def _standard_with(figures: Mapping[str, float], api: str, dtype: str) -> Standard | None:
+    """Return the standard whose figures these are: it need not be the one that judges the API here."""
+    found = figures.keys()
+    if found & {"inf_nan_ratio", "rel_ratio", "abs_ratio"}:
+        return Standard.ACCUMULATIVE if "error_balance" in found else Standard.ABSOLUTE
+    if found & {"small_ratio", "rmse", "max_rel", "mean_rel"}:
+        return Standard.BENCHMARK
+    if "ulp_ratio" in found:
+        return Standard.ULP
+    if "error_rate" in found:
+        return Standard.BINARY
+    # Preliminary statuses have this figure too, whatever the standard.
+    is_asked = "within_thousandth" in found and standard_of(api, dtype) is Standard.THOUSANDTH
+    return Standard.THOUSANDTH if is_asked else None
 
 
 def ratio(target: float, golden: float, least: float) -> float:
@@ -75,20 +130,18 @@ def _oddity(name: str, target: float, golden: float) -> str:
     return f"{words_of(name)} is {target:g}, and {golden:g} on the other device"
 
 
-def _ratio_check(name: str, target: float | None, golden: float | None, least: float, limit: float) -> Check:
-    one, other = target or 0.0, golden or 0.0
-    found = ratio(one, other, least)
-    holds = _agree(one, other) and not found > limit
-    message = _oddity(name, one, other)
+def _ratio_check(name: str, target: float, golden: float, *, least: float, limit: float) -> Check:
+    found = ratio(target, golden, least)
+    holds = _agree(target, golden) and not found > limit
+    message = _oddity(name, target, golden)
     if not holds and not message:
         message = f"{words_of(name)} is {found:.6g} times that of the other device, more than {limit:g}"
     return Check(name, found, holds, message, decides=name != "error_balance")
 
 
-def _ulp_check(target: StandardFigures, golden: StandardFigures, dtype: str) -> Check:
+def _ulp_check(target: Mapping[str, float], golden: Mapping[str, float], dtype: str) -> Check:
     limits = limits_of(dtype)
-    means = (target.mean_ulp or 0.0, golden.mean_ulp or 0.0)
-    shares = (target.ulp_ratio or 0.0, golden.ulp_ratio or 0.0)
+    means, shares = ([run.get(name, 0.0) for run in (target, golden)] for name in ("mean_ulp", "ulp_ratio"))
     found = ratio(*shares, limits.least_error)
     agree = _agree(*means) and _agree(*shares)
     is_small = shares[0] < limits.ulp_ratio or (limits.mean_ulp is not None and means[0] < limits.mean_ulp)

@@ -149,87 +149,52 @@ def judge(row: Row, other: Row | None) -> Judged:
     call, phase = named["call"], named["phase"]
     if reason := _not_to_judge(row):
         return Judged(row.name, call, phase, Status.SKIP, reason)
-    standard = _standard(row, _api(call))
     try:
-        if standard is None:
-            return _by_own_status(row, call, phase)
-        if other is None:
-            raise _UnjudgedError("the other device has no such output")
-        if needs_golden(standard, row.dtype) and _standard(other, _api(call)) is not standard:
-            raise _UnjudgedError(f"the other device has no figures of the {standard.value} standard {other.message}")
-        figures, others = _figures(row), _figures(other)
-    except _UnjudgedError as error:
-        return Judged(row.name, call, phase, Status.SKIP, error.args[0].strip(), is_missing=True)
-    checks = checks_of_two(standard, figures, others, api=_api(call), dtype=row.dtype)
-    is_right = all(check.holds for check in checks if check.decides)
-    message = "; ".join(check.message for check in checks if check.message and check.decides)
-    cells = {ALGORITHM: ALGORITHMS[standard], **_cells(standard, checks, row, figures)}
-    return Judged(row.name, call, phase, Status.PASS if is_right else Status.ERROR, message, cells)
-
-
-class _UnjudgedError(Exception):
-    """Why an output that should be judged cannot be."""
+        numbers = _numbers(row)
+        found = judge_two_runs(_api(call), row.dtype, numbers, None if other is None else _numbers(other))
+        own = _own_status(row) if found is None else Status.PASS
+    except UnusableError as error:
+        return Judged(row.name, call, phase, Status.SKIP, error.reason, is_missing=not error.is_expected)
+    if found is None:
+        return Judged(row.name, call, phase, own, "" if own is Status.PASS else row.message)
+    cells = {ALGORITHM: ALGORITHMS[found.standard.value]}
+    for check in found.checks:
+        value, status = JUDGED[check.figure]
+        # msprobe copies the text of a figure that it is a standard of its own.
+        cells[value] = row.figures[check.figure] if check.figure in COPIED else f"{check.value:.14f}"
+        cells[status] = (Status.PASS if check.holds else Status.ERROR).value
+    if "ulp_ratio" in numbers and JUDGED["ulp_ratio"][0] in cells:
+        cells[ULP_SHARE] = f"{numbers['ulp_ratio']:.14f}"
+        if found.is_alone:
+            del cells[JUDGED["ulp_ratio"][0]]
+        else:
+            cells[MEAN_ULP] = f"{numbers.get('mean_ulp', 0.0):.14f}"
+    status = Status.PASS if found.is_right else Status.ERROR
+    return Judged(row.name, call, phase, status, found.message, cells)
 
 
 def _not_to_judge(row: Row) -> str:
     if row.status == Status.SKIP.value or not (row.dtype or row.status == Status.ERROR.value):
         return row.message or "the pre-check skipped it"
-    if _EMPTY.fullmatch(row.shape):
-        return row.message or "it has no elements"
-    return "" if is_judged(row.dtype) else f"no standard judges {row.dtype}"
+    return (row.message or "it has no elements") if _EMPTY.fullmatch(row.shape) else ""
 
 
-def _standard(row: Row, api: str) -> Standard | None:
-    """Return the standard whose figures a row has."""
-    found = row.figures.keys()
-    if found & {"inf_nan_ratio", "rel_ratio", "abs_ratio"}:
-        return Standard.ACCUMULATIVE if "error_balance" in found else Standard.ABSOLUTE
-    if found & {"small_ratio", "rmse", "max_rel", "mean_rel"}:
-        return Standard.BENCHMARK
-    if "ulp_ratio" in found:
-        return Standard.ULP
-    if "error_rate" in found:
-        return Standard.BINARY
-    # Preliminary statuses have this figure too, whatever the standard.
-    is_asked = "within_thousandth" in found and standard_of(api, row.dtype) is Standard.THOUSANDTH
-    return Standard.THOUSANDTH if is_asked else None
-
-
-def _by_own_status(row: Row, call: str, phase: str) -> Judged:
+def _own_status(row: Row) -> Status:
     try:
-        status = Status(row.status)
+        return Status(row.status)
     except ValueError:
-        raise _UnjudgedError("it has neither figures of a standard nor a status of its own") from None
-    return Judged(row.name, call, phase, status, "" if status is Status.PASS else row.message)
+        raise UnusableError("it has neither figures of a standard nor a status of its own") from None
 
 
-def _figures(row: Row) -> StandardFigures:
-    return StandardFigures(**{figure: _number(text, row.line) for figure, text in row.figures.items()})
+def _numbers(row: Row) -> dict[str, float]:
+    return {figure: _number(text, row.line) for figure, text in row.figures.items()}
 
 
 def _number(text: str, line: int) -> float:
     try:
         return float(text)
     except ValueError:
-        raise _UnjudgedError(f"`{text}` on line {line} is no number") from None
-
-
-def _cells(standard: Standard, checks: Iterable[Check], row: Row, figures: StandardFigures) -> dict[str, str]:
-    cells = {}
-    for check in checks:
-        value, status = JUDGED[check.figure]
-        cells[value] = f"{check.value:.14f}"
-        cells[status] = (Status.PASS if check.holds else Status.ERROR).value
-    if standard is Standard.ULP:
-        cells[ULP_SHARE] = f"{figures.ulp_ratio or 0.0:.14f}"
-        if needs_golden(standard, row.dtype):
-            cells[MEAN_ULP] = f"{figures.mean_ulp or 0.0:.14f}"
-        else:
-            del cells[JUDGED["ulp_ratio"][0]]
-    elif standard in (Standard.BINARY, Standard.THOUSANDTH):
-        (figure,) = figure_names(standard)
-        cells[JUDGED[figure][0]] = row.figures[figure]
-    return cells
+        raise UnusableError(f"`{text}` on line {line} is no number") from None
 
 
 def _api(call: str) -> str:

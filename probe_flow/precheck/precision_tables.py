@@ -19,7 +19,7 @@ from probe_flow.files.opening import lines_of, open_text
 from probe_flow.precheck.tables import safe_text
 
 if TYPE_CHECKING:
-    from _csv import _reader as CsvReader
+    from _csv import Reader
 
 NAME, DTYPE, SHAPE, STATUS, MESSAGE = "API Name", "DEVICE Dtype", "Shape", "Status", "Message"
 
@@ -149,7 +149,7 @@ def _rows(path: Path) -> Iterator[Row]:
         raise _unreadable(path, error.strerror or str(error)) from error
 
 
-def _rows_of(path: Path, table: CsvReader) -> Iterator[Row]:
+def _rows_of(path: Path, table: Reader) -> Iterator[Row]:
     try:
         header = next(table, [])
         _check_header(path, header)

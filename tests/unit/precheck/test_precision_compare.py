@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from probe_flow.apis.preliminary import PreliminaryStatus as Status
 from probe_flow.errors import UsageError
-from probe_flow.precheck.precision_compare import Judged, Outcome, Status, compare_precision, judge
+from probe_flow.precheck.precision_compare import Judged, Outcome, compare_precision, judge
 from probe_flow.precheck.precision_tables import DETAILS_HEADER, FIGURES, Row, read_details
 
 DATA = Path(__file__).parents[2] / "data" / "precheck"
