@@ -14,7 +14,7 @@ from probe_flow.dumps.dump_json.tensor_files import FOLDER
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.precheck.checked import why_not
-from probe_flow.precheck.results import ApiResult, Direction, Status
+from probe_flow.precheck.results import ApiResult, Direction, Status, writable
 from probe_flow.records import Catalog, NodeKey, NodeKind, Phase
 from probe_flow.records.frameworks import Kernels
 
@@ -131,7 +131,7 @@ def find_calls(catalog: Catalog, choice: Choice = EVERY_CALL) -> Found:
     for key, node in catalog.nodes.items():
         if node.kind is not NodeKind.API or key.phase is Phase.NONE:
             continue
-        name = f"{key.name}.{key.call}"
+        name = _call_name(key.name, key.call)
         found.nodes.setdefault(name, {})[key.phase.value] = key
         kind, _, api = key.name.partition(".")
         why = why_not(kernels, kind, api) or choice.why_not(key, api)
@@ -151,7 +151,7 @@ def find_calls(catalog: Catalog, choice: Choice = EVERY_CALL) -> Found:
         parts = parse_entry_name(entry)
         if parts is None:
             continue
-        name = f"{parts.name}.{parts.call}"  # the number may be written with zeros before it
+        name = _call_name(parts.name, parts.call)  # the number may be written with zeros before it
         if parts.phase.value in found.nodes.get(name, ()) and name not in found.refused:
             entries.setdefault(name, {})[parts.phase.value] = value
     found.entries = {name: json.dumps(value) for name, value in entries.items()}
@@ -180,6 +180,10 @@ def _without_extremes(value: object) -> object:
 
 _VALUES = frozenset({"Max", "Min", "Mean", "Norm", "md5", "data_name"})
 """Of a tensor, what differs from call to call."""
+
+
+def _call_name(name: str, number: int) -> str:
+    return writable(f"{name}.{number}")
 
 
 OUTSIDE = "the comparison before does not suspect it"

@@ -10,6 +10,11 @@ from msgspec import Struct, field
 Scalar = int | float | bool | str | None
 
 
+def writable(text: str) -> str:
+    r"""Return text that UTF-8 can carry: half of a surrogate pair, which JSON may hold, becomes ``\udcNN``."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 class Status(enum.Enum):
     """What became of one direction of a call. ``SKIP``: it was not checked."""
 

@@ -27,7 +27,7 @@ from probe_flow.files.atomic import atomic_bytes
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.kernel.brought import measured_text
 from probe_flow.precheck.jobs import How, Job
-from probe_flow.precheck.results import ApiResult, Direction, Output, Side, Status, of_all
+from probe_flow.precheck.results import ApiResult, Direction, Output, Side, Status, of_all, writable
 from probe_flow.records.frameworks import Kernels
 
 BENCH = "bench"
@@ -116,7 +116,7 @@ def _direction(raw: run.Direction, options: MeasureOptions, files: dict[str, str
 
 def _skip(error: UnusableError) -> Direction:
     first = (error.reason.strip().splitlines() or [""])[0]
-    return Direction(Status.SKIP, reason=first[:MESSAGE_LENGTH], is_expected=error.is_expected)
+    return Direction(Status.SKIP, reason=writable(first[:MESSAGE_LENGTH]), is_expected=error.is_expected)
 
 
 def _output(checked: run.Checked, options: MeasureOptions, files: dict[str, str], number: int) -> Output:
@@ -139,7 +139,9 @@ def _side(result: Result, file: str | None) -> Side:
     value = result.value
     if isinstance(value, Held):
         return Side(value.dtype, value.values.shape, file=file)
-    return Side(result.dtype, value=value if isinstance(value, int | float | bool | str | None) else str(value))
+    if isinstance(value, int | float | bool | None):
+        return Side(result.dtype, value=value)
+    return Side(result.dtype, value=writable(str(value)))
 
 
 def _measured(checked: run.Checked, options: MeasureOptions) -> str:
