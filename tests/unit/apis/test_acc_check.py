@@ -86,9 +86,7 @@ def test_the_cosine_of_numbers_is_that_of_their_signs() -> None:
     assert judged(-2.0, -2.0).is_right
     found = judged(-2.0, 2.0)
     assert found.figures.cosine == pytest.approx(-1.0)
-    assert found.message == (
-        "the cosine -1 is not above 0.99; the largest absolute error 4 is not below 0.0001"
-    )
+    assert found.message == ("the cosine -1 is not above 0.99; the largest absolute error 4 is not below 0.0001")
 
 
 def test_both_limits_are_strict() -> None:
@@ -140,9 +138,7 @@ def test_of_an_empty_tensor_nothing_is_known_and_it_passes() -> None:
 
 def test_other_shapes_fail_and_have_no_figures() -> None:
     found = judged(np.zeros((2, 3)), np.zeros((3, 2)))
-    assert found == Judgement(
-        is_right=False, figures=Figures(), message="its shape is (2, 3), the benchmark's (3, 2)"
-    )
+    assert found == Judgement(is_right=False, figures=Figures(), message="its shape is (2, 3), the benchmark's (3, 2)")
     assert not judged(np.zeros(()), np.zeros(1)).is_right
 
 

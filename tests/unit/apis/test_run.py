@@ -32,7 +32,9 @@ def call(api: str, *args: Any, results: tuple[Any, ...] = (), **kwargs: Any) -> 
 def runner(
     tested: NumpySide | None = None, benchmark: NumpySide | None = None, mode: str = "float64_rounded", **how: Any
 ) -> Runner:
-    return Runner(tested or NumpySide("tested"), benchmark or NumpySide("benchmark"), per_slot("Mint.a.0"), How(mode, **how))
+    return Runner(
+        tested or NumpySide("tested"), benchmark or NumpySide("benchmark"), per_slot("Mint.a.0"), How(mode, **how)
+    )
 
 
 def of(direction: Direction) -> list[tuple[Any, Any]]:

@@ -122,7 +122,9 @@ def test_an_extreme_that_is_not_finite_takes_one_place_of_finite_values(
     assert np.count_nonzero(~np.isfinite(found)) == len(planted)
 
 
-@pytest.mark.parametrize(("dtype", "largest"), [("float16", 65504.0), ("bfloat16", float(ml_dtypes.finfo("bfloat16").max))])
+@pytest.mark.parametrize(
+    ("dtype", "largest"), [("float16", 65504.0), ("bfloat16", float(ml_dtypes.finfo("bfloat16").max))]
+)
 def test_the_other_values_stay_finite_in_the_type_of_the_tensor(dtype: str, largest: float) -> None:
     kind = np.float16 if dtype == "float16" else ml_dtypes.bfloat16
     for low, high in ((0.9 * largest, math.inf), (-math.inf, -0.9 * largest), (-math.inf, math.inf)):

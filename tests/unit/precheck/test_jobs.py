@@ -33,7 +33,15 @@ def refusal(path: Path, **select: Any) -> Any:
 
 def test_calls_come_in_the_order_of_their_first_appearance(tmp_path: Path) -> None:
     found = found_in(tmp_path, small_net())
-    names = ["Mint.mul.0", "Mint.add.0", "Primitive.Custom.net.0", "Mint.fail.0", "Mint.rot.0", "Mint.max.0", "Mint.mul.1"]
+    names = [
+        "Mint.mul.0",
+        "Mint.add.0",
+        "Primitive.Custom.net.0",
+        "Mint.fail.0",
+        "Mint.rot.0",
+        "Mint.max.0",
+        "Mint.mul.1",
+    ]
     assert list(found.nodes) == names
     assert list(found.entries) == [name for name in names if not name.startswith("Primitive")]
     assert [list(phases) for phases in found.nodes.values()][:2] == [["forward", "backward"], ["forward"]]

@@ -125,7 +125,9 @@ def test_nothing_is_written_again_that_is_whole(tmp_path: Path) -> None:
     assert [each.st_ino for each in before.values()] == [each.st_ino for each in after.values()]
 
 
-@pytest.mark.parametrize("terms", [Terms(1, "another dump", "options"), Terms(1, "a dump", "others"), Terms(2, "a dump", "options")])
+@pytest.mark.parametrize(
+    "terms", [Terms(1, "another dump", "options"), Terms(1, "a dump", "others"), Terms(2, "a dump", "options")]
+)
 def test_other_terms_are_refused_unless_forced(terms: Terms, tmp_path: Path) -> None:
     whole = written(tmp_path)
     with pytest.raises(UsageError) as caught:
@@ -177,7 +179,8 @@ def test_a_table_that_was_removed_is_written_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["result.csv", "accuracy_checking_result_2026.csv", f"accuracy_checking_details_{STAMP}.csv", f"{RESULT}.bak"]
+    "name",
+    ["result.csv", "accuracy_checking_result_2026.csv", f"accuracy_checking_details_{STAMP}.csv", f"{RESULT}.bak"],
 )
 def test_files_of_others_are_not_continued(name: str, tmp_path: Path) -> None:
     written(tmp_path)

@@ -68,7 +68,10 @@ def states(found: Comparison) -> list[tuple[str, str]]:
 def test_each_result_is_a_pair_with_what_was_measured(tmp_path: Path) -> None:
     two = passed(output(), output(1e-6))
     pairs = pairs_of(tmp_path, ApiResult("Mint.exp.0", two, passed()), ApiResult("Mint.sin.3", passed()))
-    shown = [(pair.shown.node.name, pair.shown.node.call, pair.shown.node.phase.value, str(pair.shown.slot)) for pair in pairs.pairs]
+    shown = [
+        (pair.shown.node.name, pair.shown.node.call, pair.shown.node.phase.value, str(pair.shown.slot))
+        for pair in pairs.pairs
+    ]
     assert shown == [
         ("Mint.exp", 0, "forward", "output.0"),
         ("Mint.exp", 0, "forward", "output.1"),
@@ -148,7 +151,9 @@ def test_a_call_without_recorded_results_is_there_all_the_same(tmp_path: Path) -
 def test_a_fallback_says_so_in_each_row(tmp_path: Path) -> None:
     fallback = "torch.elu of torch, for MindSpore has no kernel here"
     pairs = pairs_of(
-        tmp_path, ApiResult("Mint.a.0", passed(fallback=fallback)), ApiResult("Mint.b.0", wrong("bad", fallback=fallback))
+        tmp_path,
+        ApiResult("Mint.a.0", passed(fallback=fallback)),
+        ApiResult("Mint.b.0", wrong("bad", fallback=fallback)),
     )
     reasons = [pair.reason for pair in pairs.pairs]
     assert [each and (each.code, each.text) for each in reasons] == [

@@ -54,7 +54,9 @@ class Bench:
         self.asked.append((workers, seconds))
         taken: list[dict[str, int]] = [{} for _ in range(workers)]
 
-        def tasks(function: Any, jobs: Sequence[Job], *, sizes: Sequence[int], lost: Any) -> Iterator[tuple[int, ApiResult]]:
+        def tasks(
+            function: Any, jobs: Sequence[Job], *, sizes: Sequence[int], lost: Any
+        ) -> Iterator[tuple[int, ApiResult]]:
             assert len(sizes) == len(jobs)
             assert unit == "calls"
             for done, job in enumerate(self.order(jobs)):
@@ -165,7 +167,9 @@ def test_every_call_has_its_row_in_the_order_of_the_dump(bench: Bench, net: Cata
     assert (comparison.coverage["target"].missing, code) == (1, 3), "of the four that are skipped, one should have run"
 
 
-def test_a_kernel_that_is_wrong_by_one_percent_is_found_and_no_other(bench: Bench, net: Catalog, tmp_path: Path) -> None:
+def test_a_kernel_that_is_wrong_by_one_percent_is_found_and_no_other(
+    bench: Bench, net: Catalog, tmp_path: Path
+) -> None:
     bench.tested = NumpySide("tested", {"mul": 1.01})
     source = read_dump(write_dump(tmp_path / "pure", {k: v for k, v in small_net().items() if "fail" not in k}))
     found = bench.check(source, tmp_path / "out")
@@ -190,7 +194,11 @@ def test_what_the_kernel_measured_comes_along(bench: Bench, net: Catalog, tmp_pa
             for phase, direction in result.directions()
             for number, each in enumerate(direction.outputs)
             if (result.name, phase, number)
-            == (f"{row.pair.shown.node.name}.{row.pair.shown.node.call}", row.pair.shown.node.phase.value, row.pair.shown.slot.path[0])
+            == (
+                f"{row.pair.shown.node.name}.{row.pair.shown.node.call}",
+                row.pair.shown.node.phase.value,
+                row.pair.shown.slot.path[0],
+            )
         ]
         assert row.measurement.metrics["max_abs_err"] == pytest.approx(output.max_abs, rel=1e-12)
 
@@ -229,17 +237,25 @@ class TestData:
         ), "each file is named once"
 
         x, y, tested, benchmark = (
-            np.load(folder / f"Mint.mul.0.forward.{place}.npy") for place in ("input.0", "input.1", "output.0", "output.0.bench")
+            np.load(folder / f"Mint.mul.0.forward.{place}.npy")
+            for place in ("input.0", "input.1", "output.0", "output.0.bench")
         )
         assert (x.dtype, y.dtype) == (np.float32, np.float16)
         assert np.array_equal(benchmark, (x.astype(float) * y.astype(float)).astype(np.float32))
         assert tested == pytest.approx(1.01 * benchmark, rel=1e-6)
         x, g, of_x = (
-            np.load(folder / f"Mint.square.0.{place}.npy") for place in ("forward.input.0", "backward.input.0", "backward.output.0.bench")
+            np.load(folder / f"Mint.square.0.{place}.npy")
+            for place in ("forward.input.0", "backward.input.0", "backward.output.0.bench")
         )
         assert of_x == pytest.approx(2.0 * x * g, rel=1e-6), "as in dump.json the incoming gradient is the input"
 
-        saved = {side.file for each in found.results if each.forward for out in each.forward.outputs for side in (out.tested, out.benchmark)}
+        saved = {
+            side.file
+            for each in found.results
+            if each.forward
+            for out in each.forward.outputs
+            for side in (out.tested, out.benchmark)
+        }
         assert "Mint.mul.0.forward.output.0.bench.npy" in saved
         assert {*found.tables, folder / "index.json"} <= set(told)
 
@@ -261,6 +277,15 @@ class TestData:
         assert messages["Mint.add.0"] == ""
         (problem,) = [each for each in found.problems if each.code == "PF6609"]
         assert "the data of 2 calls" in problem.message
+
+
+    def test_whose_index_cannot_be_written_change_no_verdict(self, bench: Bench, net: Catalog, tmp_path: Path) -> None:
+        bench.tested = NumpySide("tested", {"mul": 1.01})
+        (tmp_path / "out" / "error_data" / "index.json").mkdir(parents=True)
+        found = bench.check(net, tmp_path / "out", saves=True)
+        assert states(found)["Mint.mul.1"] == ("error", "")
+        (problem,) = [each for each in found.problems if each.code == "PF6609"]
+        assert problem.message.startswith("`index.json` cannot be written")
 
 
 class TestResume:
@@ -300,7 +325,9 @@ class TestResume:
         assert (bench.ran, found.results) == ([], whole.results)
         assert files(tmp_path / "out") == before
 
-    @pytest.mark.parametrize("how", [changed(HOW, benchmark="same"), changed(HOW, generator="ms_seed42"), changed(HOW, max_abs_limit=1e-3)])
+    @pytest.mark.parametrize(
+        "how", [changed(HOW, benchmark="same"), changed(HOW, generator="ms_seed42"), changed(HOW, max_abs_limit=1e-3)]
+    )
     def test_with_other_options_is_refused(self, how: How, bench: Bench, net: Catalog, tmp_path: Path) -> None:
         table = self.stopped(bench, net, tmp_path / "out", 2)
         with pytest.raises(UsageError) as caught:
@@ -507,3 +534,17 @@ class TestTensorsOfTheDump:
         comparison, code = compared(source, found)
         assert [(each.node.name, each.node.call) for each in comparison.findings if each.node] == [("Mint.mul", 2)]
         assert code == 1
+
+
+def test_names_that_are_no_unicode_are_written_escaped(bench: Bench, tmp_path: Path) -> None:
+    half = "\ud800"
+    data = {
+        f"Mint.{half}.0.forward": forward(tensor()),
+        "Mint.exp.0.forward": forward(tensor()),
+        "Mint.exp.1.forward": forward(tensor(), **{half: tensor()}),
+    }
+    source = read_dump(write_dump(tmp_path / "dump", data))
+    found = bench.check(source, tmp_path / "out")
+    assert list(states(found)) == [r"Mint.\ud800.0", "Mint.exp.0", "Mint.exp.1"]
+    assert len(compared(source, found)[0].rows) == 3
+    assert states(found)["Mint.exp.0"] == ("pass", "")

@@ -83,7 +83,7 @@ def test_each_state_has_its_row() -> None:
     assert result_rows(ApiResult("a", wrong("bad"), skipped)) == b"a,error,SKIP,bad; no kernel\r\n"
     both = result_rows(ApiResult("a", wrong("bad"), wrong("worse"), unsaved="disk full"))
     assert both == b"a,error,error,bad; worse; Its data could not be saved: disk full\r\n"
-    assert details_rows(ApiResult("a", skipped, wrong("bad, \"so\""))) == (
+    assert details_rows(ApiResult("a", skipped, wrong('bad, "so"'))) == (
         b'a.backward.output.0,BFloat16,BFloat16,(),-1.0,1e-07,,error,"bad, ""so"""\r\n'
     )
 
@@ -101,7 +101,21 @@ def test_the_shape_is_the_benchmarks() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["=1+1", "+a", "-a", "@SUM(A1)", "%x", "\t=1", "\r=1", "\uff1d1", "\uff0b1", "\uff0da", "\uff20a", "\uff05a", "a;=1+1"],
+    [
+        "=1+1",
+        "+a",
+        "-a",
+        "@SUM(A1)",
+        "%x",
+        "\t=1",
+        "\r=1",
+        "\uff1d1",
+        "\uff0b1",
+        "\uff0da",
+        "\uff20a",
+        "\uff05a",
+        "a;=1+1",
+    ],
 )
 def test_no_cell_is_run_by_a_spreadsheet(name: str) -> None:
     skipped = Direction(Status.SKIP, reason=name)
