@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct, field
 
 Scalar = int | float | bool | str | None
+Figure = float | str | None
+"""A figure of the tables; text (``inf``) where it is not finite, since JSON has no such number."""
+
+
+def figure(value: float | None) -> Figure:
+    """Return a figure as it is kept."""
+    return value if value is None or math.isfinite(value) else repr(value)
 
 
 def writable(text: str) -> str:
@@ -56,13 +64,13 @@ class Output(Struct, frozen=True):
     tested: Side
     benchmark: Side
     is_right: bool
-    cosine: float | None = None
-    max_abs: float | None = None
-    max_rel: float | None = None
+    cosine: Figure = None
+    max_abs: Figure = None
+    max_rel: Figure = None
     message: str = ""
     measured: str = ""
     is_doubtful: bool = False
-    named: dict[str, float] = field(default_factory=dict)
+    named: dict[str, Figure] = field(default_factory=dict)
 
     @property
     def status(self) -> Status:

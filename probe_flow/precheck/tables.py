@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from probe_flow.apis.run_ut import FIGURES
-from probe_flow.precheck.results import ApiResult, Direction, Output, Side, Status
+from probe_flow.precheck.results import ApiResult, Direction, Figure, Output, Side, Status
 from probe_flow.records.frameworks import Kernels
 
 RESULT_HEADER = ("API Name", "Forward Test Success", "Backward Test Success", "Message")
@@ -136,12 +136,16 @@ def _dtype(side: Side, kernels: Kernels) -> str:
     return f"<class '{side.dtype}'>" if kernels is Kernels.PYTORCH else side.dtype
 
 
-def _decimal(value: float | None) -> str:
-    return _UNUSED if value is None else f"{value:.{_DECIMALS}f}"
+def _decimal(value: Figure) -> str:
+    if value is None:
+        return _UNUSED
+    return value if isinstance(value, str) else f"{value:.{_DECIMALS}f}"
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else repr(value)
+def _number(value: Figure) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else repr(value)
 
 
 def _message(direction: Direction) -> str:

@@ -27,7 +27,16 @@ from probe_flow.files.atomic import atomic_bytes
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.kernel.brought import measured_text
 from probe_flow.precheck.jobs import How, Job
-from probe_flow.precheck.results import ApiResult, Direction, Output, Side, Status, of_all, writable
+from probe_flow.precheck.results import (
+    ApiResult,
+    Direction,
+    Output,
+    Side,
+    Status,
+    figure,
+    of_all,
+    writable,
+)
 from probe_flow.records.frameworks import Kernels
 
 BENCH = "bench"
@@ -125,13 +134,13 @@ def _output(checked: run.Checked, options: MeasureOptions, files: dict[str, str]
         _side(checked.tested, files.get(f"output.{number}")),
         _side(checked.benchmark, files.get(f"output.{number}.{BENCH}")),
         checked.judgement.is_right,
-        found.cosine,
-        found.max_abs,
-        found.max_rel,
+        figure(found.cosine),
+        figure(found.max_abs),
+        figure(found.max_rel),
         checked.judgement.message,
         _measured(checked, options),
         checked.judgement.is_doubtful,
-        {name: float(value) for name, value in checked.judgement.named.items()},
+        {name: figure(float(value)) for name, value in checked.judgement.named.items()},
     )
 
 
@@ -140,7 +149,7 @@ def _side(result: Result, file: str | None) -> Side:
     if isinstance(value, Held):
         return Side(value.dtype, value.values.shape, file=file)
     if isinstance(value, int | float | bool | None):
-        return Side(result.dtype, value=value)
+        return Side(result.dtype, value=figure(value) if isinstance(value, float) else value)
     return Side(result.dtype, value=writable(str(value)))
 
 
