@@ -142,7 +142,7 @@ def _ratio_check(name: str, target: float, golden: float, *, least: float, limit
 def _ulp_check(target: Mapping[str, float], golden: Mapping[str, float], dtype: str) -> Check:
     limits = limits_of(dtype)
     means, shares = ([run.get(name, 0.0) for run in (target, golden)] for name in ("mean_ulp", "ulp_ratio"))
-    found = ratio(*shares, limits.least_error)
+    found = ratio(shares[0], shares[1], limits.least_error)
     agree = _agree(*means) and _agree(*shares)
     is_small = shares[0] < limits.ulp_ratio or (limits.mean_ulp is not None and means[0] < limits.mean_ulp)
     holds = agree and (is_small or found < ULP_RATIO)

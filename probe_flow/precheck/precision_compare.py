@@ -6,18 +6,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from probe_flow.apis.figures import StandardFigures
-from probe_flow.apis.preliminary import PreliminaryStatus as Status
-from probe_flow.apis.standards import Check, Standard, figure_names, is_judged, standard_of
-from probe_flow.apis.two_runs import checks_of_two, needs_golden
+from probe_flow.apis.calls import UnusableError
+from probe_flow.apis.two_runs import judge_two_runs
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.files.atomic import atomic_bytes
 from probe_flow.precheck.precision_tables import (
     ALGORITHM,
     ALGORITHMS,
+    COPIED,
     DETAILS_HEADER,
     JUDGED,
     MEAN_ULP,
@@ -28,7 +28,11 @@ from probe_flow.precheck.precision_tables import (
     Row,
     read_details,
 )
+from probe_flow.precheck.results import Status
 from probe_flow.precheck.tables import RESULT_HEADER, header, safe_text, table_lines
+
+if TYPE_CHECKING:
+    from probe_flow.apis.two_runs import TwoRuns
 
 RESULT = "api_precision_compare_result_"
 DETAILS = "api_precision_compare_details_"
@@ -157,20 +161,8 @@ def judge(row: Row, other: Row | None) -> Judged:
         return Judged(row.name, call, phase, Status.SKIP, error.reason, is_missing=not error.is_expected)
     if found is None:
         return Judged(row.name, call, phase, own, "" if own is Status.PASS else row.message)
-    cells = {ALGORITHM: ALGORITHMS[found.standard.value]}
-    for check in found.checks:
-        value, status = JUDGED[check.figure]
-        # msprobe copies the text of a figure that it is a standard of its own.
-        cells[value] = row.figures[check.figure] if check.figure in COPIED else f"{check.value:.14f}"
-        cells[status] = (Status.PASS if check.holds else Status.ERROR).value
-    if "ulp_ratio" in numbers and JUDGED["ulp_ratio"][0] in cells:
-        cells[ULP_SHARE] = f"{numbers['ulp_ratio']:.14f}"
-        if found.is_alone:
-            del cells[JUDGED["ulp_ratio"][0]]
-        else:
-            cells[MEAN_ULP] = f"{numbers.get('mean_ulp', 0.0):.14f}"
     status = Status.PASS if found.is_right else Status.ERROR
-    return Judged(row.name, call, phase, status, found.message, cells)
+    return Judged(row.name, call, phase, status, found.message, _cells(found, row, numbers))
 
 
 def _not_to_judge(row: Row) -> str:
@@ -195,6 +187,19 @@ def _number(text: str, line: int) -> float:
         return float(text)
     except ValueError:
         raise UnusableError(f"`{text}` on line {line} is no number") from None
+
+
+def _cells(found: TwoRuns, row: Row, numbers: Mapping[str, float]) -> dict[str, str]:
+    cells = {ALGORITHM: ALGORITHMS[found.standard.value]}
+    for check in found.checks:
+        value, status = JUDGED[check.figure]
+        cells[value] = row.figures[check.figure] if check.figure in COPIED else f"{check.value:.14f}"
+        cells[status] = (Status.PASS if check.holds else Status.ERROR).value
+        if check.figure == "ulp_ratio":
+            cells[ULP_SHARE] = f"{numbers[check.figure]:.14f}"
+            # One run has no ratio, and msprobe leaves out its mean too.
+            cells |= {value: BLANK} if found.is_alone else {MEAN_ULP: f"{numbers.get('mean_ulp', 0.0):.14f}"}
+    return cells
 
 
 def _api(call: str) -> str:

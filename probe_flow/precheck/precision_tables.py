@@ -13,35 +13,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from probe_flow.apis.standards import Standard
+from probe_flow.apis import run_ut
 from probe_flow.errors import Diagnostic, Span, UsageError
 from probe_flow.files.opening import lines_of, open_text
-from probe_flow.precheck.tables import safe_text
+from probe_flow.precheck.tables import TORCH_DETAILS_HEADER, safe_text
 
 if TYPE_CHECKING:
     from _csv import Reader
 
 NAME, DTYPE, SHAPE, STATUS, MESSAGE = "API Name", "DEVICE Dtype", "Shape", "Status", "Message"
-
-FIGURES: Mapping[str, str] = MappingProxyType(
-    {
-        "small_ratio": "小值域错误占比",
-        "rmse": "均方根误差",
-        "max_rel": "相对误差最大值",
-        "mean_rel": "相对误差平均值",
-        "error_balance": "误差均衡性",
-        "error_rate": "二进制一致错误率",
-        "inf_nan_ratio": "inf/nan错误率",
-        "rel_ratio": "相对误差错误率",
-        "abs_ratio": "绝对误差错误率",
-        "mean_ulp": "ULP误差平均值",
-        "ulp_ratio": "ULP误差大于阈值占比",
-        "within_thousandth": "双千指标",
-    }
-)
-"""Figure -> its heading in a table of details."""
-
-REQUIRED = (NAME, DTYPE, *FIGURES.values())
 
 JUDGED: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -60,19 +40,34 @@ JUDGED: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Figure -> headings of what it is judged by, and of its status, in the table of the comparison."""
 
+FIGURES: Mapping[str, str] = MappingProxyType(
+    {
+        figure: heading
+        for figure, heading in zip(run_ut.FIGURES, TORCH_DETAILS_HEADER[4:-2], strict=True)
+        if figure in JUDGED or figure == "mean_ulp"
+    }
+)
+"""Figure -> its heading in a table of details."""
+
+REQUIRED = (NAME, DTYPE, *FIGURES.values())
+
 MEAN_ULP, ULP_SHARE = FIGURES["mean_ulp"], FIGURES["ulp_ratio"]
 OUTCOME, ALGORITHM = "比对结果", "比对算法"
 
-ALGORITHMS: Mapping[Standard, str] = MappingProxyType(
+ALGORITHMS: Mapping[str, str] = MappingProxyType(
     {
-        Standard.BENCHMARK: "标杆比对法",
-        Standard.ULP: "ULP误差比对法",
-        Standard.BINARY: "二进制一致法",
-        Standard.ABSOLUTE: "绝对阈值法",
-        Standard.THOUSANDTH: "双千指标法",
-        Standard.ACCUMULATIVE: "累积误差比对法",
+        "benchmark": "标杆比对法",
+        "ulp": "ULP误差比对法",
+        "binary": "二进制一致法",
+        "absolute threshold": "绝对阈值法",
+        "thousandth": "双千指标法",
+        "accumulative": "累积误差比对法",
     }
 )
+"""Standard -> its name in the table of the comparison."""
+
+COPIED = frozenset({"error_rate", "within_thousandth"})
+"""Figures whose text is copied: they are all that their standard asks for."""
 
 
 _ENDS_IN_A_CELL = "unexpected end of data"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from probe_flow.apis.preliminary import PreliminaryStatus as Status
 from probe_flow.errors import UsageError
 from probe_flow.precheck.precision_compare import Judged, Outcome, compare_precision, judge
 from probe_flow.precheck.precision_tables import DETAILS_HEADER, FIGURES, Row, read_details
+from probe_flow.precheck.results import Status
 
 DATA = Path(__file__).parents[2] / "data" / "precheck"
 STARTED = datetime(2026, 1, 2, 3, 4, 5)
@@ -128,7 +128,7 @@ def test_figures_of_another_standard_are_no_others() -> None:
     other = row(status="error", message="shapes differ")
     found = judge(row(rmse=1e-9), other)
     assert (found.status, found.is_missing) == (Status.SKIP, True)
-    assert found.message == "the other device has no figures of the benchmark standard shapes differ"
+    assert found.message == "the other device has no figures of the benchmark standard"
 
 
 def test_standards_that_need_no_other_device_judge_all_the_same() -> None:
