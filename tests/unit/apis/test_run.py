@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numpy_side import NumpySide
 
-from probe_flow.apis.calls import DtypeName, Gradients, Plain, TensorSpec, read_call, read_gradients
 from probe_flow.apis.calls import Call as CallOf
+from probe_flow.apis.calls import DtypeName, Gradients, Plain, TensorSpec, read_call, read_gradients
 from probe_flow.apis.run import Direction, How, Runner
 from probe_flow.apis.side import flat_results, is_shape
 from probe_flow.apis.values import of_files, per_slot

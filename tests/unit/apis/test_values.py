@@ -156,11 +156,11 @@ def test_an_empty_tensor_needs_no_range_and_any_other_does() -> None:
 
 
 def as_msprobe(dtype: str, low: float, high: float, shape: tuple[int, ...]) -> Any:
-    np.random.seed(42)  # noqa: NPY002
+    np.random.seed(42)
     if dtype == "bool":
-        return np.random.rand(*shape) > 0.5  # noqa: NPY002
+        return np.random.rand(*shape) > 0.5
     kept = {"bfloat16": "float64", "int4": "float64"}.get(dtype, dtype)
-    return np.random.uniform(low, high, shape).astype(kept)  # noqa: NPY002
+    return np.random.uniform(low, high, shape).astype(kept)
 
 
 @pytest.mark.parametrize(
@@ -179,11 +179,11 @@ def as_msprobe(dtype: str, low: float, high: float, shape: tuple[int, ...]) -> A
     ],
 )
 def test_msprobes_generator(dtype: str, low: float, high: float, shape: tuple[int, ...]) -> None:
-    state = np.random.get_state()  # noqa: NPY002
+    state = np.random.get_state()
     try:
         expected = as_msprobe(dtype, low, high, shape)
     finally:
-        np.random.set_state(state)  # noqa: NPY002
+        np.random.set_state(state)
     found = ms_seed42(TensorSpec(dtype, shape, low, high), PLACE)
     assert found.dtype == expected.dtype
     assert found.tolist() == np.asarray(expected).tolist()
@@ -191,9 +191,9 @@ def test_msprobes_generator(dtype: str, low: float, high: float, shape: tuple[in
 
 
 def test_msprobes_generator_leaves_the_global_one_as_it_is() -> None:
-    before = np.random.get_state()[1].tolist()  # type: ignore[index] # noqa: NPY002
+    before = np.random.get_state()[1].tolist()  # type: ignore[index]
     ms_seed42(spec("float32", 0.0, 1.0, 5), PLACE)
-    assert np.random.get_state()[1].tolist() == before  # type: ignore[index] # noqa: NPY002
+    assert np.random.get_state()[1].tolist() == before  # type: ignore[index]
 
 
 def test_where_msprobes_generator_fails_there_is_a_reason() -> None:

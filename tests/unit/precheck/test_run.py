@@ -278,7 +278,6 @@ class TestData:
         (problem,) = [each for each in found.problems if each.code == "PF6609"]
         assert "the data of 2 calls" in problem.message
 
-
     def test_whose_index_cannot_be_written_change_no_verdict(self, bench: Bench, net: Catalog, tmp_path: Path) -> None:
         bench.tested = NumpySide("tested", {"mul": 1.01})
         (tmp_path / "out" / "error_data" / "index.json").mkdir(parents=True)
@@ -311,6 +310,20 @@ class TestResume:
         assert found.results == whole.results
         assert found.tables[0] == table
         assert files(tmp_path / "out") == files(tmp_path / "whole")
+
+    def test_of_figures_that_are_infinite(self, bench: Bench, tmp_path: Path) -> None:
+        wide = {"dtype": "Float64", "Max": 1e308, "Min": -1e308}
+        data = {
+            "Mint.square.0.forward": forward(tensor(**wide)),
+            "Mint.add.0.forward": forward(tensor(**wide), tensor()),
+        }
+        bench.tested = NumpySide("tested", {"add": -1.0})
+        source = read_dump(write_dump(tmp_path / "dump", data))
+        whole = bench.check(source, tmp_path / "out")
+        (row,) = [row for row in rows_of(whole.tables[1]) if row[0].startswith("Mint.add")]
+        assert (row[5], row[7]) == ("inf", "error")
+        again = bench.check(source, tmp_path / "out", resume=whole.tables[0])
+        assert (bench.ran, again.results) == ([], whole.results)
 
     def test_in_the_folder_of_its_tables(self, bench: Bench, net: Catalog, tmp_path: Path) -> None:
         table = self.stopped(bench, net, tmp_path / "out", 2)

@@ -134,7 +134,23 @@ def test_other_cells_are_as_they_are(name: str) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    "Int8 UInt8 Int16 UInt16 Int32 UInt32 Int64 UInt64 Float16 Float32 Float64 Bool BFloat16 Int4 Complex64".split(),
+    [
+        "Int8",
+        "UInt8",
+        "Int16",
+        "UInt16",
+        "Int32",
+        "UInt32",
+        "Int64",
+        "UInt64",
+        "Float16",
+        "Float32",
+        "Float64",
+        "Bool",
+        "BFloat16",
+        "Int4",
+        "Complex64",
+    ],
 )
 def test_element_types_are_in_the_words_of_the_dump(word: str) -> None:
     assert own_word(canonical_dtype(word), Kernels.MINDSPORE) == word
