@@ -22,11 +22,12 @@ $(VENV)/frameworks.stamp: $(VENV)/dev.stamp
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,accel]' torch
 	touch $@
 
-# mindspore needs numpy 1 and has no wheel for Python 3.13, so it lives in a folder of its own.
+# mindspore needs numpy 1 and has no wheel for Python 3.13, so it lives in a folder of its own, with torch beside it:
+# pre-checks run both in one process.
 $(MINDSPORE_VENV)/frameworks.stamp: pyproject.toml constraints-mindspore.txt
 	$(PYTHON) -m venv $(MINDSPORE_VENV)
 	$(MINDSPORE_VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints-mindspore.txt \
-	  -e '.[dev,mindspore]'
+	  -e '.[dev,mindspore]' torch
 	touch $@
 
 run: $(VENV)/core.stamp ## compare the bundled dumps: first with a fault, then healthy
@@ -51,7 +52,8 @@ test-frameworks: $(VENV)/frameworks.stamp ## run the tests that need torch, numb
 	fi
 
 test-mindspore: $(MINDSPORE_VENV)/frameworks.stamp ## run the tests that need mindspore
-	$(MINDSPORE_VENV)/bin/pytest -n 0 -m frameworks tests/unit/generate/test_mindspore_graph_generator.py
+	$(MINDSPORE_VENV)/bin/pytest -n 0 -m frameworks \
+	  tests/unit/generate/test_mindspore_graph_generator.py tests/e2e/test_precheck_frameworks.py
 
 fuzz: $(VENV)/dev.stamp ## look for inputs that crash a reader, for an hour (FUZZ_SECONDS=, FUZZ_EXECUTIONS=, TARGETS='npy om')
 	PYTHONPATH=tests:tests/support:tools/samples $(BIN)/python -m fuzz $(TARGETS)

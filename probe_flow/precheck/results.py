@@ -112,7 +112,7 @@ class ApiResult(Struct, frozen=True):
     Args:
         name: of the call, without its direction: ``Mint.where.0``.
         forward, backward: None where the dump has no such entry.
-        device: number of the device that ran it.
+        device: number of the device that ran it; None for what none did, or none to its end.
         unsaved: why its data could not be saved; empty where it was, or had not to be.
         saved: the saved files, relative to the folder of the tables.
     """
@@ -120,7 +120,7 @@ class ApiResult(Struct, frozen=True):
     name: str
     forward: Direction | None = None
     backward: Direction | None = None
-    device: int = 0
+    device: int | None = None
     unsaved: str = ""
     saved: tuple[str, ...] = field(default=())
 

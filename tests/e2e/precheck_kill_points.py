@@ -5,9 +5,9 @@ write that reaches the n-th byte is cut there. Other points are right before eac
 the order of the dump. So a point is the same place in every run. Victims are forked from one process that has
 loaded everything; their frameworks are stand-ins, and one worker makes the order of calls the same.
 
-By hand, so many points, spread over the three files::
+By hand, so many points, spread over the three files, and others with another seed::
 
-    python tests/e2e/precheck_kill_points.py 200
+    python tests/e2e/precheck_kill_points.py 200 --seed 20
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ _PREFIX = "accuracy_checking_"
 _FILES = ("record", "details", "result")
 _FOUND_CODE = 3
 """Exit code of a whole run: some of the calls are wrong, some cannot be checked."""
-
-_SEED = 19
 
 
 def write_calls(folder: Path) -> Path:
@@ -146,16 +144,16 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {name: next(folder.glob(f"{_PREFIX}{name}_*")).read_bytes() for name in _FILES}
 
 
-def _points(count: int, whole: dict[str, bytes]) -> Iterator[Point]:
+def _points(count: int, seed: int, whole: dict[str, bytes]) -> Iterator[Point]:
     """Yield so many points: before each file is replaced, then of each file in turn, its bytes drawn at random."""
-    draw = random.Random(_SEED)
+    draw = random.Random(seed)
     for number in range(count):
         file = _FILES[number % len(_FILES)]
         appended = len(whole[file]) - whole[file].index(b"\n") - 1
         yield Point(file, None if number < len(_FILES) else draw.randrange(appended))
 
 
-def try_points(count: int, folder: Path) -> Counter[str]:
+def try_points(count: int, seed: int, folder: Path) -> Counter[str]:
     """Kill so many checks, continue each, and return what became of them: counts by words.
 
     Raises:
@@ -168,7 +166,7 @@ def try_points(count: int, folder: Path) -> Counter[str]:
     assert _check(dump, folder / "whole") == _FOUND_CODE
     whole = _files(folder / "whole")
     found: Counter[str] = Counter()
-    for number, point in enumerate(_points(count, whole)):
+    for number, point in enumerate(_points(count, seed, whole)):
         out = folder / f"point{number}"
         code = _check(dump, out, point=point)
         assert code == -signal.SIGKILL, f"{point}: it ended by itself, with {code}"
@@ -190,12 +188,14 @@ def _place(point: Point, left: dict[str, bytes]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("points", type=int, nargs="?", default=200)
-    points = parser.parse_args().points
+    parser.add_argument("--seed", type=int, default=19)
+    given = parser.parse_args()
     start_s = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PROBE_FLOW_CACHE"] = str(Path(folder) / "cache")
-        found = try_points(points, Path(folder))
-    print(f"{points} checks killed and continued, all as one that nobody killed, in {time.monotonic() - start_s:.0f} s")
+        found = try_points(given.points, given.seed, Path(folder))
+    took_s = time.monotonic() - start_s
+    print(f"{given.points} checks killed and continued, all as one that nobody killed, in {took_s:.0f} s")
     for place, count in sorted(found.items()):
         print(f"  {count:4} {place}")
     return 0

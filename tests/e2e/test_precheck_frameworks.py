@@ -1,0 +1,189 @@
+"""Pre-checks in MindSpore and torch themselves, on the processor."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from precheck_dumps import Tables, backward, forward, one, tables_in, tensor, write_dump
+
+from e2e.projects import WORKFLOWS
+from probe_flow.cli.main import main
+
+pytestmark = [
+    pytest.mark.frameworks,
+    pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, reason="mindspore is not installed"),
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
+]
+
+DATA = Path(__file__).parents[1] / "data" / "precheck" / "net.tar.xz"
+FIGURE = 1e-6
+"""What figures of two machines may differ by, relative to 1 or to themselves."""
+
+UNCHECKED = "Tensor.__"
+"""Beginning of the names that msprobe leaves out without a word."""
+
+GRADIENTS = {"Mint.cat.0", "Mint.max.0"}
+"""Calls whose backward pass msprobe cannot run: of a list of tensors, and with a null gradient."""
+
+
+def check(dump: Path, out: Path, *options: str) -> tuple[int, Tables]:
+    code = main(["acc_check", "-api_info", str(dump), "-o", str(out), *options])
+    return code, tables_in(out)
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the stored dump and of msprobe's tables."""
+    folder = tmp_path_factory.mktemp("net")
+    with tarfile.open(DATA) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def test_a_dump_of_a_network_gives_the_rows_that_msprobe_gives(net: Path, tmp_path: Path):
+    code, ours = check(net / "net_dump_statistics.json", tmp_path / "out", "--profile", "msprobe")
+    theirs = Tables(net / "net_result.csv", net / "net_details.csv")
+    assert code == 0
+    more = {name for name in ours.outputs if name not in theirs.outputs}
+    assert {name.partition(".backward")[0] for name in more} == GRADIENTS
+    for name, row in theirs.outputs.items():
+        cells = ours.outputs[name]
+        assert (cells[:3], cells[6]) == (row[:3], row[6]), name
+        for mine, other in zip(cells[3:6], row[3:6], strict=True):
+            assert float(mine) == pytest.approx(float(other), rel=FIGURE, abs=FIGURE), name
+    for name, states in ours.states.items():
+        if name in theirs.states and name not in GRADIENTS:
+            assert states == theirs.states[name], name
+        else:
+            assert name.startswith(UNCHECKED) or states == ("pass", "pass"), name
+    assert set(theirs.states) <= set(ours.states)
+
+
+def test_a_kernel_that_is_wrong_by_one_percent_is_found_and_nothing_else(net: Path, tmp_path: Path, monkeypatch):
+    """A hook that Python loads at the start of each worker wraps the function when its module is asked for."""
+    (tmp_path / "hook").mkdir()
+    (tmp_path / "hook" / "sitecustomize.py").write_text(
+        "import importlib\n"
+        "plain = importlib.import_module\n"
+        "def import_module(name, package=None):\n"
+        "    module = plain(name, package)\n"
+        "    if name == 'mindspore.mint' and not hasattr(module, 'right_exp'):\n"
+        "        module.right_exp = module.exp\n"
+        "        module.exp = lambda *args, **kwargs: module.right_exp(*args, **kwargs) * 1.01\n"
+        "    return module\n"
+        "importlib.import_module = import_module\n"
+    )
+    before = os.environ.get("PYTHONPATH")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "hook"), *([before] if before else [])]))
+    code, tables = check(net / "net_dump_statistics.json", tmp_path / "out", "--profile", "msprobe")
+    assert code == 1
+    # The gradients are so small there that 1 % of them is below the limit.
+    assert {name: states for name, states in tables.states.items() if "error" in states} == {
+        "Mint.exp.0": ("error", "pass")
+    }
+
+
+def test_what_msprobe_cannot_run_and_what_mindspore_has_no_kernel_for(tmp_path: Path, capsys):
+    x, grid = tensor(2, 3), tensor(4, 3)
+    numbers = tensor(2, dtype="Int64", low=0, high=2)
+    code, tables = check(
+        write_dump(
+            tmp_path / "dump",
+            {
+                "Mint.where.0.forward": forward(
+                    tensor(1, 4096, dtype="Bool", low=False, high=False),
+                    one(0),
+                    one(1),
+                    outputs=[tensor(1, 4096, dtype="Int64", low=1, high=1)],
+                ),
+                "Mint.cat.0.forward": forward([x, x], dim=one(0), outputs=[grid]),
+                "Mint.cat.0.backward": backward([grid], [x, x]),
+                "Mint.max.0.forward": forward(x, one(1), outputs=[tensor(2), numbers]),
+                "Mint.max.0.backward": backward([tensor(2), None], [x]),
+                "Mint.split.0.forward": forward(grid, one(2), outputs=[x, x]),
+                "Mint.split.0.backward": backward([x, None], [grid]),
+                "Mint.mul.0.forward": forward(x, other=x, outputs=[x]),
+                "Mint.mul.0.backward": backward([x], [x, x]),
+                "Tensor.add_.0.forward": forward(x, x, outputs=[x]),
+                "Tensor.add_.0.backward": backward([x], [x, x]),
+                "Mint.argmax.0.forward": forward(x, outputs=[tensor(dtype="Int64", low=0, high=5)]),
+                "Mint.exp.0.forward": forward(x),
+                "Mint.sqrt.0.forward": forward(tensor(4, low=-2.0, high=1.0)),
+                "Mint.add.0.forward": forward(tensor(0, 3, low=None, high=None), one(1)),
+                "Tensor.item.0.forward": forward(tensor(1), outputs=[one(0.5)]),
+                "Mint.sum.0.forward": forward(tensor(4, dtype="BFloat16")),
+            },
+        ),
+        tmp_path / "out",
+    )
+    assert set(tables.states.values()) <= {("pass", "pass"), ("pass", "")}, (tables.states, tables.messages)
+    assert code == 0
+    assert [name for name in tables.outputs if ".mul.0.backward" in name][-1].endswith("output.1")
+    error = capsys.readouterr().err
+    assert "warning[PF6610]" in error
+    assert "`Mint.argmax.0`" in error
+
+
+def test_one_changed_result_of_a_dump_with_tensors_is_found_alone(tmp_path: Path):
+    dump = write_tensors(tmp_path / "dump")
+    code, tables = check(dump, tmp_path / "right")
+    assert code == 0, tables.messages
+    assert set(tables.states.values()) == {("pass", "pass")}
+    changed = dump.parent / "dump_tensor_data" / "Mint.matmul.0.backward.output.1.npy"
+    values = np.load(changed)
+    values.flat[3] += 1e-3
+    np.save(changed, values)
+    code, tables = check(dump, tmp_path / "wrong")
+    assert code == 1
+    assert {name: states for name, states in tables.states.items() if states != ("pass", "pass")} == {
+        "Mint.matmul.0": ("pass", "error")
+    }
+    assert [name for name, row in tables.outputs.items() if row[6] != "pass"] == ["Mint.matmul.0.backward.output.1"]
+
+
+def write_tensors(folder: Path) -> Path:
+    """Run calls in MindSpore, and write their tensors as its collector does."""
+    import mindspore
+    from mindspore import mint
+
+    data = folder / "dump_tensor_data"
+    data.mkdir(parents=True)
+    draw = np.random.default_rng(19)
+    calls = {"matmul": mint.matmul, "add": mint.add, "exp": mint.exp, "relu": mint.nn.functional.relu}
+    entries: dict[str, Any] = {}
+    for name, function in calls.items():
+        count = 2 if name in ("matmul", "add") else 1
+        given = [mindspore.Tensor(draw.standard_normal((4, 4)).astype(np.float32)) for _ in range(count)]
+        incoming = mindspore.Tensor(draw.standard_normal((4, 4)).astype(np.float32))
+        result = function(*given)
+        gradients = mindspore.ops.GradOperation(get_all=True, sens_param=True)(function)(*given, incoming)
+        base = f"{'MintFunctional' if name == 'relu' else 'Mint'}.{name}.0"
+
+        def saved(place: str, value: Any, base: str = base) -> dict[str, Any]:
+            values = value.asnumpy()
+            np.save(data / f"{base}.{place}.npy", values)
+            low, high = float(values.min()), float(values.max())
+            return tensor(*values.shape, low=low, high=high, data_name=f"{base}.{place}.npy")
+
+        entries[f"{base}.forward"] = forward(
+            *(saved(f"forward.input.{number}", each) for number, each in enumerate(given)),
+            outputs=[saved("forward.output.0", result)],
+        )
+        entries[f"{base}.backward"] = backward(
+            [saved("backward.input.0", incoming)],
+            [saved(f"backward.output.{number}", each) for number, each in enumerate(gradients)],
+        )
+    return write_dump(folder, entries, task="tensor", dump_data_dir=str(data))
+
+
+@pytest.mark.parametrize(("name", "code"), [("mindspore_precheck", 0), ("compare_then_precheck", 1)])
+def test_the_packaged_workflows_run_as_they_stand(tmp_path: Path, name: str, code: int):
+    assert main(["run", str(WORKFLOWS / f"{name}.yaml"), "--output", str(tmp_path / "out")]) == code
+    states = {states for states in tables_in(tmp_path / "out").states.values() if states != ("SKIP", "")}
+    assert states == {("pass", "")}
