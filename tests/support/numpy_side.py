@@ -1,4 +1,4 @@
-"""A framework of a dozen functions in numpy, with their gradients by hand: what the rooms of pre-checks are tested with."""
+"""A framework in numpy: a dozen functions with their gradients by hand, for the tests of pre-checks."""
 
 from __future__ import annotations
 
