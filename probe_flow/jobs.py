@@ -10,6 +10,9 @@ from probe_flow.errors import Diagnostic
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
+BYTES = "bytes"
+"""The usual unit of the sizes of jobs; others are named as people read them, such as ``calls``."""
+
 
 class TaskMap(Protocol):
     """How a stage runs many independent batches; the engine supplies it over a scheduler.

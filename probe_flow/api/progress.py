@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from probe_flow.engine.run.outcome import StageOutcome, StageStatus
-from probe_flow.engine.run.progress import BYTES, Progress, Silent
+from probe_flow.engine.run.progress import Progress, Silent
+from probe_flow.jobs import BYTES
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress

@@ -139,6 +139,8 @@ def of_files(folder: str) -> Source:
         file = root / spec.file
         if not file.resolve().is_relative_to(root.resolve()):
             raise UnusableError(f"`{spec.file}` of `{place}` lies outside the dump's folder")
+        if not file.is_file():  # a pipe would be waited for
+            raise UnusableError(f"`{spec.file}` of `{place}` is not there, or no file")
         try:
             values = _of_torch(file) if file.suffix == ".pt" else np.load(file, allow_pickle=False)
         except (OSError, ValueError, EOFError, RuntimeError, UnpicklingError) as error:

@@ -5,23 +5,17 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import lru_cache, partial
-from importlib import import_module
-from importlib.util import find_spec
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from probe_flow.apis import run, values
-from probe_flow.apis.acc_check import judge
-from probe_flow.apis.calls import Call, Gradients, UnusableError, read_call, read_gradients, shown_path
+from probe_flow.apis import check, run, values
+from probe_flow.apis.calls import UnusableError, shown_path
 from probe_flow.apis.side import Held, Result
 from probe_flow.apis.side import Side as Runtime
-from probe_flow.apis.torch_side import TorchSide
 from probe_flow.errors import Diagnostic, ProbeFlowError
 from probe_flow.files.atomic import atomic_bytes
 from probe_flow.metrics.accumulators.options import MeasureOptions
@@ -41,9 +35,6 @@ from probe_flow.records.frameworks import Kernels
 
 BENCH = "bench"
 """Word in the names of files with results of the benchmark."""
-
-_NO_KERNEL = re.compile(r"unregistered|Create kernelmod for op|does not support this kernel data type")
-"""What MindSpore says where a device has no kernel of a primitive, or none for the element type."""
 
 MESSAGE_LENGTH = 400
 """Of what a framework says when it refuses a call, the beginning of the first line: what follows are its own frames."""
@@ -73,45 +64,10 @@ def lost_batch(job: Job, reason: Diagnostic) -> ApiResult:
     return ApiResult.alike(job.name, json.loads(job.entries), lost)
 
 
-def _first_that_can(runners: Sequence[run.Runner], call: Call, gradients: Gradients | None) -> run.Direction:
-    """Return what the first runner makes of a call whose tested side has a kernel for it.
-
-    On the processor MindSpore lacks kernels of many APIs; torch then runs the call in the recorded types, and the
-    result says so.
-    """
-    found = runners[0].run(call, gradients)
-    if found.skipped is not None and len(runners) > 1 and _NO_KERNEL.search(found.skipped.reason):
-        other = runners[1].run(call, gradients)
-        if other.skipped is None:
-            return replace(other, fallback=f"{other.ran}, for MindSpore has no kernel here")
-    return found
-
-
 def _checked(job: Job, entries: dict[str, Any], runners: Sequence[run.Runner], device: int) -> ApiResult:
-    found: dict[str, Direction] = {}
-    raw: dict[str, run.Direction] = {}
-    gradients: Gradients | None = None
-    call: Call | None = None
-    try:
-        if "forward" not in entries:
-            raise UnusableError("the dump has no forward entry, which holds its inputs")
-        call = read_call(job.kind, job.api, entries["forward"])
-        raw["forward"] = _first_that_can(runners, call, None)
-    except UnusableError as error:
-        raw["forward"] = run.Direction(skipped=error)
-    if "backward" in entries:
-        try:
-            if call is None:
-                assert raw["forward"].skipped is not None
-                raise raw["forward"].skipped
-            gradients = read_gradients(entries["backward"])
-            raw["backward"] = _first_that_can(runners, call, gradients)
-        except UnusableError as error:
-            raw["backward"] = run.Direction(skipped=error)
+    raw = check.check_call(job.kind, job.api, entries, runners)
     saved, unsaved = _saved(job, raw)
-    for phase in entries:
-        if phase in raw:
-            found[phase] = _direction(raw[phase], job.how.options, saved.get(phase, {}))
+    found = {phase: _direction(each, job.how.options, saved.get(phase, {})) for phase, each in raw.items()}
     names = dict.fromkeys(name for files in saved.values() for name in files.values())  # both directions name inputs
     return ApiResult(job.name, found.get("forward"), found.get("backward"), device, unsaved, tuple(names))
 
@@ -181,14 +137,9 @@ def _source(job: Job) -> values.Source:
 
 def _judge(job: Job) -> run.Judge:
     """Return what judges the results of a call."""
-    if job.how.kernels is not Kernels.PYTORCH:
-        return partial(judge, max_abs_limit=job.how.max_abs_limit)
-    from probe_flow.apis.run_ut import judge_torch
-    from probe_flow.apis.standards import Profile
-
-    words = [word for word in ("float8", "hifloat8") if f"torch.{word}" in job.entries]
-    input_dtype = "float8_e4m3fn" if words else "float32"
-    return partial(judge_torch, job.api, input_dtype, Profile[job.how.standards.upper()])
+    if job.how.kernels is Kernels.PYTORCH:
+        return check.judge_pytorch(job.api, job.entries, job.how.standards)
+    return check.judge_mindspore(job.how.max_abs_limit)
 
 
 def _tested(job: Job, device: int) -> Runtime | None:
@@ -198,30 +149,13 @@ def _tested(job: Job, device: int) -> Runtime | None:
     return None if job.how.data is not None else _mindspore(device)
 
 
-@lru_cache(maxsize=1)
-def _torch(device: int, *, compiles: bool) -> Runtime:
-    """Return torch on an NPU where there is one, else on the processor.
-
-    Args:
-        device: number of the NPU.
-        compiles: whether its operators are compiled for each shape.
-    """
-    if find_spec("torch_npu") is None:
-        return TorchSide()
-    import_module("torch_npu").npu.set_compile_mode(jit_compile=compiles)
-    return TorchSide(f"npu:{device}")
-
-
-@lru_cache(maxsize=1)
-def _mindspore(device: int) -> Runtime:
-    from probe_flow.apis.mindspore_side import MindSporeSide
-
-    return MindSporeSide(device)
+_torch = lru_cache(maxsize=1)(check.torch_side)
+_mindspore = lru_cache(maxsize=1)(check.mindspore_side)
 
 
 @lru_cache(maxsize=1)
 def _benchmark() -> Runtime:
-    return TorchSide()
+    return check.torch_side()
 
 
 _taken: dict[str, int] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 import probe_flow
 
 PACKAGE = Path(probe_flow.__file__).parent
-KINDS = {"convert_batch", "look_at", "measure_batch", "parse_batch", "reduce_batch", "round_batch"}
+KINDS = {"check_batch", "convert_batch", "look_at", "measure_batch", "parse_batch", "reduce_batch", "round_batch"}
 """The functions that run in workers."""
 
 

@@ -14,6 +14,7 @@ ELSEWHERE = {
     "files/opening.py": "the one way itself",
     "metrics/backends/compiled_code.py": "looks at the owner of the file too, and waits for nothing",
     "cli/main.py": "/dev/null, for writing",
+    "apis/values.py": "imports nothing else of ours; looks first whether it is a regular file",
     "errors/explanations.py": "files of the package",
     "reports/html/assets.py": "files of the package",
     "files/streamed_file.py": "its own temporary file, new and for writing",

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from probe_flow.engine.run.outcome import StageOutcome
-
-BYTES = "bytes"
-"""The usual unit of what a stage does; others are named as people read them, such as ``calls``."""
+from probe_flow.jobs import BYTES
 
 
 class Progress(Protocol):

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from probe_flow.engine.run.progress import BYTES, Progress
+from probe_flow.engine.run.progress import Progress
 from probe_flow.engine.schedulers.base import RETRIES, Batch, BatchError, BatchLost, Result, Scheduler
 from probe_flow.engine.schedulers.choice import AutoScheduler
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, out_of_memory
+from probe_flow.jobs import BYTES
 
 if TYPE_CHECKING:
     from probe_flow.work import Emit  # without the library of options, which `probe-flow reduce` does without

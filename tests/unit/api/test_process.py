@@ -114,7 +114,7 @@ class SecondCall:
             pf.run(WORKFLOW, target=GE, golden=FX, output="out")
         self.codes += [each.code for each in caught.value.diagnostics]
 
-    def stage_advanced(self, name: str, done_bytes: int, total_bytes: int) -> None:
+    def stage_advanced(self, name: str, done: int, total: int, unit: str = "bytes") -> None:
         """Do nothing."""
 
     def stage_ended(self, outcome: object) -> None:

@@ -299,8 +299,8 @@ def test_progress_is_told_on_request(in_folder: Path, capsys: pytest.CaptureFixt
         def stage_started(self, name: str, uses: str) -> None:
             self.words.append(f"{name} {uses}")
 
-        def stage_advanced(self, name: str, done_bytes: int, total_bytes: int) -> None:
-            assert 0 < done_bytes <= total_bytes
+        def stage_advanced(self, name: str, done: int, total: int, unit: str = "bytes") -> None:
+            assert 0 < done <= total
 
         def stage_ended(self, outcome: object) -> None:
             self.words.append("ended")

@@ -378,8 +378,8 @@ class Watcher:
     def stage_started(self, name, uses):
         self.heard.append(("started", name))
 
-    def stage_advanced(self, name, done_bytes, total_bytes):
-        self.heard.append(("advanced", name, done_bytes, total_bytes))
+    def stage_advanced(self, name, done, total, unit):
+        self.heard.append(("advanced", name, done, total))
 
     def stage_ended(self, outcome):
         self.heard.append(("ended", outcome.name, outcome.status.value))

@@ -1,0 +1,99 @@
+"""Check one call by its entries in a dump: sides, how it is judged, and both directions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+
+from probe_flow.apis.acc_check import judge
+from probe_flow.apis.calls import Call, Gradients, UnusableError, read_call, read_gradients
+from probe_flow.apis.run import Direction, Judge, Runner
+from probe_flow.apis.side import Side
+
+_NO_KERNEL = re.compile(r"unregistered|Create kernelmod for op|does not support this kernel data type")
+"""What MindSpore says where a device has no kernel of a primitive, or none for the element type."""
+
+
+def torch_side(device: int | None = None, *, compiles: bool = False) -> Side:
+    """Return torch on the processor; with a device on that NPU, where torch_npu is installed.
+
+    Args:
+        device: number of the NPU.
+        compiles: whether its operators are compiled for each shape.
+    """
+    from probe_flow.apis.torch_side import TorchSide
+
+    if device is None or find_spec("torch_npu") is None:
+        return TorchSide()
+    import_module("torch_npu").npu.set_compile_mode(jit_compile=compiles)
+    return TorchSide(f"npu:{device}")
+
+
+def mindspore_side(device: int) -> Side:
+    """Return MindSpore on its device."""
+    from probe_flow.apis.mindspore_side import MindSporeSide
+
+    return MindSporeSide(device)
+
+
+def judge_mindspore(max_abs_limit: float) -> Judge:
+    """Return what judges results of MindSpore."""
+    return partial(judge, max_abs_limit=max_abs_limit)
+
+
+def judge_pytorch(api: str, entries: str, standards: str) -> Judge:
+    """Return what judges results of PyTorch.
+
+    Args:
+        api: name without kind and number.
+        entries: of the call, as text: eight-bit floats in it decide the standard.
+        standards: ``per_api`` or ``benchmark_only``.
+    """
+    from probe_flow.apis.run_ut import judge_torch
+    from probe_flow.apis.standards import Profile
+
+    has_eight_bits = any(f"torch.{word}" in entries for word in ("float8", "hifloat8"))
+    return partial(judge_torch, api, "float8_e4m3fn" if has_eight_bits else "float32", Profile(standards))
+
+
+def check_call(kind: str, api: str, entries: Mapping[str, object], runners: Sequence[Runner]) -> dict[str, Direction]:
+    """Return what became of each direction of a call that the dump has an entry of.
+
+    Args:
+        kind, api: parts of its name: ``Mint``, ``where``.
+        entries: ``forward`` and ``backward`` -> entry.
+        runners: the first whose tested side has a kernel of it runs it.
+    """
+    found: dict[str, Direction] = {}
+    try:
+        if "forward" not in entries:
+            raise UnusableError("the dump has no forward entry, which holds its inputs")
+        call = read_call(kind, api, entries["forward"])
+    except UnusableError as error:
+        return dict.fromkeys(entries, Direction(skipped=error))
+    for phase in ("forward", "backward"):
+        if phase in entries:
+            try:
+                gradients = read_gradients(entries[phase]) if phase == "backward" else None
+                found[phase] = _first_that_can(runners, call, gradients)
+            except UnusableError as error:
+                found[phase] = Direction(skipped=error)
+    return found
+
+
+def _first_that_can(runners: Sequence[Runner], call: Call, gradients: Gradients | None) -> Direction:
+    """Return what the first runner makes of a call whose tested side has a kernel for it.
+
+    On the processor MindSpore lacks kernels of many APIs; torch then runs the call in the recorded types, and the
+    result says so.
+    """
+    found = runners[0].run(call, gradients)
+    if found.skipped is not None and len(runners) > 1 and _NO_KERNEL.search(found.skipped.reason):
+        other = runners[1].run(call, gradients)
+        if other.skipped is None:
+            return replace(other, fallback=f"{other.ran}, for MindSpore has no kernel here")
+    return found
