@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
+from msgspec import Struct
+
+from probe_flow.records import NodeKey
 from probe_flow.records.frameworks import Kernels
 
 TENSOR_METHODS = frozenset(
@@ -50,3 +53,34 @@ def why_not(kernels: Kernels, kind: str, api: str) -> str | None:
         return f"calls of kind `{kind}` are not checked"
     listed = _LISTED[kind]
     return None if listed is None or api in listed else f"`{kind}.{api}` is not among the APIs that are checked"
+
+
+OUTSIDE = "the comparison before does not suspect it"
+"""Why calls are left out that `only` does not choose."""
+
+
+class Choice(Struct, frozen=True):
+    """Which calls are checked, of those that can be.
+
+    Args:
+        only: identities of executions with the names of nodes; other calls are left out. None = none is.
+        listed: names of APIs, without kind and number; others are left out. Empty = none is.
+        unlisted: names of APIs that are left out.
+        once: whether of calls that are alike but for their values only the first is checked.
+    """
+
+    only: Collection[tuple[object, str]] | None = None
+    listed: frozenset[str] = frozenset()
+    unlisted: frozenset[str] = frozenset()
+    once: bool = False
+
+    def why_not(self, key: NodeKey, api: str) -> str | None:
+        """Return why a call is left out; None if it is not."""
+        if self.only is not None and (key.execution.identity, key.name) not in self.only:
+            return OUTSIDE
+        if api in self.unlisted:
+            return f"`{api}` is on the black list"
+        return f"`{api}` is not on the white list" if self.listed and api not in self.listed else None
+
+
+EVERY_CALL = Choice()

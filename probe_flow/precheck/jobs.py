@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from probe_flow.dumps.dump_json.stream import EntryStream
 from probe_flow.dumps.dump_json.tensor_files import FOLDER
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.metrics.accumulators.options import MeasureOptions
-from probe_flow.precheck.checked import why_not
+from probe_flow.precheck.checked import EVERY_CALL, Choice, why_not
 from probe_flow.precheck.results import ApiResult, Direction, Status, writable
 from probe_flow.records import Catalog, NodeKey, NodeKind, Phase
 from probe_flow.records.frameworks import Kernels
@@ -87,33 +87,6 @@ class Found(Struct):
         return ApiResult.alike(name, self.nodes[name], skipped)
 
 
-class Choice(Struct, frozen=True):
-    """Which calls are checked, of those that can be.
-
-    Args:
-        only: identities of executions with the names of nodes; other calls are left out. None = none is.
-        listed: names of APIs, without kind and number; others are left out. Empty = none is.
-        unlisted: names of APIs that are left out.
-        once: whether of calls that are alike but for their values only the first is checked.
-    """
-
-    only: Collection[tuple[object, str]] | None = None
-    listed: frozenset[str] = frozenset()
-    unlisted: frozenset[str] = frozenset()
-    once: bool = False
-
-    def why_not(self, key: NodeKey, api: str) -> str | None:
-        """Return why a call is left out; None if it is not."""
-        if self.only is not None and (key.execution.identity, key.name) not in self.only:
-            return OUTSIDE
-        if api in self.unlisted:
-            return f"`{api}` is on the black list"
-        return f"`{api}` is not on the white list" if self.listed and api not in self.listed else None
-
-
-EVERY_CALL = Choice()
-
-
 def find_calls(catalog: Catalog, choice: Choice = EVERY_CALL) -> Found:
     """Return the API calls of a dump.
 
@@ -184,10 +157,6 @@ _VALUES = frozenset({"Max", "Min", "Mean", "Norm", "md5", "data_name"})
 
 def _call_name(name: str, number: int) -> str:
     return writable(f"{name}.{number}")
-
-
-OUTSIDE = "the comparison before does not suspect it"
-"""Why calls are left out that `only` does not choose."""
 
 
 def jobs_of(found: Found, how: How) -> Iterator[Job]:

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from probe_flow.errors import ProbeFlowError
 from probe_flow.files.arrays.npy import read_npy_header
-from probe_flow.precheck.jobs import OUTSIDE, Found
+from probe_flow.precheck.checked import OUTSIDE
+from probe_flow.precheck.jobs import Found
 from probe_flow.precheck.results import ApiResult, Direction, Output, Side
 from probe_flow.precheck.results import Status as CheckStatus
 from probe_flow.records import (

@@ -87,7 +87,8 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     """Return the pairs of all calls."""
     from probe_flow.files.machine import memory_of_machine
     from probe_flow.metrics.catalogue.registry import metric_ids, options_for
-    from probe_flow.precheck.jobs import Choice, How, data_folder, find_calls
+    from probe_flow.precheck.checked import Choice
+    from probe_flow.precheck.jobs import How, data_folder, find_calls
     from probe_flow.precheck.pairs import make_pairs
     from probe_flow.precheck.run import Request, check_calls
 
