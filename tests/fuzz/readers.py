@@ -33,6 +33,8 @@ from probe_flow.errors import FormatError
 from probe_flow.files.torch.torch_file import read_torch_header
 from probe_flow.mappings.api_mapping_file import read_api_mapping
 from probe_flow.mappings.mapping_file import read_flat_mapping, read_layer_mapping
+from probe_flow.precheck.precision_compare import judge
+from probe_flow.precheck.precision_tables import read_details
 from probe_flow.record.baseline_file import read_baseline
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef
 from probe_flow.runs.baseline.file_text import baseline_text
@@ -111,6 +113,12 @@ def _mapping(read: Callable[[Path], Sequence[object]]) -> Callable[[Path], None]
     return check
 
 
+def _checked_details(path: Path) -> None:
+    for row in read_details(path).values():
+        for other in (row, None):
+            assert judge(row, other).status
+
+
 def _any(folder: Path) -> None:
     check_catalog(READERS[kind_of_dump(str(folder))].catalog(str(folder), side="target"))
 
@@ -144,6 +152,7 @@ TARGETS = (
     file_target("layer_mapping", seeds.mapping_files, _mapping(read_layer_mapping)),
     file_target("api_mapping", seeds.mapping_files, _mapping(read_api_mapping)),
     file_target("baseline", seeds.baselines, _baseline),
+    file_target("checked_details", seeds.checked_details, _checked_details),
     Target("rule_folder", seeds.rule_folders, read_rule_files),
     catalog_target("dump_json", seeds.eager_dumps, read_dump_json),
     catalog_target("mindspore_graph", seeds.mindspore_graphs, read_mindspore_graph),

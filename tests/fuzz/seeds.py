@@ -171,6 +171,12 @@ def statistics_tables() -> Sequence[Tree]:
     return [{"a.csv": STATISTICS_TABLE.encode()}]
 
 
+def checked_details() -> Sequence[Tree]:
+    folder = Path(__file__).parents[1] / "data" / "precheck"
+    tables = (folder / f"precision_{kind}_npu.csv" for kind in ("newest", "older"))
+    return [{"a.csv": path.read_bytes()} for path in tables]
+
+
 def graph_texts() -> Sequence[Tree]:
     return [{"a.txt": content} for content in _graph_texts()]
 
