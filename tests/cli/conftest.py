@@ -54,9 +54,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def check(
-    probe_flow: Callable[..., Outcome], tmp_path: Path, stand_ins: None
-) -> Callable[..., tuple[Outcome, Tables]]:
+def check(probe_flow: Callable[..., Outcome], tmp_path: Path, stand_ins: None) -> Callable[..., tuple[Outcome, Tables]]:
     """Return a function that checks calls of a dump: the outcome, and the tables in the folder ``out``."""
 
     def run(

@@ -1,4 +1,4 @@
-"""`acc_check` as a whole, with stand-ins for the frameworks: tables, statuses, exit codes, calls that end their worker."""
+"""`acc_check` with stand-ins for the frameworks: tables, statuses, exit codes, calls that end their worker."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from precheck_dumps import forward, one, plain_calls, tables_in, tensor, write_dump
+from precheck_dumps import forward, one, plain_calls, tensor, write_dump
 
 pytestmark = pytest.mark.usefixtures("stand_ins")
 
@@ -166,7 +166,7 @@ def test_results_of_a_dump_with_tensors_are_compared_and_nothing_runs_but_the_be
 
     found = stage.find_spec
     monkeypatch.setattr(stage, "find_spec", lambda name: None if name == "mindspore" else found(name))
-    entries, folder = real()
+    entries, _ = real()
     done, tables = check(entries, task="tensor", dump_data_dir="/moved/elsewhere")
     assert done.code == 0, done.err
     assert set(tables.states.values()) == {("pass", "")}
@@ -228,7 +228,7 @@ def test_data_of_failing_calls_are_saved_by_the_names_of_the_dump(check, tmp_pat
         "Mint.wrong.1.forward": forward(x=x),
         **plain_calls(1),
     }
-    done, tables = check(entries, "-save_error_data")
+    done, _ = check(entries, "-save_error_data")
     folder = tmp_path / "out" / "error_data"
     assert {file.name for file in folder.iterdir()} == {
         "index.json",

@@ -105,7 +105,6 @@ def test_a_disk_that_is_full_stops_the_check_which_goes_on_later(check, probe_fl
 
 
 def test_calls_that_are_in_the_table_do_not_run_again(check, probe_flow, tmp_path: Path, monkeypatch):
-    """The second time no framework is found: nothing runs, so none is missed but by the check before all."""
     flag = tmp_path / "flag"
     monkeypatch.setenv("STAND_IN_FLAG", str(flag))
     _, tables = check({"Mint.crash_once.0.forward": forward(tensor(4))})

@@ -40,7 +40,7 @@ _FOUND_CODE = 3
 
 
 def write_calls(folder: Path) -> Path:
-    """Write a dump of calls of which some pass, some fail, some are not checked, with several results and directions."""
+    """Write a dump of calls that pass, fail and are not checked, with several results and directions."""
     x, wide = tensor(16), tensor(8, 8)
     entries: dict[str, Any] = {}
     for number in range(6):
@@ -195,9 +195,9 @@ def main() -> int:
         os.environ["PROBE_FLOW_CACHE"] = str(Path(folder) / "cache")
         found = try_points(given.points, given.seed, Path(folder))
     took_s = time.monotonic() - start_s
-    print(f"{given.points} checks killed and continued, all as one that nobody killed, in {took_s:.0f} s")
-    for place, count in sorted(found.items()):
-        print(f"  {count:4} {place}")
+    lines = [f"{given.points} checks killed and continued, all as one that nobody killed, in {took_s:.0f} s"]
+    lines += [f"  {count:4} {place}" for place, count in sorted(found.items())]
+    sys.stdout.write("\n".join(lines) + "\n")
     return 0
 
 

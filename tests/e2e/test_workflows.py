@@ -51,7 +51,6 @@ CHECKED_AFTERWARDS = {"compare_then_precheck": "Mint.mul"}
 """Workflows that check what a first comparison suspects, with the operator that is wrong in their samples."""
 
 
-
 @pytest.fixture(autouse=True)
 def _stand_ins_for_pre_checks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pre-checks run without the frameworks; `tests/e2e/test_precheck_frameworks.py` runs them with these."""

@@ -47,7 +47,9 @@ def write_dump(folder: Path, entries: Mapping[str, Element], **fields: Any) -> P
 
 def plain_calls(count: int, api: str = "add", elements: int = 4) -> dict[str, Element]:
     """Calls that pass, numbered from 0."""
-    return {f"Mint.{api}.{number}.forward": forward(*[tensor(elements)] * (1 + (api == "add"))) for number in range(count)}
+    return {
+        f"Mint.{api}.{number}.forward": forward(*[tensor(elements)] * (1 + (api == "add"))) for number in range(count)
+    }
 
 
 @dataclass(frozen=True)

@@ -99,4 +99,5 @@ def root(x: Tensor) -> Tensor:
     with np.errstate(all="ignore"):
         return Tensor(np.sqrt(x.values))
 
+
 from torch import nn as nn  # noqa: E402 (it needs what is above)
