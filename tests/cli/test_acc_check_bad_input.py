@@ -99,8 +99,9 @@ def test_an_output_folder_that_is_a_file_ends_the_check_with_its_name(probe_flow
     (tmp_path / "out").write_text("")
     dump = write_dump(tmp_path / "dump", plain_calls(1))
     done = probe_flow("acc_check", "-api_info", dump, "-o", "out")
-    assert done.code in (2, 3)
-    assert "out" in done.err
+    assert done.code == 2
+    assert "error[PF6011]" in done.err
+    assert str(tmp_path / "out") in done.err
     assert "Traceback" not in done.err
 
 
@@ -266,6 +267,15 @@ def test_saving_that_fails_changes_no_verdict_and_is_said(check, tmp_path: Path)
     assert tables.states == before.states
     assert tables.details.read_bytes() == before.details.read_bytes()
     assert "could not be saved" in tables.messages["Mint.wrong.0"]
+    assert "warning[PF6609]" in done.err
+
+
+def test_an_index_that_cannot_be_written_changes_no_verdict(check, tmp_path: Path):
+    (tmp_path / "out" / "error_data" / "index.json").mkdir(parents=True)
+    done, tables = check({"Mint.wrong.0.forward": forward(tensor(4)), **plain_calls(1)}, "-save_error_data")
+    assert done.code == 1
+    assert tables.states["Mint.wrong.0"] == ("error", "")
+    assert (tmp_path / "out" / "error_data" / "Mint.wrong.0.forward.input.0.npy").is_file()
     assert "warning[PF6609]" in done.err
 
 

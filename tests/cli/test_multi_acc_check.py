@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -86,7 +87,7 @@ def test_data_of_failing_calls_are_in_a_folder_with_the_time(check, tmp_path: Pa
 
 
 def test_the_merged_table_is_the_one_that_is_continued(check, probe_flow, tmp_path: Path):
-    _, merged = check(CALLS, "-d", 0, 1, command="multi_acc_check")
+    _, merged = check(CALLS, "-d", 0, 1, "-save_error_data", command="multi_acc_check")
     before = merged.bytes
     (record,) = (tmp_path / "out").glob("accuracy_checking_record_*.jsonl")
     lines = record.read_bytes().splitlines(keepends=True)
@@ -94,6 +95,9 @@ def test_the_merged_table_is_the_one_that_is_continued(check, probe_flow, tmp_pa
     for path, rows in ((merged.result, 8), (merged.details, 6)):
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:rows]))
     dump = tmp_path / "dump" / "dump.json"
-    done = probe_flow("multi_acc_check", "-api_info", dump, "-d", 0, 1, "-csv_path", merged.result, "-o", "out")
+    options = ("-d", 0, 1, "-save_error_data", "-csv_path", merged.result)
+    done = probe_flow("multi_acc_check", "-api_info", dump, *options, "-o", "out")
     assert done.code == 3
     assert merged.bytes == before
+    (folder,) = (tmp_path / "out").glob("ut_error_data*")
+    assert list(json.loads((folder / "index.json").read_text())) == ["Mint.wrong.0"]
