@@ -132,7 +132,7 @@ ENDINGS = {
     "crash": "killed by SIGSEGV",
     "exits": "ended with exit code 7",
     "leaves": "ended with exit code 7",
-    "hangs": "took longer than 2 s",
+    "hangs": "took longer than 10 s",
 }
 """Of calls that end their worker, what their row says."""
 
@@ -145,7 +145,8 @@ def test_a_call_that_ends_its_worker_is_blamed_and_no_other_call_suffers(check, 
         f"Mint.{api}.0.backward": backward([tensor(4)], [tensor(4)]),
         "Mint.exp.0.forward": forward(tensor(4)),
     }
-    done, tables = check(entries, "--timeout", 2)
+    # Ten seconds are many for the calls that do not hang, whatever else the machine does.
+    done, tables = check(entries, "--timeout", 10 if api == "hangs" else 600)
     assert tables.states == {
         "Mint.add.0": ("pass", ""),
         "Mint.add.1": ("pass", ""),

@@ -241,7 +241,7 @@ class TestFiles:
                 self.load(tmp_path, "cut.npy", 100)
         with pytest.raises(UnusableError, match=r"has shape \(100,\), the dump says \(10, 10\)"):
             self.load(tmp_path, "whole.npy", 10, 10)
-        with pytest.raises(UnusableError, match="cannot be read: No such file"):
+        with pytest.raises(UnusableError, match="is not there, or no file"):
             self.load(tmp_path, "lost.npy", 100)
         with pytest.raises(UnusableError, match=r"no file of `output\.1`"):
             self.load(tmp_path, None, 100)
