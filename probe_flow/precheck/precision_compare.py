@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -31,11 +30,10 @@ from probe_flow.precheck.precision_tables import (
 from probe_flow.precheck.results import Status
 from probe_flow.precheck.tables import RESULT_HEADER, header, safe_text, table_lines
 
-if TYPE_CHECKING:
-    from probe_flow.apis.two_runs import TwoRuns
-
 RESULT = "api_precision_compare_result_"
 DETAILS = "api_precision_compare_details_"
+
+ULP = "ulp_ratio"
 
 BLANK = " "
 """What msprobe writes where there is nothing to say."""
@@ -162,7 +160,14 @@ def judge(row: Row, other: Row | None) -> Judged:
     if found is None:
         return Judged(row.name, call, phase, own, "" if own is Status.PASS else row.message)
     status = Status.PASS if found.is_right else Status.ERROR
-    return Judged(row.name, call, phase, status, found.message, _cells(found, row, numbers))
+    cells = {ALGORITHM: ALGORITHMS[found.standard.value]}
+    for check in found.checks:
+        value, state = JUDGED[check.figure]
+        cells[value] = row.figures[check.figure] if check.figure in COPIED else f"{check.value:.14f}"
+        cells[state] = (Status.PASS if check.holds else Status.ERROR).value
+    if JUDGED[ULP][0] in cells:
+        cells |= _ulp_cells(numbers, is_alone=found.is_alone)
+    return Judged(row.name, call, phase, status, found.message, cells)
 
 
 def _not_to_judge(row: Row) -> str:
@@ -189,17 +194,11 @@ def _number(text: str, line: int) -> float:
         raise UnusableError(f"`{text}` on line {line} is no number") from None
 
 
-def _cells(found: TwoRuns, row: Row, numbers: Mapping[str, float]) -> dict[str, str]:
-    cells = {ALGORITHM: ALGORITHMS[found.standard.value]}
-    for check in found.checks:
-        value, status = JUDGED[check.figure]
-        cells[value] = row.figures[check.figure] if check.figure in COPIED else f"{check.value:.14f}"
-        cells[status] = (Status.PASS if check.holds else Status.ERROR).value
-        if check.figure == "ulp_ratio":
-            cells[ULP_SHARE] = f"{numbers[check.figure]:.14f}"
-            # One run has no ratio, and msprobe leaves out its mean too.
-            cells |= {value: BLANK} if found.is_alone else {MEAN_ULP: f"{numbers.get('mean_ulp', 0.0):.14f}"}
-    return cells
+def _ulp_cells(numbers: Mapping[str, float], *, is_alone: bool) -> dict[str, str]:
+    """Return what the ulp standard has besides the ratio of two runs; where one judges, msprobe omits the mean too."""
+    share = {ULP_SHARE: f"{numbers[ULP]:.14f}"}
+    own = {JUDGED[ULP][0]: BLANK} if is_alone else {MEAN_ULP: f"{numbers.get('mean_ulp', 0.0):.14f}"}
+    return share | own
 
 
 def _api(call: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from probe_flow.apis import run_ut
+from probe_flow.apis.run_ut import FIGURES as TORCH_FIGURES
 from probe_flow.errors import Diagnostic, Span, UsageError
 from probe_flow.files.opening import lines_of, open_text
 from probe_flow.precheck.tables import TORCH_DETAILS_HEADER, safe_text
@@ -43,7 +43,7 @@ JUDGED: Mapping[str, tuple[str, str]] = MappingProxyType(
 FIGURES: Mapping[str, str] = MappingProxyType(
     {
         figure: heading
-        for figure, heading in zip(run_ut.FIGURES, TORCH_DETAILS_HEADER[4:-2], strict=True)
+        for figure, heading in zip(TORCH_FIGURES, TORCH_DETAILS_HEADER[4:-2], strict=True)
         if figure in JUDGED or figure == "mean_ulp"
     }
 )
