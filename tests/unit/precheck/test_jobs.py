@@ -12,7 +12,7 @@ from api_dumps import backward, forward, read_dump, small_net, tensor, write_dum
 from probe_flow.errors import ProbeFlowError, UsageError
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.precheck.checked import TENSOR_METHODS, why_not
-from probe_flow.precheck.jobs import OUTSIDE, Found, How, data_folder, find_calls, jobs_of
+from probe_flow.precheck.jobs import OUTSIDE, Choice, Found, How, data_folder, find_calls, jobs_of
 from probe_flow.precheck.results import Status
 from probe_flow.records.frameworks import Kernels
 from probe_flow.testing import builders
@@ -101,11 +101,19 @@ def test_a_call_that_is_not_checked_is_skipped_in_each_of_its_directions(tmp_pat
 def test_only_chosen_calls_are_checked(tmp_path: Path) -> None:
     catalog = read_dump(write_dump(tmp_path, small_net()))
     (run,) = catalog.executions
-    found = find_calls(catalog, {(run.identity, "Mint.mul")})
+    found = find_calls(catalog, Choice(only={(run.identity, "Mint.mul")}))
     assert list(found.entries) == ["Mint.mul.0", "Mint.mul.1"]
     assert found.refused["Mint.add.0"] == OUTSIDE
     assert "Primitive" in found.refused["Primitive.Custom.net.0"], "it would not be checked in any case"
-    assert list(find_calls(catalog, set()).entries) == []
+    assert list(find_calls(catalog, Choice(only=set())).entries) == []
+
+
+def test_lists_of_apis_choose_too(tmp_path: Path) -> None:
+    catalog = read_dump(write_dump(tmp_path, small_net()))
+    found = find_calls(catalog, Choice(listed=frozenset({"mul", "max"}), unlisted=frozenset({"max"})))
+    assert list(found.entries) == ["Mint.mul.0", "Mint.mul.1"]
+    assert found.refused["Mint.add.0"] == "`add` is not on the white list"
+    assert found.refused["Mint.max.0"] == "`max` is on the black list"
 
 
 def test_a_dump_of_several_executions_is_refused_until_one_is_chosen(tmp_path: Path) -> None:

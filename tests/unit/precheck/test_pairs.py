@@ -18,7 +18,7 @@ from probe_flow.comparing.steps import compare_pairs
 from probe_flow.metrics.kernel.brought import measured_text
 from probe_flow.precheck.jobs import OUTSIDE, find_calls
 from probe_flow.precheck.pairs import make_pairs
-from probe_flow.precheck.results import ApiResult, Direction, Output, Side, Status
+from probe_flow.precheck.results import ApiResult, Direction, Output, Side, Status, of_all
 from probe_flow.records import Comparison, FindingKind, Flow, Pair, Pairs, Reason, ReasonKind, Rule
 from probe_flow.records import Status as Verdict
 from probe_flow.testing import builders
@@ -47,13 +47,17 @@ def skipped(reason: str, *, is_expected: bool) -> Direction:
     return Direction(Status.SKIP, reason=reason, is_expected=is_expected)
 
 
+def tables(folder: Path) -> list[Path]:
+    return [folder / "result.csv", folder / "details.csv"]
+
+
 def pairs_of(folder: Path, *results: ApiResult) -> Pairs:
     data: dict[str, Any] = {}
     for result in results:
         for phase, _ in result.directions():
             data[f"{result.name}.{phase}"] = forward(tensor()) if phase == "forward" else backward()
     source = read_dump(write_dump(folder, data))
-    return make_pairs(source, find_calls(source), results)
+    return make_pairs(source, find_calls(source), results, tables(folder))
 
 
 def compared(pairs: Pairs, **asked: Any) -> Comparison:
@@ -84,8 +88,9 @@ def test_each_result_is_a_pair_with_what_was_measured(tmp_path: Path) -> None:
     first = pairs.pairs[0]
     assert first.target is not None
     assert first.golden is not None
-    assert (first.target.dtype, first.target.stored_dtype, first.golden.dtype) == ("float32", "Float32", "float64")
+    assert (first.target.dtype, first.target.stored_dtype, first.golden.dtype) == ("float32", "float32", "float64")
     assert first.target.extents == first.golden.extents == (), "no tensor was written"
+    assert pairs.files == tuple(map(str, tables(tmp_path)))
 
 
 def test_all_pass(tmp_path: Path) -> None:
@@ -143,7 +148,9 @@ def test_a_call_without_recorded_results_is_there_all_the_same(tmp_path: Path) -
     data = {"Mint.a.0.forward": forward(tensor()), "Mint.b.0.forward": forward(tensor(), output=[])}
     source = read_dump(write_dump(tmp_path, data))
     skip = skipped("nothing", is_expected=False)
-    pairs = make_pairs(source, find_calls(source), [ApiResult("Mint.a.0", passed()), ApiResult("Mint.b.0", skip)])
+    pairs = make_pairs(
+        source, find_calls(source), [ApiResult("Mint.a.0", passed()), ApiResult("Mint.b.0", skip)], tables(tmp_path)
+    )
     assert [pair.shown.node.name for pair in pairs.pairs] == ["Mint.a", "Mint.b"]
     assert compared(pairs).incomplete
 
@@ -190,6 +197,16 @@ def test_plain_values_pass_or_fail(tested: Side, benchmark: Side, is_right: bool
     found = compared(pairs_of(tmp_path, ApiResult("Mint.a.0", direction)))
     assert states(found) == [("Mint.a", "pass" if is_right else "fail")]
     assert (found.gate_passed, found.incomplete) == (is_right, ())
+
+
+def test_a_doubtful_result_warns(tmp_path: Path) -> None:
+    doubtful = replace(output(1e-3, "of every thousand one is off"), is_doubtful=True)
+    assert doubtful.status is Status.WARNING
+    direction = Direction(of_all([output(), doubtful]), (output(), doubtful))
+    assert direction.status is Status.WARNING
+    found = compared(pairs_of(tmp_path, ApiResult("Mint.a.0", direction)))
+    assert states(found) == [("Mint.a", "pass"), ("Mint.a", "warning")]
+    assert found.incomplete == ()
 
 
 def test_empty_tensors_pass(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def states(outcome: Outcome) -> dict[str, tuple[str, str]]:
 
 def compared(source: Catalog, outcome: Outcome) -> tuple[Comparison, int]:
     """Return what the comparison makes of it, with the exit code of a run that does nothing else."""
-    pairs = make_pairs(source, find_calls(source), outcome.results)
+    pairs = make_pairs(source, find_calls(source), outcome.results, outcome.tables)
     asked = Asked(policy="precheck", gate="all_pass")
     found = compare_pairs(pairs, asked, changed(in_order(), facts=run_record()), None)
     return found, exit_code(
@@ -222,18 +222,18 @@ class TestData:
         index = json.loads((folder / "index.json").read_text())
         assert list(index) == ["Mint.mul.0", "Mint.scale.0", "Mint.square.0"]
         assert sorted(index["Mint.scale.0"]) == [
-            "Mint.scale.0.forward.input.0.npy",
-            "Mint.scale.0.forward.input.by.npy",
-            "Mint.scale.0.forward.output.0.bench.npy",
-            "Mint.scale.0.forward.output.0.npy",
+            "error_data/Mint.scale.0.forward.input.0.npy",
+            "error_data/Mint.scale.0.forward.input.by.npy",
+            "error_data/Mint.scale.0.forward.output.0.bench.npy",
+            "error_data/Mint.scale.0.forward.output.0.npy",
         ]
         assert {
-            "Mint.square.0.backward.input.0.npy",
-            "Mint.square.0.backward.output.0.npy",
-            "Mint.square.0.backward.output.0.bench.npy",
+            "error_data/Mint.square.0.backward.input.0.npy",
+            "error_data/Mint.square.0.backward.output.0.npy",
+            "error_data/Mint.square.0.backward.output.0.bench.npy",
         } <= set(index["Mint.square.0"])
         assert sorted(name for names in index.values() for name in names) == sorted(
-            path.name for path in folder.iterdir() if path.suffix == ".npy"
+            f"error_data/{path.name}" for path in folder.iterdir() if path.suffix == ".npy"
         ), "each file is named once"
 
         x, y, tested, benchmark = (
@@ -256,8 +256,15 @@ class TestData:
             for out in each.forward.outputs
             for side in (out.tested, out.benchmark)
         }
-        assert "Mint.mul.0.forward.output.0.bench.npy" in saved
+        assert "error_data/Mint.mul.0.forward.output.0.bench.npy" in saved
         assert {*found.tables, folder / "index.json"} <= set(told)
+
+        pairs = make_pairs(source, find_calls(source), found.results, found.tables)
+        (wrong,) = [pair for pair in pairs.pairs if pair.shown.node.name == "Mint.mul"]
+        assert wrong.target is not None
+        (extent,) = wrong.target.extents
+        kept = Path(extent.file).read_bytes()[extent.offset : extent.offset + extent.nbytes]
+        assert kept == tested.tobytes(), "where a closer look finds the elements"
 
     def test_are_not_saved_unasked_nor_of_what_passes(self, bench: Bench, net: Catalog, tmp_path: Path) -> None:
         bench.check(net, tmp_path / "right", saves=True)
@@ -389,7 +396,9 @@ class TestDevices:
         for mine, other in zip(found.tables, one.tables, strict=True):
             assert mine.read_bytes() == other.read_bytes()
         assert [replaced_device(each) for each in found.results] == [replaced_device(each) for each in one.results]
-        assert {each.device for each in found.results} == {0, 3}
+        assert {each.name: each.device for each in found.results if each.device not in (0, 3)} == {
+            "Primitive.Custom.net.0": None
+        }, "what ran nowhere has none"
         parts = [rows_of(tmp_path / "two" / f"device{each}_{STAMP}" / one.tables[0].name) for each in (0, 3)]
         checked = [name for name in NET if not name.startswith("Primitive")]
         assert sorted(row[0] for part in parts for row in part) == sorted(checked)
