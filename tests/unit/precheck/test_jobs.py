@@ -11,8 +11,8 @@ from api_dumps import backward, forward, read_dump, small_net, tensor, write_dum
 
 from probe_flow.errors import ProbeFlowError, UsageError
 from probe_flow.metrics.accumulators.options import MeasureOptions
-from probe_flow.precheck.checked import TENSOR_METHODS, why_not
-from probe_flow.precheck.jobs import OUTSIDE, Choice, Found, How, data_folder, find_calls, jobs_of
+from probe_flow.precheck.checked import OUTSIDE, TENSOR_METHODS, Choice, why_not
+from probe_flow.precheck.jobs import Found, How, data_folder, find_calls, jobs_of
 from probe_flow.precheck.results import Status
 from probe_flow.records.frameworks import Kernels
 from probe_flow.testing import builders

@@ -16,7 +16,8 @@ from probe_flow.analysis.policies.precheck import PrecheckPolicy
 from probe_flow.comparing.asked import Asked
 from probe_flow.comparing.steps import compare_pairs
 from probe_flow.metrics.kernel.brought import measured_text
-from probe_flow.precheck.jobs import OUTSIDE, find_calls
+from probe_flow.precheck.checked import OUTSIDE
+from probe_flow.precheck.jobs import find_calls
 from probe_flow.precheck.pairs import make_pairs
 from probe_flow.precheck.results import ApiResult, Direction, Output, Side, Status, of_all
 from probe_flow.records import Comparison, FindingKind, Flow, Pair, Pairs, Reason, ReasonKind, Rule
