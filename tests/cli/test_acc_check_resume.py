@@ -17,7 +17,7 @@ from precheck_dumps import Tables, environment, forward, plain_calls, tables_in,
 
 pytestmark = pytest.mark.usefixtures("stand_ins")
 
-CALLS = {**plain_calls(6), "Mint.wrong.0.forward": forward(tensor(4)), **plain_calls(24, "slow")}
+CALLS = {**plain_calls(6), "Mint.wrong.0.forward": forward(tensor(4)), **plain_calls(6, "exp")}
 END_S = 120.0
 
 LARGEST_FILE = 60_000
@@ -28,18 +28,18 @@ LIMITED = (
 """Runs a command that may write no file beyond a size."""
 
 
-def run_command(*arguments: object) -> subprocess.Popen[bytes]:
+def run_command(flag: Path, *arguments: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "probe_flow", "acc_check", *map(str, arguments)],
-        env=environment(),
+        env=environment(STAND_IN_FLAG=str(flag)),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
 
 
-def kill_after(rows: int, process: subprocess.Popen[bytes], folder: Path) -> None:
-    """Kill a check and all that it started once its table has so many rows."""
+def stop_after(rows: int, process: subprocess.Popen[bytes], folder: Path, number: int = signal.SIGKILL) -> int:
+    """Send a check and all of its group a signal once its table has so many rows; return how it ended."""
     end_s = time.monotonic() + END_S
     while time.monotonic() < end_s and process.poll() is None:
         tables = list(folder.glob("accuracy_checking_result_*.csv"))
@@ -47,8 +47,8 @@ def kill_after(rows: int, process: subprocess.Popen[bytes], folder: Path) -> Non
             break
         time.sleep(0.002)
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(END_S)
+        os.killpg(process.pid, number)
+    return process.wait(END_S)
 
 
 @pytest.fixture
@@ -57,14 +57,24 @@ def whole(check) -> Tables:
     return check(CALLS)[1]
 
 
-@pytest.mark.parametrize("rows", [0, 1, 7, 20])
-def test_a_killed_check_goes_on_and_ends_as_one_that_nobody_killed(whole: Tables, probe_flow, tmp_path: Path, rows):
-    dump, folder = tmp_path / "dump" / "dump.json", tmp_path / "killed"
-    kill_after(rows, run_command("-api_info", dump, "-o", folder), folder)
+@pytest.mark.parametrize(
+    ("rows", "number"),
+    [(0, signal.SIGKILL), (1, signal.SIGKILL), (9, signal.SIGKILL), (3, signal.SIGINT), (3, signal.SIGTERM)],
+)
+def test_a_stopped_check_goes_on_and_ends_as_one_that_was_not(check, probe_flow, tmp_path, monkeypatch, rows, number):
+    """A call that waits for a file holds the check where the signal is to reach it."""
+    flag = tmp_path / "flag"
+    monkeypatch.setenv("STAND_IN_FLAG", str(flag))
+    flag.touch()
+    _, whole = check({**plain_calls(rows), "Mint.waits.0.forward": forward(tensor(4)), **CALLS})
+    flag.unlink()
+    dump, folder = tmp_path / "dump" / "dump.json", tmp_path / "stopped"
+    code = stop_after(rows, run_command(flag, "-api_info", dump, "-o", folder), folder, number)
+    assert code == (-number if number == signal.SIGKILL else 128 + number)
     left = tables_in(folder)
-    assert rows <= len(left.states) <= len(CALLS)
-    done = probe_flow("acc_check", "-api_info", dump, "-csv_path", left.result, "-o", folder)
-    assert done.code == 1
+    assert len(left.states) == rows
+    flag.touch()
+    assert probe_flow("acc_check", "-api_info", dump, "-csv_path", left.result, "-o", folder).code == 1
     assert left.bytes == whole.bytes
 
 

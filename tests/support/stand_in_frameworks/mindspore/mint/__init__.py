@@ -22,7 +22,7 @@ HANGS_S = 600.0
 """Longer than any test waits, and not for ever."""
 
 FLAG = "STAND_IN_FLAG"
-"""Environment variable with a file that remembers one crash."""
+"""Environment variable with a file that remembers one crash, or for which one waits."""
 
 
 def wrong(x: Any) -> Any:
@@ -55,6 +55,14 @@ def crash_once(x: Any) -> Any:
         return x
     flag.touch()
     return crash(x)
+
+
+def waits(x: Any) -> Any:
+    """Return the argument once the file is there, so that a test knows where a check is."""
+    end_s = time.monotonic() + HANGS_S
+    while not Path(os.environ[FLAG]).exists() and time.monotonic() < end_s:
+        time.sleep(0.01)
+    return x
 
 
 def exits(x: Any) -> Any:
