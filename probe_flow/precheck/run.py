@@ -78,7 +78,7 @@ def check_calls(source: Catalog, found: Found, how: How, request: Request, isola
         log = new_log(request.folder, stamp, terms)
     for path in (*log.tables, log.record):
         request.announce(path)
-    save = _save_folder(request.folder, stamp, how) if request.saves else None
+    save = _save_folder(log, how) if request.saves else None
     with ExitStack() as stack:
         stack.enter_context(log.open())
         for name in found.refused:
@@ -126,8 +126,9 @@ def _located(how: How, save: str | None, stack: ExitStack) -> How:
     return replace(how, save=save, locks=locks)
 
 
-def _save_folder(folder: Path, stamp: str, how: How) -> str:
-    return str(folder / ("error_data" if len(how.devices) == 1 else f"ut_error_data{stamp}"))
+def _save_folder(log: CheckLog, how: How) -> str:
+    """Return where data are saved: next to the tables, by their time, so that a continued check adds to it."""
+    return str(log.folder / ("error_data" if len(how.devices) == 1 else f"ut_error_data{log.stamp}"))
 
 
 def _device_logs(folder: Path, stamp: str, how: How, terms: Terms, stack: ExitStack) -> dict[int, CheckLog]:
