@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
 ]
 
-DATA = Path(__file__).parents[1] / "data" / "precheck" / "net.tar.xz"
+DATA = Path(__file__).parents[1] / "data" / "precheck"
 FIGURE = 1e-6
 """What figures of two machines may differ by, relative to 1 or to themselves."""
 
@@ -37,13 +36,10 @@ def check(dump: Path, out: Path, *options: str) -> tuple[int, Tables]:
     return code, tables_in(out)
 
 
-@pytest.fixture(scope="module")
-def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def net() -> Path:
     """The folder of the stored dump and of msprobe's tables."""
-    folder = tmp_path_factory.mktemp("net")
-    with tarfile.open(DATA) as archive:
-        archive.extractall(folder, filter="data")
-    return folder
+    return DATA
 
 
 def test_a_dump_of_a_network_gives_the_rows_that_msprobe_gives(net: Path, tmp_path: Path):

@@ -1,0 +1,112 @@
+"""Pre-checks of PyTorch dumps in torch itself, on the processor."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from probe_flow.cli.main import main
+
+pytestmark = [
+    pytest.mark.frameworks,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
+]
+
+DATA = Path(__file__).parents[1] / "data" / "precheck" / "torch_net.tar.xz"
+FIGURE = 1e-6
+"""What figures of two machines may differ by, relative to 1 or to themselves."""
+
+BALANCE = "误差均衡性"
+"""By how much more often an error has one sign: it changes with the order in which a machine adds."""
+
+WORDS = ("API Name", "Bench Dtype", "DEVICE Dtype", "Shape", "Status")
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    """The folder of a dump with tensors, of eight calls forward and backward, and of msprobe's tables of it."""
+    with tarfile.open(DATA) as archive:
+        archive.extractall(tmp_path / "net", filter="data")
+    return tmp_path / "net"
+
+
+def rows(path: Path) -> dict[str, dict[str, str]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return {row["API Name" if "API Name" in row else "API name"]: row for row in csv.DictReader(file)}
+
+
+def check(dump: Path, out: Path, *options: str) -> tuple[int, dict[str, Any], dict[str, Any]]:
+    code = main(["acc_check", "-api_info", str(dump), "-o", str(out), *options])
+    (result,), (details,) = (list(out.glob(f"accuracy_checking_{kind}_*.csv")) for kind in ("result", "details"))
+    return code, rows(result), rows(details)
+
+
+def test_statuses_and_figures_are_those_of_msprobe(net: Path, tmp_path: Path) -> None:
+    code, calls, outputs = check(net / "dump.json", tmp_path / "out", "--standards", "benchmark_only")
+    assert code == 0
+    theirs = rows(net / "torch_details.csv")
+    assert list(outputs) == list(theirs)
+    for name, other in theirs.items():
+        mine = outputs[name]
+        assert [mine[word] for word in WORDS] == [other[word] for word in WORDS], name
+        for column in other.keys() - {*WORDS, BALANCE}:
+            if other[column].strip():
+                assert float(mine[column]) == pytest.approx(float(other[column]), rel=FIGURE, abs=FIGURE), (
+                    name,
+                    column,
+                )
+            else:
+                assert mine[column] == other[column], (name, column)
+    for name, other in rows(net / "torch_result.csv").items():
+        states = ("Forward Test Success", "Backward Test Success")
+        assert [calls[name][state] for state in states] == [other[state] for state in states], name
+
+
+def test_made_inputs_pass_and_each_standard_has_its_figures(net: Path, tmp_path: Path) -> None:
+    dump = json.loads((net / "dump.json").read_text(encoding="utf-8"))
+    folder = tmp_path / "statistics"
+    folder.mkdir()
+    (folder / "dump.json").write_text(json.dumps({**dump, "task": "statistics"} | {"data": _unsaved(dump["data"])}))
+    code, _, outputs = check(folder / "dump.json", tmp_path / "out")
+    assert code == 0
+    product = outputs["Functional.linear.0.forward.output.0"]
+    assert float(product["ULP误差平均值"]) < 64
+    assert not product["均方根误差"].strip()
+    assert outputs["Functional.relu.0.forward.output.0"]["二进制一致错误率"] == f"{0:.14f}"
+    assert float(outputs["Functional.layer_norm.0.forward.output.0"]["均方根误差"]) < 1e-5
+
+
+def test_an_input_of_another_shape_costs_its_call_alone(net: Path, tmp_path: Path) -> None:
+    dump = json.loads((net / "dump.json").read_text(encoding="utf-8"))
+    dump["data"]["Functional.linear.1.forward"]["input_args"][0]["shape"] = [3, 3]
+    (net / "dump.json").write_text(json.dumps(dump), encoding="utf-8")
+    code, calls, _ = check(net / "dump.json", tmp_path / "out")
+    assert code == 3
+    skipped = {name for name, row in calls.items() if row["Forward Test Success"] == "SKIP"}
+    assert skipped == {"Functional.linear.1"}
+    assert "the dump says (3, 3)" in calls["Functional.linear.1"]["Message"]
+
+
+def test_only_what_is_listed_is_checked(net: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text('{"white_list": ["linear", "relu"], "black_list": ["relu"]}')
+    code, calls, outputs = check(net / "dump.json", tmp_path / "out", "-config", str(config))
+    assert code == 0
+    checked = {name for name, row in calls.items() if row["Forward Test Success"] == "pass"}
+    assert checked == {f"Functional.linear.{number}" for number in range(4)}
+    assert calls["Functional.relu.0"]["Message"] == "`relu` is on the black list"
+    assert calls["Functional.layer_norm.0"]["Message"] == "`layer_norm` is not on the white list"
+    assert all(name.startswith("Functional.linear.") for name in outputs)
+
+
+def _unsaved(value: Any) -> Any:
+    """Return entries without the names of tensor files."""
+    if isinstance(value, dict):
+        return {key: _unsaved(each) for key, each in value.items() if key != "data_name"}
+    return [_unsaved(each) for each in value] if isinstance(value, list) else value
