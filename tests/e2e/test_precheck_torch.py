@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from e2e.projects import WORKFLOWS
 from probe_flow.cli.main import main
 
 pytestmark = [
@@ -103,6 +104,13 @@ def test_only_what_is_listed_is_checked(net: Path, tmp_path: Path) -> None:
     assert calls["Functional.relu.0"]["Message"] == "`relu` is on the black list"
     assert calls["Functional.layer_norm.0"]["Message"] == "`layer_norm` is not on the white list"
     assert all(name.startswith("Functional.linear.") for name in outputs)
+
+
+def test_the_packaged_workflow_finds_nothing_wrong_in_its_sample(tmp_path: Path) -> None:
+    code = main(["run", str(WORKFLOWS / "pytorch_precheck.yaml"), "--output", str(tmp_path / "run"), "--quiet"])
+    assert code == 0
+    (result,) = (tmp_path / "run").glob("accuracy_checking_result_*.csv")
+    assert {row["Forward Test Success"] for row in rows(result).values()} == {"pass"}
 
 
 def _unsaved(value: Any) -> Any:
