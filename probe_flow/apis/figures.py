@@ -1,11 +1,14 @@
 """Figures of the precision standards for single APIs: how far one tested tensor is from its benchmark.
 
 The formulas are those of msprobe 26.2.0 (pre-check of PyTorch APIs), in float64. They differ from it in what is not
-finite: places where both sides hold NaN or the same infinity have no error, whatever the figure.
+finite: places where both sides hold NaN or the same infinity have no error, whatever the figure. Tensors are taken
+in chunks, so that their size costs no memory.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -18,6 +21,9 @@ from probe_flow.apis.values import Values
 
 Reals: TypeAlias = "NDArray[np.float64]"
 Places: TypeAlias = "NDArray[np.bool_]"
+
+CHUNK = 65_536
+"""Elements whose errors are held at a time, in some 5 MiB."""
 
 THOUSANDTH = 1e-3
 
@@ -71,12 +77,11 @@ class StandardFigures:
 
 
 @dataclass(frozen=True)
-class Errors:
-    """A tested tensor and its benchmark, element by element.
+class Chunk:
+    """Errors of a stretch of elements.
 
     Args:
-        dtype: canonical element type of the tested tensor.
-        tested, benchmark: their elements, flattened, as float64.
+        tested, benchmark: the elements, as float64.
         rounded: the benchmark in the type that holds the tested elements.
         absolute: absolute errors; 0 where the two agree on what is not finite.
         relative: the same, relative to the benchmark's size plus its spacing at 1.
@@ -84,7 +89,6 @@ class Errors:
         disagree: where they are not, and do not hold NaN or the same infinity on both sides.
     """
 
-    dtype: str
     tested: Reals
     benchmark: Reals
     rounded: Reals
@@ -93,35 +97,58 @@ class Errors:
     finite: Places
     disagree: Places
 
+
+@dataclass(frozen=True)
+class Errors:
+    """A tested tensor and its benchmark; iterating works out their errors, one chunk after the other.
+
+    Args:
+        dtype: canonical element type of the tested tensor.
+        tested, benchmark: their elements, flattened, in the types that hold them.
+        spacing: what is added to the size of a benchmark before it divides.
+    """
+
+    dtype: str
+    tested: NDArray[Any]
+    benchmark: NDArray[Any]
+    spacing: float
+
     @property
     def size(self) -> int:
         """Number of elements."""
         return self.tested.size
 
+    def __iter__(self) -> Iterator[Chunk]:
+        for start in range(0, self.size, CHUNK):
+            yield self._chunk(slice(start, start + CHUNK))
 
-def errors_of(tested: Held, benchmark: Held) -> Errors:
-    """Return the errors of a tested tensor, of as many elements as its benchmark; complex ones are pairs."""
-    one, other = _parts(tested.values), _parts(benchmark.values)
-    with np.errstate(all="ignore"):
-        rounded = other.astype(one.dtype).astype(np.float64)
-        one_, other_ = one.astype(np.float64), other.astype(np.float64)
-        finite = np.isfinite(one_) & np.isfinite(rounded)
-        agree = ~finite & ((one_ == rounded) | (np.isnan(one_) & np.isnan(rounded)))
-        absolute = np.where(agree, 0.0, np.abs(one_ - other_))
-        relative = np.where(agree, 0.0, absolute / (np.abs(other_) + spacing(tested.dtype, other)))
-    return Errors(tested.dtype, one_, other_, rounded, absolute, relative, finite, ~finite & ~agree)
+    def _chunk(self, where: slice) -> Chunk:
+        one, other = self.tested[where], self.benchmark[where]
+        with np.errstate(all="ignore"):
+            rounded = other.astype(one.dtype).astype(np.float64)
+            one_, other_ = one.astype(np.float64), other.astype(np.float64)
+            finite = np.isfinite(one_) & np.isfinite(rounded)
+            agree = ~finite & ((one_ == rounded) | (np.isnan(one_) & np.isnan(rounded)))
+            absolute = np.where(agree, 0.0, np.abs(one_ - other_))
+            relative = np.where(agree, 0.0, absolute / (np.abs(other_) + self.spacing))
+        return Chunk(one_, other_, rounded, absolute, relative, finite, ~finite & ~agree)
+
+
+Spacing: TypeAlias = "Callable[[str, NDArray[Any]], float]"
+"""Returns what is added to the size of a benchmark: of the tested element type, and the benchmark's elements."""
 
 
 def spacing(dtype: str, benchmark: Values) -> float:
-    """Return what is added to the size of a benchmark before it divides: the spacing of its type at 1.
-
-    Args:
-        dtype: element type of the tested tensor; for bfloat16 it decides alone.
-        benchmark: the benchmark's elements.
-    """
+    """Return the spacing of a benchmark's type at 1; for bfloat16 the tested type decides alone."""
     if dtype == "bfloat16":
         return BFLOAT16_EPS
     return float(np.finfo(benchmark.dtype).eps) if benchmark.dtype.kind == "f" else float(np.finfo(np.float64).eps)
+
+
+def errors_of(tested: Held, benchmark: Held, spacing: Spacing = spacing) -> Errors:
+    """Return the errors of a tested tensor, which has as many elements as its benchmark; complex ones are pairs."""
+    one, other = _parts(tested.values), _parts(benchmark.values)
+    return Errors(tested.dtype, one, other, spacing(tested.dtype, other))
 
 
 def threshold_figures(errors: Errors, *, small: float, atol: float, rtol: float) -> StandardFigures:
@@ -133,52 +160,75 @@ def threshold_figures(errors: Errors, *, small: float, atol: float, rtol: float)
         atol: limit of the absolute error of small values.
         rtol: limit of the relative error of the others, and of what is not finite, cut to the type's range.
     """
-    is_small = errors.finite & (np.abs(errors.benchmark) <= small)
-    is_normal = errors.finite & ~is_small
-    return StandardFigures(
-        inf_nan_ratio=_share(_out_of_range(errors, rtol), ~errors.finite),
-        rel_ratio=_share(errors.relative > rtol, is_normal),
-        abs_ratio=_share(errors.absolute > atol, is_small),
-    )
+    outside, normal, tiny = _Share(), _Share(), _Share()
+    largest = _LARGEST_BFLOAT16 if errors.dtype == "bfloat16" else _largest(errors.dtype)
+    for chunk in errors:
+        is_small = chunk.finite & (np.abs(chunk.benchmark) <= small)
+        outside.add(_out_of_range(chunk, largest, rtol), ~chunk.finite)
+        normal.add(chunk.relative > rtol, chunk.finite & ~is_small)
+        tiny.add(chunk.absolute > atol, is_small)
+    return StandardFigures(inf_nan_ratio=outside.value, rel_ratio=normal.value, abs_ratio=tiny.value)
 
 
-def benchmark_figures(errors: Errors, *, small: float, atol: float) -> StandardFigures:
+Rmse: TypeAlias = "Callable[[float, int, int], float]"
+"""Returns a root mean square: of the sum of squares, the number of normal values, and that of all elements."""
+
+
+def corrected_rmse(squares: float, count: int, size: int) -> float:
+    """Return the root mean square that msprobe's pre-check has: over all elements, then scaled to the normal ones."""
+    return math.sqrt(squares / size * (size / (count + _RMSE_GUARD) + _RMSE_GUARD))
+
+
+def benchmark_figures(errors: Errors, *, small: float, atol: float, rmse: Rmse = corrected_rmse) -> StandardFigures:
     """Return the figures that two devices are compared by.
 
     Args:
         errors: of the tensor.
         small: benchmarks up to this size are small values.
         atol: absolute error from which on a small value is wrong.
+        rmse: how the root mean square error comes from a sum of squares.
     """
-    is_small = errors.finite & (np.abs(errors.benchmark) <= small)
-    is_normal = errors.finite & ~is_small
-    relative = errors.relative[is_normal]
-    left_out = errors.size - relative.size
-    with np.errstate(over="ignore"):
-        mean_square = float(np.square(np.where(is_normal, errors.absolute, 0.0)).mean())
-    correction = errors.size / (errors.size - left_out + _RMSE_GUARD) + _RMSE_GUARD
+    tiny, balance = _Share(), _Balance()
+    count, largest, total, squares = 0, 0.0, 0.0, 0.0
+    for chunk in errors:
+        is_small = chunk.finite & (np.abs(chunk.benchmark) <= small)
+        is_normal = chunk.finite & ~is_small
+        relative, absolute = chunk.relative[is_normal], chunk.absolute[is_normal]
+        tiny.add(chunk.absolute > atol, is_small)
+        balance.add(chunk)
+        count += relative.size
+        largest = max(largest, float(relative.max(initial=0.0)))
+        with np.errstate(over="ignore"):
+            total += float(relative.sum())
+            squares += float(np.square(absolute).sum())
     return StandardFigures(
-        small_ratio=_share(errors.absolute > atol, is_small),
-        max_rel=float(relative.max()) if relative.size else 0.0,
-        mean_rel=float(relative.mean()) if relative.size else 0.0,
-        rmse=float(np.sqrt(mean_square * correction)),
-        error_balance=error_balance(errors),
+        small_ratio=tiny.value,
+        max_rel=largest,
+        mean_rel=total / count if count else 0.0,
+        rmse=rmse(squares, count, errors.size),
+        error_balance=balance.value(errors.size),
     )
 
 
 def error_balance(errors: Errors) -> float:
     """Return by how much more often the error has one sign than the other, as a share of all elements."""
-    more, less = errors.tested > errors.rounded, errors.tested < errors.rounded
-    return abs(int(np.count_nonzero(more)) - int(np.count_nonzero(less))) / errors.size
+    balance = _Balance()
+    for chunk in errors:
+        balance.add(chunk)
+    return balance.value(errors.size)
 
 
 def error_rate(tested: Held, benchmark: Held) -> float:
     """Return the share of elements that are not equal; NaN equals NaN, integers are compared exactly."""
     one, other = tested.values.reshape(-1), benchmark.values.reshape(-1)
-    wrong = one != other
-    if one.dtype.kind in "fc" and other.dtype.kind in "fc":
-        wrong &= ~(np.isnan(one) & np.isnan(other))
-    return float(np.count_nonzero(wrong) / one.size)
+    count = 0
+    for start in range(0, one.size, CHUNK):
+        here, there = one[start : start + CHUNK], other[start : start + CHUNK]
+        wrong = here != there
+        if one.dtype.kind in "fc" and other.dtype.kind in "fc":
+            wrong &= ~(np.isnan(here) & np.isnan(there))
+        count += int(np.count_nonzero(wrong))
+    return count / one.size
 
 
 def ulp_figures(errors: Errors, *, allowed: float) -> StandardFigures:
@@ -188,45 +238,79 @@ def ulp_figures(errors: Errors, *, allowed: float) -> StandardFigures:
         errors: of a tensor of one of `FORMATS`, or of an eight-bit float.
         allowed: units that an element may be off by.
     """
-    units = _units(errors) if errors.dtype in FORMATS else _units_of_8_bits(errors)
-    units = np.where(errors.disagree & np.isfinite(units), np.nan, units)
-    return StandardFigures(
-        max_ulp=float(units.max()),
-        mean_ulp=float(units.mean()),
-        ulp_ratio=float(np.count_nonzero(~(units <= allowed)) / errors.size),
-    )
+    largest, total, beyond = 0.0, 0.0, 0
+    for chunk in errors:
+        units = _units(chunk, *FORMATS[errors.dtype]) if errors.dtype in FORMATS else _units_of_8_bits(chunk)
+        units = np.where(chunk.disagree & np.isfinite(units), np.nan, units)
+        largest = float(np.maximum(largest, units.max()))  # NaN stays
+        with np.errstate(over="ignore"):
+            total += float(units.sum())
+        beyond += int(np.count_nonzero(~(units <= allowed)))
+    return StandardFigures(max_ulp=largest, mean_ulp=total / errors.size, ulp_ratio=beyond / errors.size)
 
 
-def share_within(errors: Errors, limit: float) -> float:
-    """Return the share of elements whose relative error is below a limit; 1 where there are none."""
-    return float(np.count_nonzero(errors.relative < limit) / errors.size) if errors.size else 1.0
+def shares_within(errors: Errors, *limits: float) -> list[float]:
+    """Return for each limit the share of elements whose relative error is below it; 1 where there are none."""
+    counts = [0] * len(limits)
+    for chunk in errors:
+        counts = [
+            count + int(np.count_nonzero(chunk.relative < limit)) for count, limit in zip(counts, limits, strict=True)
+        ]
+    return [count / errors.size if errors.size else 1.0 for count in counts]
 
 
-def _out_of_range(errors: Errors, rtol: float) -> Places:
+class _Share:
+    """How many of some elements are wrong, chunk by chunk."""
+
+    def __init__(self) -> None:
+        self._wrong, self._all = 0, 0
+
+    def add(self, wrong: Places, among: Places) -> None:
+        self._wrong += int(np.count_nonzero(wrong & among))
+        self._all += int(np.count_nonzero(among))
+
+    @property
+    def value(self) -> float:
+        return self._wrong / self._all if self._all else 0.0
+
+
+class _Balance:
+    """How many elements are above their benchmark, less those below it."""
+
+    def __init__(self) -> None:
+        self._above = 0
+
+    def add(self, chunk: Chunk) -> None:
+        more, less = chunk.tested > chunk.rounded, chunk.tested < chunk.rounded
+        self._above += int(np.count_nonzero(more)) - int(np.count_nonzero(less))
+
+    def value(self, size: int) -> float:
+        return abs(self._above) / size
+
+
+def _out_of_range(chunk: Chunk, largest: float, rtol: float) -> Places:
     """Return where the sides disagree on what is finite, more than their being cut to the type's range explains."""
-    largest = _LARGEST_BFLOAT16 if errors.dtype == "bfloat16" else _largest(errors.dtype)
-    one, other = (np.clip(each, -largest, largest) for each in (errors.tested, errors.rounded))
+    one, other = (np.clip(each, -largest, largest) for each in (chunk.tested, chunk.rounded))
     with np.errstate(all="ignore"):
         # Relative to what is left of the benchmark: of an infinite one, every error would be none.
         close = np.abs(one - other) / (np.abs(other) + np.finfo(np.float32).tiny) <= rtol
-    return np.asarray(errors.disagree & ~close)
+    return np.asarray(chunk.disagree & ~close)
 
 
 def _largest(dtype: str) -> float:
     return float(np.finfo(dtype if dtype in ("float16", "float64") else "float32").max)
 
 
-def _units(errors: Errors) -> Reals:
-    lowest, bits = FORMATS[errors.dtype]
+def _units(chunk: Chunk, lowest: int, bits: int) -> Reals:
     # The exponent of zero is 0 in the standard, so that an error at zero counts in units at 1.
-    _, exponent = np.frexp(errors.benchmark)
-    exponent = np.where(errors.benchmark == 0, 0, exponent - 1)
+    _, exponent = np.frexp(chunk.benchmark)
+    exponent = np.where(chunk.benchmark == 0, 0, exponent - 1)
     with np.errstate(all="ignore"):
-        units: Reals = np.ldexp(errors.absolute, bits - np.maximum(exponent, lowest))
+        units: Reals = np.ldexp(chunk.absolute, bits - np.maximum(exponent, lowest))
     return units
 
 
-def _units_of_8_bits(errors: Errors) -> Reals:
+def _units_of_8_bits(chunk: Chunk) -> Reals:
     """Return errors in units of a format whose fraction narrows with the exponent: 3, 2, 1 bits, then none.
 
     Without a fraction the unit is a doubling, and errors are differences of logarithms that bear the sign of the
@@ -235,25 +319,20 @@ def _units_of_8_bits(errors: Errors) -> Reals:
     with np.errstate(all="ignore"):
         logarithms = [
             np.maximum(np.log2(np.abs(each) + _NO_ZERO), _LOWEST_EXPONENT_OF_8_BITS)
-            for each in (errors.tested, errors.benchmark)
+            for each in (chunk.tested, chunk.benchmark)
         ]
         exponent = np.floor(logarithms[1])
         width = np.select([np.abs(exponent) <= 3, np.abs(exponent) <= 7, np.abs(exponent) <= 15], [3, 2, 1], 0)
-        in_fraction = errors.absolute * np.exp2(width - exponent)
+        in_fraction = chunk.absolute * np.exp2(width - exponent)
         one, other = (
             np.where(each >= 0, 1.0, -1.0) * logarithm
-            for each, logarithm in zip((errors.tested, errors.benchmark), logarithms, strict=True)
+            for each, logarithm in zip((chunk.tested, chunk.benchmark), logarithms, strict=True)
         )
         units = np.where(width > 0, in_fraction, np.abs(one - other))
-    return np.where(errors.absolute == 0, 0.0, units)
-
-
-def _share(wrong: Places, among: Places) -> float:
-    count = int(np.count_nonzero(among))
-    return int(np.count_nonzero(wrong & among)) / count if count else 0.0
+    return np.where(chunk.absolute == 0, 0.0, units)
 
 
 def _parts(values: Values) -> NDArray[Any]:
     if values.dtype.kind == "c":
-        values = np.stack([values.real, values.imag], axis=-1)
+        values = np.ascontiguousarray(values).reshape(-1).view(values.real.dtype)
     return values.reshape(-1)

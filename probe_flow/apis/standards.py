@@ -14,12 +14,16 @@ from types import MappingProxyType
 from probe_flow.apis.figures import (
     FORMATS,
     THOUSANDTH,
+    Rmse,
+    Spacing,
     StandardFigures,
     benchmark_figures,
+    corrected_rmse,
     error_balance,
     error_rate,
     errors_of,
-    share_within,
+    shares_within,
+    spacing,
     threshold_figures,
     ulp_figures,
 )
@@ -77,18 +81,42 @@ class Limits:
     ulp_ratio: float = 1e-3
 
 
-_FLOAT32 = Limits(2**-20, 2**-30, 2**-30, 2**-20, 2**-11, 2**-14, 2**-14, ulps=32.0, mean_ulp=64.0, ulp_ratio=0.05)
-
 LIMITS: Mapping[str, Limits] = MappingProxyType(
     {
         "float16": Limits(2**-10, 2**-16, 1e-16, 2**-10, 2**-8, 2**-20, 2**-11),
         "bfloat16": Limits(2**-10, 1e-16, 1e-16, 2**-8, 2**-7, 2**-7, 2**-8),
-        "float32": _FLOAT32,
+        "float32": Limits(
+            2**-20, 2**-30, 2**-30, 2**-20, 2**-11, 2**-14, 2**-14, ulps=32.0, mean_ulp=64.0, ulp_ratio=0.05
+        ),
     }
 )
 """Source: `StandardConfig` of msprobe. Its documents have 2**-11, 2**-8 and 2**-14 for small values."""
 
-_EIGHT_BITS = replace(_FLOAT32, ulps=1.0, mean_ulp=None, ulp_ratio=1e-3)
+
+@dataclass(frozen=True)
+class Constants:
+    """A table of constants, with the formulas that go with it.
+
+    Args:
+        name: of the table.
+        limits: by element type; those of float32 are for any other.
+        spacing: what is added to a benchmark before it divides.
+        rmse: how the root mean square error is made.
+    """
+
+    name: str
+    limits: Mapping[str, Limits]
+    spacing: Spacing = spacing
+    rmse: Rmse = corrected_rmse
+
+    def of(self, dtype: str) -> Limits:
+        """Return the limits of an element type."""
+        if is_eight_bits(dtype):
+            return replace(self.limits["float32"], ulps=1.0, mean_ulp=None, ulp_ratio=1e-3)
+        return self.limits.get(dtype) or self.limits["float32"]
+
+
+ACC_CHECK = Constants("acc_check", LIMITS)
 
 ACCUMULATIVE_SMALL = 1.0
 """Benchmarks up to this size are small values of the accumulative standard."""
@@ -204,8 +232,8 @@ def is_judged(dtype: str) -> bool:
 
 
 def limits_of(dtype: str) -> Limits:
-    """Return the limits of an element type; those of float32 for types that have none of their own."""
-    return _EIGHT_BITS if is_eight_bits(dtype) else LIMITS.get(dtype, _FLOAT32)
+    """Return the limits of an element type in msprobe's pre-check."""
+    return ACC_CHECK.of(dtype)
 
 
 def level_of(api: str) -> str:
@@ -216,18 +244,21 @@ def level_of(api: str) -> str:
 # -- figures and judgement
 
 
-def standard_figures(standard: Standard, tested: Held, benchmark: Held) -> StandardFigures:
+def standard_figures(
+    standard: Standard, tested: Held, benchmark: Held, constants: Constants = ACC_CHECK
+) -> StandardFigures:
     """Return the figures that a standard asks for; none of an empty tensor.
 
     Args:
         standard: that judges the output.
         tested, benchmark: the output on both sides, of one shape.
+        constants: limits and formulas.
     """
     if tested.values.size == 0:
         return StandardFigures()
     if standard is Standard.BINARY:
         return StandardFigures(error_rate=error_rate(tested, benchmark))
-    limits, errors = limits_of(tested.dtype), errors_of(tested, benchmark)
+    limits, errors = constants.of(tested.dtype), errors_of(tested, benchmark, constants.spacing)
     if standard is Standard.ABSOLUTE:
         return threshold_figures(errors, small=limits.small, atol=limits.absolute_atol, rtol=limits.rtol)
     if standard is Standard.ACCUMULATIVE:
@@ -235,10 +266,10 @@ def standard_figures(standard: Standard, tested: Held, benchmark: Held) -> Stand
         found = threshold_figures(errors, small=ACCUMULATIVE_SMALL, atol=bound, rtol=bound)
         return replace(found, error_balance=error_balance(errors))
     if standard is Standard.BENCHMARK:
-        return benchmark_figures(errors, small=limits.small, atol=limits.benchmark_atol)
+        return benchmark_figures(errors, small=limits.small, atol=limits.benchmark_atol, rmse=constants.rmse)
     if standard is Standard.ULP:
         return ulp_figures(errors, allowed=limits.ulps)
-    return StandardFigures(within_thousandth=share_within(errors, THOUSANDTH))
+    return StandardFigures(within_thousandth=shares_within(errors, THOUSANDTH)[0])
 
 
 @dataclass(frozen=True)

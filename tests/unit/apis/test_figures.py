@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,12 @@ from probe_flow.apis.figures import (
     error_balance,
     error_rate,
     errors_of,
-    share_within,
+    shares_within,
     threshold_figures,
     ulp_figures,
 )
 from probe_flow.apis.side import Held
-from probe_flow.apis.standards import Standard, standard_figures
+from probe_flow.apis.standards import Standard, figure_names, standard_figures
 
 DATA = Path(__file__).parents[2] / "data" / "precheck"
 RECORDED: dict[str, dict[str, Any]] = json.loads((DATA / "standards.json").read_text(encoding="utf-8"))
@@ -161,7 +162,7 @@ def test_equality_is_exact_for_integers_and_takes_nan_for_nan() -> None:
 
 def test_complex_numbers_are_pairs() -> None:
     tested, benchmark = np.array([1 + 2j, 3 + 1j], np.complex64), np.array([1 + 2j, 3 + 2j])
-    assert share_within(errors_of(held(tested, "complex64"), held(benchmark, "complex128")), 1e-3) == 0.75
+    assert shares_within(errors_of(held(tested, "complex64"), held(benchmark, "complex128")), 1e-3)[0] == 0.75
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -197,4 +198,33 @@ def test_figures_are_those_of_exact_sums(seed: int, dtype: str) -> None:
     assert found.mean_ulp == pytest.approx(float(sum(units) / count), rel=1e-12)
     assert found.ulp_ratio == pytest.approx(sum(each > 1 for each in units) / count)
     within = sum(abs(one - other) / (abs(other) + Fraction(2.0**-52)) < Fraction(1e-3) for one, other in pairs)
-    assert share_within(errors, 1e-3) == pytest.approx(within / count)
+    assert shares_within(errors, 1e-3)[0] == pytest.approx(within / count)
+
+
+@pytest.mark.parametrize("standard", list(Standard))
+def test_chunks_give_the_figures_of_the_whole(standard: Standard, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(5)
+    benchmark = random.standard_normal(1000) * 2.0 ** random.integers(-24, 8, 1000)
+    benchmark[[3, 500, 999]] = math.inf, math.nan, 0.0
+    tested = (benchmark * (1 + random.standard_normal(1000) * 2.0**-20)).astype(np.float32)
+    tested[[7, 500]] = math.nan, math.nan
+    sides = held(tested.reshape(10, 100)), held(benchmark.reshape(10, 100), "float64")
+    whole = standard_figures(standard, *sides)
+    monkeypatch.setattr("probe_flow.apis.figures.CHUNK", 7)
+    chunked = standard_figures(standard, *sides)
+    assert figure_names(standard)
+    for name in figure_names(standard):
+        assert getattr(chunked, name) == pytest.approx(getattr(whole, name), rel=1e-12, nan_ok=True), name
+
+
+def test_a_large_tensor_takes_no_more_memory_than_some_chunks() -> None:
+    tested = held(np.ones(3_000_000, np.float32))
+    benchmark = held(np.ones(3_000_000), "float64")
+    tracemalloc.start()
+    try:
+        for standard in Standard:
+            standard_figures(standard, tested, benchmark)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 * 2**20

@@ -113,3 +113,15 @@ def test_eight_bits_are_left_to_the_standard_in_units() -> None:
     tested = Held(np.array([1.0, 2.25, 4.0], np.float32), "float8_e4m3fn")
     found = preliminary("matmul", tested, float32(1.05, 2.1, 4.1))
     assert (found.status, found.within_thousandth) == (PreliminaryStatus.PASS, 0.0)
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_chunks_give_the_status_of_the_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with np.load(DATA / "standards.npz") as arrays:
+        tested = Held(arrays[f"{name}.tested"], RECORDED[name]["dtype"])
+        benchmark = Held(arrays[f"{name}.benchmark"], RECORDED[name]["benchmark_dtype"])
+    whole = preliminary("api", tested, benchmark)
+    monkeypatch.setattr("probe_flow.apis.figures.CHUNK", 7)
+    chunked = preliminary("api", tested, benchmark)
+    assert (chunked.status, chunked.message, chunked.max_abs) == (whole.status, whole.message, whole.max_abs)
+    assert chunked.cosine == (None if whole.cosine is None else pytest.approx(whole.cosine, rel=1e-12))
