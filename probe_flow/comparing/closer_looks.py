@@ -18,7 +18,7 @@ from probe_flow.errors import FormatError, NotComparableError
 from probe_flow.jobs import in_batches
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.measure.batches import Task
-from probe_flow.measure.result_keys import fields_text, identifier, key_of_text, label_of, task_fields
+from probe_flow.measure.result_keys import Sources, key_of, label_of, task_text
 from probe_flow.metrics.kernel.error_maps import LAYOUT, ErrorMaps, indexed_shape
 from probe_flow.metrics.kernel.first_elements import count_of_first
 from probe_flow.metrics.sums.record import BLOCK
@@ -147,14 +147,13 @@ def _top(row: Row) -> float:
 
 def _keys(looks: Sequence[Look], context: Context) -> tuple[dict[int, str], dict[int, str]]:
     keys, labels = {}, {}
-    identify = identifier(context.cache.key)
+    sources = Sources(context.cache.key)
     for look in looks:
         task = Task(look.order, look.target, look.golden, 0, 0)
         asked = str(("detail", look.worst, look.top, WINDOW, look.max_elements, look.has_maps and LAYOUT))
-        fields = task_fields(task, asked, identify=identify)
-        if fields is not None:
-            text = fields_text(fields)
-            keys[look.order], labels[look.order] = key_of_text(text), label_of(task, text)
+        text = task_text(task, asked, identify=sources.identify)
+        if text is not None:
+            keys[look.order], labels[look.order] = key_of(text), label_of(task, text)
     return keys, labels
 
 

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.search.reference_check import with_figures
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.measure.result_keys import Fields
-from probe_flow.measure.run import measure_pairs, planned_fields
+from probe_flow.measure.run import measure_pairs, planned_texts
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.metrics.catalogue.third_side import PREFIX, of_two_sides
 from probe_flow.records import Measurement, Mode, NodeKey, Pair, Pairs, Rule, TensorKind, TensorRef
@@ -53,16 +52,16 @@ def measure_reference(
     ]
 
 
-def with_reference_fields(
+def with_reference_texts(
     pairs: Pairs, ids: tuple[str, ...], *, by: str, scope: Scope = WHOLE
-) -> Iterator[tuple[str, str, Fields]]:
-    """Yield what `planned_fields` does, for the two sides and for what is measured against the reference."""
-    yield from planned_fields(pairs, ids, by=by, scope=scope)
+) -> Iterator[tuple[str, str, str]]:
+    """Yield what `planned_texts` does, for the two sides and for what is measured against the reference."""
+    yield from planned_texts(pairs, ids, by=by, scope=scope)
     judged = (pair for pair in pairs.pairs if pair.golden is not None and pair.reference is not None)
     twosomes = _twosomes(pair for pair in judged if pair.target is not None and not _hindrance(pair))
     if twosomes:
         against = replace(pairs, pairs=tuple(twosomes.values()))
-        yield from planned_fields(against, of_two_sides(ids), by=by, scope=scope)
+        yield from planned_texts(against, of_two_sides(ids), by=by, scope=scope)
 
 
 def reference_problems(rows: Sequence[Row]) -> list[Diagnostic]:

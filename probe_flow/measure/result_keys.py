@@ -4,63 +4,106 @@ A key covers everything that can change the bits of a result and nothing else: b
 says of them, or their content), where in them the tensors lie and how they are decoded, what was asked of the kernel,
 and the kernel's layout. Policies, gates and report layouts are not part of it, nor the backend's name (it is recorded
 with the result).
+
+The fields are JSON text, put together piece by piece: every task has one, and those that are measured make it twice.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import time
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 
+from probe_flow.files.existing import is_settled, status_of
 from probe_flow.files.opening import open_bytes
 from probe_flow.measure.batches import Task
 from probe_flow.metrics.kernel.record_text import LAYOUT
-from probe_flow.records import Extent, TensorRef
+from probe_flow.records import Extent, TensorRef, TensorType
 
-Fields = Mapping[str, object]
+_in_json = json.JSONEncoder(default=str).encode
 
-SETTLE_NS = 2_000_000_000
-"""A file younger than this may be rewritten within the same tick of its clock: its results are not kept."""
+Identify = Callable[[Extent], str | None]
+"""Returns what identifies the bytes of an extent, as JSON values behind each other; None when nothing does for sure."""
+
+LOOKS = 1 << 10
+"""Files of which the last look is remembered: tasks that follow one another share files."""
 
 
-Identify = Callable[[Extent], tuple[object, ...] | None]
-"""Tells what identifies the bytes of an extent, None when nothing does for sure."""
+class Sources:
+    """The files of tasks: what identifies their bytes, and whether they changed since they were looked at before.
 
+    A look serves the key of a result and its stamp alike, so that neither speaks of another file than the other.
 
-def identifier(by: str) -> Identify:
-    """Return what identifies sources: by ``stat`` (path, size, times and inode) or ``content`` (a digest of the bytes).
-
-    Make one per comparison: a tensor that several pairs use is digested once, and none of an earlier comparison is.
+    Args:
+        by: what identifies a source: ``stat`` (path, size, times and inode) or ``content`` (a digest of the bytes,
+            taken once for all that `seen_again` returns).
     """
-    return cache(_content) if by == "content" else _stat
+
+    def __init__(self, by: str) -> None:
+        self._by_content = cache(_content) if by == "content" else None
+        self._status = lru_cache(LOOKS)(status_of)
+
+    def seen_again(self) -> Sources:
+        """Return the same files, to be looked at again."""
+        found = Sources("stat")
+        found._by_content = self._by_content
+        return found
+
+    def identify(self, extent: Extent) -> str | None:
+        """Return what identifies the bytes of an extent; see `Identify`."""
+        found = self._status(extent.file)
+        if found is None:
+            return None
+        if self._by_content is not None:
+            return self._by_content(extent)
+        if not is_settled(found):  # its results are not kept
+            return None
+        # Two files may well be alike in all of this, so the path belongs to the identity.
+        path, size = _in_json(extent.file), found.st_size
+        return f"{path}, {size}, {found.st_mtime_ns}, {found.st_ctime_ns}, {found.st_ino}"
+
+    def stamp(self, task: Task) -> int:
+        """Return a number that changes with the files of a task; what it is made of takes 300 bytes more a pair."""
+        return hash(tuple([self._file_stamp(extent.file) for tensor in task.tensors for extent in tensor.extents]))
+
+    def _file_stamp(self, file: str) -> tuple[int, int, int] | None:
+        # Without the inode: some remote file systems give a file another one at every look.
+        found = self._status(file)
+        return None if found is None else (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def task_fields(task: Task, asked: str, *, identify: Identify) -> Fields | None:
+def task_text(task: Task, asked: str, *, identify: Identify) -> str | None:
     """Return everything that the result of a task depends on, None when a file cannot be identified for sure.
 
     Args:
         task: what is measured.
         asked: text of what is asked of the kernel (`MeasureOptions.key_text`); without a golden the statistics are.
         identify: what identifies the sources.
+
+    Returns:
+        Text of a JSON object, its fields in the order of their names.
     """
-    sides = {}
+    target = _source_text(task.target, identify)
+    golden = None if task.golden is None else _source_text(task.golden, identify)
+    if target is None or (task.golden is not None and golden is None):
+        return None
+    of_golden = ""
     if task.golden is None:
         asked = str(("statistics", task.statistics))
-    for side, tensor in zip(("target", "golden"), task.tensors, strict=False):
-        described = _tensor_fields(tensor, identify)
-        if described is None:
-            return None
-        sides.update({f"{side}.{name}": value for name, value in described.items()})
-    return {**sides, "blocks": [task.first_block, task.n_blocks], "kernel": LAYOUT, "options": asked}
+    else:
+        of_golden = f'"golden.decoding": {_decoding_text(task.golden.type)}, "golden.source": {golden}, '
+    return (
+        f'{{"blocks": [{task.first_block}, {task.n_blocks}], {of_golden}"kernel": {LAYOUT}, '
+        f'"options": {_in_json(asked)}, '
+        f'"target.decoding": {_decoding_text(task.target.type)}, "target.source": {target}}}'
+    )
 
 
 def tensor_key(tensor: TensorRef, identify: Identify) -> str | None:
     """Return the key of a tensor's converted copy, None when its file cannot be identified for sure."""
-    fields = _tensor_fields(tensor, identify)
-    return None if fields is None else key_of(fields)
+    source = _source_text(tensor, identify)
+    return None if source is None else key_of(f'{{"decoding": {_decoding_text(tensor.type)}, "source": {source}}}')
 
 
 def identity(task: Task) -> str:
@@ -69,63 +112,37 @@ def identity(task: Task) -> str:
     run = target.node.execution.identity
     place = task.first_block, task.n_blocks > 0  # a closer look at the pair has no blocks
     partner = None if golden is None else [golden.id, golden.node.execution.identity]
-    return json.dumps([run, target.id, *(partner or [task.statistics]), place])
+    return _in_json([run, target.id, *(partner or [task.statistics]), place])
 
 
-def key_of(fields: Fields) -> str:
-    """Return the key of a result: 32 hexadecimal digits of BLAKE2b."""
-    return key_of_text(fields_text(fields))
+def key_of(text: str) -> str:
+    """Return the key of a result whose fields have this text: 32 hexadecimal digits of BLAKE2b."""
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def label_of(task: Task, text: str) -> str:
     """Return the label of a result for `cache why`: its fields, as text, and its identity."""
-    return f'{{"fields": {text}, "identity": {json.dumps(identity(task))}}}'
+    return f'{{"fields": {text}, "identity": {_in_json(identity(task))}}}'
 
 
-def fields_text(fields: Fields) -> str:
-    """Return fields as text: the same for the same fields, whatever their order."""
-    return json.dumps(fields, sort_keys=True, default=str)
-
-
-def key_of_text(text: str) -> str:
-    """Return the key of a result whose fields have this text."""
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _tensor_fields(tensor: TensorRef, identify: Identify) -> dict[str, object] | None:
-    sources: list[object] = []
+def _source_text(tensor: TensorRef, identify: Identify) -> str | None:
+    """Return where the bytes of a tensor come from: what identifies each part, where in it they lie, and how."""
+    sources: list[str] = []
     for extent in tensor.extents:
         source = identify(extent)
         if source is None:
             return None
-        sources.append([*source, extent.offset, extent.nbytes, extent.encoding, extent.part])
-    return {
-        "source": sources,
-        "decoding": [tensor.dtype, tensor.layout, tensor.sub_format, tensor.shape, tensor.logical_shape],
-    }
+        part = "null" if extent.part is None else _in_json(extent.part)
+        sources.append(f"[{source}, {extent.offset}, {extent.nbytes}, {_in_json(extent.encoding)}, {part}]")
+    return f"[{', '.join(sources)}]"
 
 
-def status_of(file: str) -> os.stat_result | None:
-    """Return what the file system says of a file, None when it says nothing.
-
-    Size and modification time do not tell a file from what it was before somebody wrote it anew: `cp -p`, `rsync -t`
-    and `tar` set that time as they like. `st_ctime_ns` is the kernel's own.
-    """
-    try:
-        return os.stat(file)  # noqa: PTH116  # a third of the time, four times a pair
-    except OSError:  # the measurement itself will say what is wrong with the file
-        return None
+@lru_cache(maxsize=1 << 14)
+def _decoding_text(shared: TensorType) -> str:
+    return _in_json([shared.dtype, shared.layout, shared.sub_format, shared.shape, shared.logical_shape])
 
 
-def _stat(extent: Extent) -> tuple[object, ...] | None:
-    found = status_of(extent.file)
-    if found is None or time.time_ns() - found.st_mtime_ns < SETTLE_NS:
-        return None
-    # Two files may well be alike in all of this, so the path belongs to the identity.
-    return extent.file, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
-
-
-def _content(extent: Extent) -> tuple[object, ...] | None:
+def _content(extent: Extent) -> str | None:
     digest = hashlib.blake2b(digest_size=16)
     left = extent.nbytes
     try:
@@ -136,15 +153,15 @@ def _content(extent: Extent) -> tuple[object, ...] | None:
                 left -= len(piece)
     except OSError:  # the measurement itself will say what is wrong with the file
         return None
-    return (digest.hexdigest(),)
+    return f'"{digest.hexdigest()}"'
 
 
-def differences(wanted: Fields, kept: Mapping[str, object]) -> tuple[int, tuple[str, ...]]:
+def differences(wanted: str, kept: Mapping[str, object]) -> tuple[int, tuple[str, ...]]:
     """Return on how many sides a kept result is of other files than the wanted one, and which fields differ.
 
     Where files are identified by their content, other files are those that hold something else.
     """
-    plain = json.loads(fields_text(wanted))
+    plain = json.loads(wanted)
     names = tuple(sorted(name for name in {*plain, *kept} if plain.get(name) != kept.get(name)))
     others = sum(_first_of_each(plain.get(name)) != _first_of_each(kept.get(name)) for name in _SOURCES)
     return others, names

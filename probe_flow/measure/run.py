@@ -5,7 +5,6 @@ What a batch brings is kept as soon as it arrives, so that a killed run loses li
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,28 +26,9 @@ from probe_flow.measure.batches import (
     plan_reduction,
     plan_tasks,
 )
-from probe_flow.measure.mixed_sides import (
-    Reduced,
-    element_side,
-    figures_to_take,
-    is_mixed,
-    reduced_of,
-    reduced_text,
-    with_statistics,
-)
-from probe_flow.measure.result_keys import (
-    Fields,
-    Identify,
-    fields_text,
-    identifier,
-    identity,
-    key_of,
-    key_of_text,
-    label_of,
-    status_of,
-    task_fields,
-    tensor_key,
-)
+from probe_flow.measure.kept_results import KeptResults, Part
+from probe_flow.measure.mixed_sides import Reduced, element_side, figures_to_take, is_mixed, with_statistics
+from probe_flow.measure.result_keys import Identify, Sources, identity, task_text, tensor_key
 from probe_flow.measure.results import (
     derived_ids,
     incomparable,
@@ -60,18 +40,11 @@ from probe_flow.metrics.backends.choice import backend_named
 from probe_flow.metrics.catalogue.registry import options_for
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.metrics.kernel.brought import kept_part
-from probe_flow.metrics.kernel.record_text import record_of, record_text
 from probe_flow.metrics.reduction import EXAMINED
 from probe_flow.metrics.sums.record import Record, SpanRecord
 from probe_flow.records import Figures, Measurement, Pair, Pairs, TensorKind, TensorRef
 from probe_flow.records.row import Row, in_execution_order
 from probe_flow.work import Context
-
-Part = SpanRecord | Record | Reduced
-"""What a task leaves."""
-
-Place = tuple[int, int]
-"""Pair number and first block: what names a task within a comparison."""
 
 
 def measure_pairs(
@@ -137,10 +110,10 @@ def _examinations(pairs: Sequence[Pair]) -> Iterator[Task]:
             yield plan_reduction(number, pair.target, EXAMINED)
 
 
-def planned_fields(
+def planned_texts(
     pairs: Pairs, ids: tuple[str, ...], *, by: str, scope: Scope = WHOLE
-) -> Iterator[tuple[str, str, Fields]]:
-    """Yield ``(target tensor, identity, key fields)`` of every result that would be measured and kept."""
+) -> Iterator[tuple[str, str, str]]:
+    """Yield ``(target tensor, identity, text of what it depends on)`` of every result that would be kept."""
     if pairs.is_examination:
         yield from _keyed(_examinations(pairs.pairs), options_for(()), by=by)
         return
@@ -152,12 +125,12 @@ def planned_fields(
     yield from _keyed(_tasks(both, with_data, options), options, by=by)
 
 
-def _keyed(tasks: Iterable[Task], options: MeasureOptions, *, by: str) -> Iterator[tuple[str, str, Fields]]:
-    identify = identifier(by)
+def _keyed(tasks: Iterable[Task], options: MeasureOptions, *, by: str) -> Iterator[tuple[str, str, str]]:
+    sources = Sources(by)
     for task in tasks:
-        fields = task_fields(task, options.key_text, identify=identify)
-        if fields is not None:
-            yield task.target.id, identity(task), fields
+        text = task_text(task, options.key_text, identify=sources.identify)
+        if text is not None:
+            yield task.target.id, identity(task), text
 
 
 def _tasks(pairs: Sequence[Pair], numbers: Sequence[int], options: MeasureOptions) -> Iterator[Task]:
@@ -181,8 +154,6 @@ class _Work:
     """What has been measured so far, and why some of it could not be.
 
     What the tasks of a pair leave is folded when the last of them is done: it takes more memory than the measurement.
-    For the same reason what a result depends on is looked up again when it is kept; ``unsettled`` tasks read files
-    that were too young to be sure of, and are not kept.
     """
 
     context: Context
@@ -195,17 +166,17 @@ class _Work:
     parts: dict[int, dict[int, Part]] = field(default_factory=lambda: defaultdict(dict))
     backends: dict[int, str] = field(default_factory=dict)
     failures: dict[int, Diagnostic] = field(default_factory=dict)
-    unsettled: set[Place] = field(default_factory=set)
     measurements: list[Measurement | None] = field(init=False)
+    kept: KeptResults = field(init=False)
 
     def __post_init__(self) -> None:
         self.measurements = [None] * len(self.pairs)
+        self.kept = KeptResults(self.context.cache, self.options.key_text, pairs=len(self.pairs))
 
     def measure(self, tasks: Sequence[Task]) -> None:
         """Take from the cache what it holds, measure the rest."""
         settings = self.context.settings
-        identify = identifier(self.context.cache.key)
-        remaining = self._recall(tasks, identify)
+        remaining = self._recall(tasks)
         backend = backend_named(settings.metrics_backend, sum(task.nbytes for task in remaining))
         remaining += self._of_other_backends(tasks, remaining, backend.label)
         self.open_tasks = Counter(task.pair for task in remaining)
@@ -214,17 +185,12 @@ class _Work:
         options = replace(self.options, backend=backend.name)
         store = TensorStore(settings.tensors, settings.keeps_all_tensors) if settings.tensors else None
         if store is not None:
-            remaining = _with_keys(remaining, store, identify)
+            remaining = _with_keys(remaining, store, self.kept.sources.identify)
         batches = plan_batches(remaining, options, io=settings.io, batch_bytes=settings.batch_bytes, store=store)
         sizes = [sum(task.nbytes for task in batch.tasks) for batch in batches]
         self.context.emit("compare.planned", tasks=len(tasks), kept=len(tasks) - len(remaining), batches=len(batches))
-        stamps = [array("q", map(_stamp, batch.tasks)) for batch in batches]
         for index, results in self.context.map(measure_batch, batches, sizes=sizes, lost=lost_batch):
-            batch = batches[index].tasks
-            # Described before the files are looked at again: what is kept was measured of the files that it names.
-            described = self._described(batch, identify)
-            changed = {task.pair for task, stamp in zip(batch, stamps[index], strict=True) if _stamp(task) != stamp}
-            self._take(results, batch, described, changed, backend.label)
+            self._take(results, batches[index].tasks, backend.label)
 
     def take(self, number: int, text: str) -> None:
         """Take over what a pair brings along."""
@@ -242,21 +208,13 @@ class _Work:
             found[number] = found[number].with_aside(failure=failure)
         return found
 
-    def _recall(self, tasks: Sequence[Task], identify: Identify) -> list[Task]:
-        cache = self.context.cache
-        keys = _keys(tasks, self.options, identify)
-        self.unsettled = {(task.pair, task.first_block) for task, key in zip(tasks, keys, strict=True) if key is None}
-        kept = cache.find([key for key in keys if key is not None])
+    def _recall(self, tasks: Sequence[Task]) -> list[Task]:
         remaining = []
-        for task, key in zip(tasks, keys, strict=True):
-            text = None if key is None else kept.get(key)
-            backend, _, measured = (text or "").partition("\n")
-            record = None if text is None else _readable(measured)
-            if record is None:
+        for task, found in zip(tasks, self.kept.find(tasks), strict=True):
+            if found is None:
                 remaining.append(task)
             else:
-                self.parts[task.pair][task.first_block] = record
-                self.backends[task.pair] = backend
+                self.backends[task.pair], self.parts[task.pair][task.first_block] = found
         return remaining
 
     def _of_other_backends(self, tasks: Sequence[Task], remaining: Sequence[Task], backend: str) -> list[Task]:
@@ -270,43 +228,25 @@ class _Work:
             self.parts[pair].clear()
         return again
 
-    def _described(self, batch: Sequence[Task], identify: Identify) -> dict[Place, str]:
-        """Return what the results of tasks depend on, as text; nothing for results that are not kept."""
-        found = {}
-        for task in batch:
-            place = task.pair, task.first_block
-            if place not in self.unsettled:
-                fields = task_fields(task, self.options.key_text, identify=identify)
-                if fields is not None:
-                    found[place] = fields_text(fields)
-        return found
-
-    def _take(
-        self,
-        results: Sequence[TaskResult],
-        batch: Sequence[Task],
-        described: dict[Place, str],
-        changed: set[int],
-        backend: str,
-    ) -> None:
+    def _take(self, results: Sequence[TaskResult], batch: Sequence[Task], backend: str) -> None:
         tasks = {(task.pair, task.first_block): task for task in batch}
-        texts = {}
+        look = self.kept.look_again(batch)
+        to_keep: list[tuple[Task, str, Part]] = []
         for result in results:
             place = result.pair, result.first_block
             self.open_tasks[result.pair] -= 1
             self.context.report(result.warnings)
-            if result.record is None or result.pair in changed:
+            if result.record is None or result.pair in look.changed:
                 failure = result.failure or _changed(tasks[place])
                 self.failures.setdefault(result.pair, failure)
                 continue
             self.parts[result.pair][result.first_block] = result.record
             self.backends[result.pair] = backend
-            if (fields := described.pop(place, None)) is not None:  # its label holds them too
-                text = f"{backend}\n{_text(result.record)}"
-                texts[key_of_text(fields)] = text, label_of(tasks[place], fields)
+            if (text := look.texts.get(place)) is not None:
+                to_keep.append((tasks[place], text, result.record))
             if not self.open_tasks[result.pair]:
                 self._fold(result.pair)
-        self.context.cache.add(texts)
+        self.kept.keep(to_keep, backend)
 
     def _fold(self, number: int) -> None:
         """Make the measurement of a pair from what its tasks left."""
@@ -335,12 +275,6 @@ class _Work:
             self.measurements[number] = found
 
 
-def _keys(tasks: Iterable[Task], options: MeasureOptions, identify: Identify) -> list[str | None]:
-    """Return the keys of the results of tasks, None where a file cannot be identified for sure."""
-    fields = (task_fields(task, options.key_text, identify=identify) for task in tasks)
-    return [None if each is None else key_of(each) for each in fields]
-
-
 def _with_keys(tasks: Sequence[Task], store: TensorStore, identify: Identify) -> list[Task]:
     """Return the tasks with the keys of the converted copies that the store wants of their tensors."""
 
@@ -352,31 +286,6 @@ def _with_keys(tasks: Sequence[Task], store: TensorStore, identify: Identify) ->
         return task if keys == (None, None) else structs.replace(task, target_key=keys[0], golden_key=keys[1])
 
     return [keyed(task) for task in tasks]
-
-
-def _text(part: Part) -> str:
-    return reduced_text(part) if isinstance(part, Reduced) else record_text(part)
-
-
-def _readable(text: str) -> Part | None:
-    reduced = reduced_of(text) if text.startswith('["reduced"') else None
-    if reduced is not None:
-        return reduced
-    try:
-        return record_of(text)
-    except ValueError:  # the checksum of the store was right, so another version wrote it: measure again
-        return None
-
-
-def _stamp(task: Task) -> int:
-    """Return a number that changes with the files of a task; what it is made of takes 300 bytes more a pair."""
-    return hash(tuple([_file_stamp(extent.file) for tensor in task.tensors for extent in tensor.extents]))
-
-
-def _file_stamp(file: str) -> tuple[int, int, int] | None:
-    # Without the inode: some remote file systems give a file another one at every look.
-    found = status_of(file)
-    return None if found is None else (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _changed(task: Task) -> Diagnostic:

@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -19,9 +19,6 @@ from probe_flow.engine.run.record import base_record
 from probe_flow.stages.base import Kind
 from probe_flow.work import Context, Settings
 from probe_flow.workflow.model.resolved import options_for_run
-
-if TYPE_CHECKING:
-    from probe_flow.measure.result_keys import Fields
 
 NEVER = "never measured"
 
@@ -80,23 +77,23 @@ def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
 
 
 def _state(stage: str, pairs: Any, asked: Any, plan: Plan, folder: Path) -> CacheState:
-    from probe_flow.comparing.reference import with_reference_fields
+    from probe_flow.comparing.reference import with_reference_texts
     from probe_flow.comparing.steps import chosen_metrics, measured_scope
     from probe_flow.files.shards import ShardStore
     from probe_flow.measure.result_keys import key_of
 
     store = ShardStore(shared_store(folder))
     ids, scope = chosen_metrics(asked, pairs), measured_scope(asked)
-    planned = with_reference_fields(pairs, ids, by=plan.workflow.cache.key, scope=scope)
-    keys = {key_of(fields): (tensor, identity, fields) for tensor, identity, fields in planned}
+    planned = with_reference_texts(pairs, ids, by=plan.workflow.cache.key, scope=scope)
+    keys = {key_of(text): (tensor, identity, text) for tensor, identity, text in planned}
     found = store.find(list(keys))
     lacking = [entry for key, entry in keys.items() if key not in found]
-    nearest = _nearest(store.labels(), {identity: fields for _, identity, fields in lacking}) if lacking else {}
+    nearest = _nearest(store.labels(), {identity: text for _, identity, text in lacking}) if lacking else {}
     misses = tuple(Miss(tensor, nearest.get(identity, ())) for tensor, identity, _ in lacking)
     return CacheState(stage, len(found), misses)
 
 
-def _nearest(labels: Iterable[tuple[str, str]], wanted: Mapping[str, Fields]) -> dict[str, tuple[str, ...]]:
+def _nearest(labels: Iterable[tuple[str, str]], wanted: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     """Return per identity in which fields the nearest kept result differs, the newest of those that are as near.
 
     Operators of any two models may be named alike, so results of the same files are nearer than all others.
@@ -106,9 +103,9 @@ def _nearest(labels: Iterable[tuple[str, str]], wanted: Mapping[str, Fields]) ->
     nearest: dict[str, tuple[int, int, tuple[str, ...]]] = {}
     for _, label in labels:
         kept = json.loads(label)
-        fields = wanted.get(kept["identity"])
-        if fields is not None:
-            files, names = differences(fields, kept["fields"])
+        text = wanted.get(kept["identity"])
+        if text is not None:
+            files, names = differences(text, kept["fields"])
             found = files, len(names), names
             if kept["identity"] not in nearest or found[:2] < nearest[kept["identity"]][:2]:
                 nearest[kept["identity"]] = found

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from raw_pairs import context, pairs_of, raw
 
-from probe_flow.comparing.reference import with_reference_fields
+from probe_flow.comparing.reference import with_reference_texts
 from probe_flow.comparing.steps import chosen_metrics, compare_pairs
 from probe_flow.records import Catalog, Framework, Node, Pair, Pairs, Rule, Slot, SlotRole, Statistics, TensorKind
 from probe_flow.stages.compare import Options
@@ -118,8 +118,8 @@ def test_coverage_does_not_count_the_reference(tmp_path):
 def test_planned_results_are_those_of_all_sides(tmp_path):
     pairs = three(tmp_path / "d")
     ids = chosen_metrics(Options.model_validate({"uses": "compare", "pairs": "pairs"}).asked(), pairs)
-    found = list(with_reference_fields(pairs, ids, by="content"))
-    assert len({str(fields) for _, _, fields in found}) == 3
+    found = list(with_reference_texts(pairs, ids, by="content"))
+    assert len({text for _, _, text in found}) == 3
     assert len({identity for _, identity, _ in found}) == 3
 
 

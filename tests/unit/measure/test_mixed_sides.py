@@ -15,7 +15,7 @@ from raw_pairs import context, pairs_of, raw
 
 from probe_flow.measure.mixed_sides import Reduced, figures_to_take, is_mixed, reduced_of, reduced_text
 from probe_flow.measure.results import incomparable
-from probe_flow.measure.run import measure_pairs, planned_fields
+from probe_flow.measure.run import measure_pairs, planned_texts
 from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.records import Execution, Mode, NodeKey, Pair, Rule, Slot, SlotRole, Statistics, TensorKind, TensorRef
 from probe_flow.work import Context, Settings
@@ -234,10 +234,10 @@ class TestCache:
     def test_a_plan_names_every_task(self, tmp_path):
         target, golden = self.tensors(tmp_path)
         pairs = pairs_of([(target, recorded("a")), (recorded("b"), golden)])
-        planned = list(planned_fields(pairs, IDS, by="stat"))
+        planned = list(planned_texts(pairs, IDS, by="stat"))
         assert [name for name, _, _ in planned] == ["a.output.0", "b.output.0"]
         assert len({identity for _, identity, _ in planned}) == 2
-        assert all("golden.source" not in fields for _, _, fields in planned)
+        assert all("golden.source" not in text for _, _, text in planned)
 
 
 def test_which_pairs_are_mixed(tmp_path):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+
 import pytest
 
 from probe_flow.measure.batches import Task
-from probe_flow.measure.result_keys import key_of, task_fields
+from probe_flow.measure.result_keys import Sources, key_of, task_text
 from probe_flow.metrics.accumulators.moments import Moments
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef
@@ -20,9 +23,9 @@ def tensor(file: str) -> TensorRef:
 
 def key(asked: str, *, golden: bool = True, statistics: tuple[str, ...] = ()) -> str:
     task = Task(0, tensor("t"), tensor("g") if golden else None, 0, 1, statistics=statistics)
-    fields = task_fields(task, asked, identify=lambda extent: (extent.file, 76, 1))
-    assert fields is not None
-    return key_of(fields)
+    text = task_text(task, asked, identify=lambda extent: f'"{extent.file}", 76, 1')
+    assert text is not None
+    return key_of(text)
 
 
 @pytest.mark.parametrize(
@@ -47,3 +50,55 @@ def test_a_new_version_of_an_accumulator_misses_only_results_that_hold_it(monkey
     monkeypatch.setattr(Moments, "version", 2)
     assert plain.key_text == before[0]
     assert with_moments.key_text == "MeasureOptions(accumulators=(masked=1, moments=2), max_elements=0)" != before[1]
+
+
+def test_a_text_is_json_with_its_fields_in_the_order_of_their_names():
+    strange = TensorRef.of(
+        NodeKey(Execution(), "a"),
+        Slot(SlotRole.INPUT, (0,)),
+        TensorKind.TENSOR,
+        "float32",
+        shape=(4, 3),
+        logical_shape=(3, 4),
+        layout="NHWC",
+        sub_format=2,
+        extents=(Extent('ü"\udcff', 8, 12, "raw-strided:3,1@float32", (0, 1)),),
+    )
+    asked = 'of "all"'
+    text = task_text(Task(4, strange, tensor("g"), 512, 3), asked, identify=lambda extent: '"digest"')
+    fields = {
+        "blocks": [512, 3],
+        "golden.decoding": ["float16", "ND", 0, None, None],
+        "golden.source": [["digest", 64, 12, "raw", None]],
+        "kernel": 3,
+        "options": asked,
+        "target.decoding": ["float32", "NHWC", 2, [4, 3], [3, 4]],
+        "target.source": [["digest", 8, 12, "raw-strided:3,1@float32", [0, 1]]],
+    }
+    assert text == json.dumps(fields, sort_keys=True)
+
+
+def test_a_source_is_identified_by_path_size_times_and_inode(tmp_path):
+    path = tmp_path / 'a "file"'
+    path.write_bytes(b"content")
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    status = path.stat()
+    found = Sources("stat").identify(Extent(str(path), 0, 7))
+    known = [str(path), 7, 1_700_000_000_000_000_000, status.st_ctime_ns, status.st_ino]
+    assert json.loads(f"[{found}]") == known
+
+
+def test_a_source_that_is_young_or_gone_is_not_identified(tmp_path):
+    path = tmp_path / "young"
+    path.write_bytes(b"content")
+    assert Sources("stat").identify(Extent(str(path), 0, 7)) is None
+    assert Sources("stat").identify(Extent(str(tmp_path / "gone"), 0, 7)) is None
+    assert Sources("content").identify(Extent(str(tmp_path / "gone"), 0, 7)) is None
+
+
+def test_equal_content_identifies_equally_wherever_it_is(tmp_path):
+    for name, content in (("a", b"12content"), ("b", b"xxcontent"), ("c", b"xxcontenT")):
+        (tmp_path / name).write_bytes(content)
+    sources = Sources("content")
+    found = [sources.identify(Extent(str(tmp_path / name), 2, 7)) for name in "abc"]
+    assert found[0] == found[1] != found[2]

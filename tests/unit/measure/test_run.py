@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from probe_flow.files.arrays.npy import npy_tensor_ref
-from probe_flow.measure.result_keys import task_fields
+from probe_flow.files.existing import status_of
 from probe_flow.measure.run import measure_pairs
 from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.records import Execution, NodeKey, Pair, Rule, Slot, SlotRole
@@ -80,39 +81,57 @@ def test_a_file_that_changes_while_it_is_read_costs_its_row_and_is_not_kept(tmp_
     assert len(cache.texts) == 1
 
 
-def test_a_file_that_changes_while_its_result_is_kept_is_not_kept_under_the_new_file(tmp_path, monkeypatch):
-    changing = pair(tmp_path, "changing", np.ones(10, np.float32))
-    path = Path(changing.target.extents[0].file)
+def at_look(monkeypatch, number: int, path: str, change) -> None:
+    """Have a file change just before one of the looks at it, counted from 1."""
     looks = []
 
-    def rewriting(task, asked, *, identify):
-        looks.append(task)
-        if len(looks) == 2:  # the first look was for what the cache has
-            path.write_bytes(path.read_bytes()[:-1] + b"\1")
-            os.utime(path, (1_700_000_000, 1_700_000_000))
-        return task_fields(task, asked, identify=identify)
+    def looked(file: str):
+        if file == path:
+            looks.append(file)
+            if len(looks) == number:
+                change()
+        return status_of(file)
 
-    monkeypatch.setattr("probe_flow.measure.run.task_fields", rewriting)
+    monkeypatch.setattr("probe_flow.measure.result_keys.status_of", looked)
+
+
+def test_a_file_that_changes_until_its_result_is_kept_is_not_kept_under_the_new_file(tmp_path, monkeypatch):
+    changing = pair(tmp_path, "changing", np.ones(10, np.float32))
+    path = Path(changing.target.extents[0].file)
+
+    def rewrite() -> None:
+        path.write_bytes(path.read_bytes()[:-1] + b"\1")
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+
+    at_look(monkeypatch, 2, str(path), rewrite)  # the first look was for what the cache has
     cache = Memory()
     rows = measure_pairs([changing], IDS, context(cache))
-    assert len(looks) == 2
     assert rows[0].failure.code == "PF3192"
     assert cache.texts == {}
 
 
 def test_a_file_that_was_too_young_when_it_was_looked_up_is_not_kept_later(tmp_path, monkeypatch):
     young = pair(tmp_path, "young", np.ones(10, np.float32))
-    looks = []
-
-    def settling(task, asked, *, identify):
-        looks.append(task)
-        return task_fields(task, asked, identify=identify) if len(looks) > 1 else None
-
-    monkeypatch.setattr("probe_flow.measure.run.task_fields", settling)
+    ages = iter([0, 10**10, 10**10, 10**10])
+    monkeypatch.setattr("probe_flow.measure.result_keys.is_settled", lambda status: next(ages) > 10**9)
     cache = Memory()
     rows = measure_pairs([young], IDS, context(cache))
     assert rows[0].measurement.metrics["max_abs_err"] == 0.0
-    assert (len(looks), cache.texts) == (1, {})
+    assert cache.texts == {}
+
+
+def test_each_file_is_looked_at_twice(tmp_path, monkeypatch):
+    golden = ref(tmp_path / "g.npy", np.ones(10, np.float32))
+    targets = [ref(tmp_path / f"t{number}.npy", np.full(10, number, np.float32)) for number in range(3)]
+    looks: Counter[str] = Counter()
+
+    def looked(file: str):
+        looks[Path(file).name] += 1
+        return status_of(file)
+
+    monkeypatch.setattr("probe_flow.measure.result_keys.status_of", looked)
+    measure_pairs([Pair(target, golden, "g", Rule("exact")) for target in targets], IDS, context(Memory()))
+    assert looks == {"g.npy": 2, "t0.npy": 2, "t1.npy": 2, "t2.npy": 2}
 
 
 def test_what_was_measured_is_taken_from_the_cache(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 from raw_pairs import context, pairs_of, raw
 
 from probe_flow.comparing.steps import compare_pairs
-from probe_flow.measure.run import planned_fields
+from probe_flow.measure.run import planned_texts
 from probe_flow.metrics.catalogue import derive as derive_module
 from probe_flow.metrics.catalogue.metric import Metric
 from probe_flow.metrics.catalogue.registry import metric_ids
@@ -67,7 +68,7 @@ def test_what_is_kept_of_some_elements_is_not_taken_for_others(tmp_path):
     ids = metric_ids("default")
     asked = []
     for limit in (0, 10):
-        fields = [dict(each[2]) for each in planned_fields(pairs, ids, by="content", scope=_limited(limit))]
+        fields = [json.loads(each[2]) for each in planned_texts(pairs, ids, by="content", scope=_limited(limit))]
         assert len(fields) == 1
         asked.append(fields[0]["options"])
     assert asked[0] != asked[1]
