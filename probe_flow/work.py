@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic
+from probe_flow.files.small_files import SmallFiles
 from probe_flow.files.yaml.places import Place
 from probe_flow.jobs import TaskMap
 from probe_flow.record.types.run import RunRecord
@@ -100,6 +101,7 @@ class Context(Struct, frozen=True):
         settings: run-wide settings, see `Settings`.
         facts: the record of the run so far: workflow, params, versions, timings, problems.
         cache: what was measured before (`ResultCache`).
+        small_files: small files of the dumps that were read before, with their contents.
         announce: is told of every result file before it is begun.
         place: where the stage's options were written, for problems that show only while it runs; None = nowhere.
         isolate: gives a map whose batches may end their process (`Isolate`).
@@ -113,6 +115,7 @@ class Context(Struct, frozen=True):
     settings: Settings
     facts: RunRecord
     cache: ResultCache = field(default_factory=NoCache)
+    small_files: SmallFiles = field(default_factory=SmallFiles)
     announce: Callable[[Path], object] = lambda _path: None
     place: Place | None = None
     isolate: Isolate = _no_processes

@@ -189,7 +189,9 @@ def _measured(
     brought = {number: texts[id(pair)] for number, pair in enumerate(ordered) if id(pair) in texts} if texts else None
     rows = measure_pairs(ordered, ids, context, selected=selected, scope=scope, brought=brought)
     rows = measure_noise(measure_reference(rows, ids, context, scope=scope), pairs, context, scope=scope)
-    return with_picks(rows, pairs, context), selected is not None
+    rows = with_picks(rows, pairs, context)
+    context.small_files.clear()  # before rows are judged and reported, when a run takes the most memory
+    return rows, selected is not None
 
 
 def with_verdicts(rows: list[Row], verdicts: Sequence[Verdict]) -> tuple[Row, ...]:

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.elements.extent_bytes import Bytes, StoredFile, Windows, mapped_extent, shrunk, small_extent
+from probe_flow.elements.extent_bytes import (
+    Bytes,
+    StoredFile,
+    Windows,
+    held_extent,
+    mapped_extent,
+    shrunk,
+    small_extent,
+)
 from probe_flow.elements.joined_blocks import OpenParts, StoredParts
 from probe_flow.elements.joined_parts import joined_parts
 from probe_flow.elements.scattered import Scattered
@@ -97,7 +105,9 @@ class TensorBlocks:
         self.close()
 
 
-def open_tensor(ref: TensorRef, *, io: str = "auto", file: BinaryFile | None = None) -> TensorBlocks:
+def open_tensor(
+    ref: TensorRef, *, io: str = "auto", file: BinaryFile | None = None, content: bytes | None = None
+) -> TensorBlocks:
     """Open one tensor of a dump for reading in logical order.
 
     Args:
@@ -106,6 +116,7 @@ def open_tensor(ref: TensorRef, *, io: str = "auto", file: BinaryFile | None = N
         io: ``auto`` and ``read`` read windows into one reused buffer (measured faster than a map, and safe when a file
             shrinks meanwhile); ``mmap`` maps files from 1 MiB on.
         file: the file of a tensor's only extent where it is open already; who opened it closes it after the blocks.
+        content: what that file holds, where it is known; then it is not opened.
 
     Returns:
         Blocks of float32 for 8-bit floats, int8 for int4, uint8 for uint1, complex64 for complex32; other dtypes as
@@ -129,6 +140,9 @@ def open_tensor(ref: TensorRef, *, io: str = "auto", file: BinaryFile | None = N
     offsets = _offsets(ref, encoding)
     if extent.encoding == TORCH:
         return TensorBlocks(numel, ref.dtype, dtype, _loaded(extent.file, ref, offsets), None)
+    if content is not None:
+        reader = _in_memory(held_extent(content, extent), encoding, stored_as, offsets)
+        return TensorBlocks(numel, ref.dtype, dtype, reader, None)
     if file is not None:
         return TensorBlocks(numel, ref.dtype, dtype, _reader(file, extent, encoding, stored_as, offsets, io), None)
     file = BinaryFile(extent.file)
@@ -230,6 +244,11 @@ def _reader(
             return Windows(file, extent, dtype, is_big_endian=is_big_endian)
         return Scattered(StoredFile(file, extent, dtype, is_big_endian=is_big_endian), offsets)
     raw = small_extent(file, extent) if extent.nbytes < SMALL_BYTES else mapped_extent(file, extent)
+    return _in_memory(raw, encoding, dtype, offsets)
+
+
+def _in_memory(raw: Bytes, encoding: Encoding, dtype: str, offsets: Offsets | None) -> _Reader:
+    is_big_endian = encoding.is_big_endian
     if offsets is None:
         return lambda start, stop: decode(raw(), dtype, start, stop - start, big_endian=is_big_endian)
     return _scattered(raw, dtype, offsets, is_big_endian=is_big_endian)

@@ -27,6 +27,14 @@ def small_extent(file: BinaryFile, extent: Extent) -> Bytes:
     return lambda: values
 
 
+def held_extent(content: bytes, extent: Extent) -> Bytes:
+    """Return the bytes of an extent in the content of its file."""
+    if len(content) < extent.offset + extent.nbytes:
+        raise shrunk(extent, len(content))
+    values = np.frombuffer(content, np.uint8, extent.nbytes, extent.offset)
+    return lambda: values
+
+
 def mapped_extent(file: BinaryFile, extent: Extent) -> Bytes:
     """Map a tensor; each use looks first whether the file still holds it.
 

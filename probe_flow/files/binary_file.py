@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from probe_flow.errors import Diagnostic, FormatError
-from probe_flow.files.opening import SpecialFileError, open_descriptor
+from probe_flow.files.opening import SpecialFileError, open_regular
+from probe_flow.files.small_files import was_read
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -48,7 +49,7 @@ class BinaryFile:
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
         try:
-            self._descriptor = open_descriptor(self.path)
+            self._descriptor, self.status = open_regular(self.path)
         except (SpecialFileError, IsADirectoryError) as exc:
             raise malformed(
                 "PF3002",
@@ -58,7 +59,6 @@ class BinaryFile:
             ) from exc
         except (OSError, ValueError) as exc:
             raise self._unreadable(exc) from exc
-        self.status = os.fstat(self._descriptor)
         self.size = self.status.st_size
         self._head: bytes | None = None
 
@@ -113,6 +113,8 @@ class BinaryFile:
     def close(self) -> None:
         """Close the file; a map made of it stays valid."""
         os.close(self._descriptor)
+        if self._head is not None and len(self._head) == self.size:
+            was_read(self.path, self.status, self._head)
 
     def __enter__(self) -> Self:
         return self

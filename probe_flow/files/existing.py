@@ -1,19 +1,14 @@
 """What lies at a path that somebody typed, as far as one may look: a name that no file can have holds nothing.
 
-`pathlib` raises for names that are too long and for folders that may not be searched. What tells a file from what it
-was before is here too.
+`pathlib` raises for names that are too long and for folders that may not be searched.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-import time
 from fnmatch import fnmatchcase as fnmatch
 from pathlib import Path
-
-SETTLE_NS = 2_000_000_000
-"""A file younger than this may be rewritten within the same tick of its clock: its times do not tell it from before."""
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
@@ -78,20 +73,3 @@ def holds(path: Path, pattern: str, *, max_entries: int = 200_000) -> bool:
         return fnmatch(path.name, pattern)
     names = (name for _, _, files in os.walk(path) for name in files)
     return any(fnmatch(name, pattern) for name in itertools.islice(names, max_entries))
-
-
-def status_of(file: str) -> os.stat_result | None:
-    """Return what the file system says of a file, None when it says nothing.
-
-    Size and modification time do not tell a file from what it was before somebody wrote it anew: `cp -p`, `rsync -t`
-    and `tar` set that time as they like. `st_ctime_ns` is the kernel's own.
-    """
-    try:
-        return os.stat(file)  # noqa: PTH116  # a third of the time, several times a pair
-    except OSError:  # who reads the file will say what is wrong with it
-        return None
-
-
-def is_settled(status: os.stat_result) -> bool:
-    """Return True if a file that still has this status later has not been written in between."""
-    return time.time_ns() - status.st_mtime_ns >= SETTLE_NS

@@ -31,7 +31,12 @@ class SpecialFileError(OSError):
 
 
 def open_descriptor(path: Place, *, follow: bool = True) -> int:
-    """Return the descriptor of a regular file.
+    """Return the descriptor of a regular file; arguments and errors as `open_regular`."""
+    return open_regular(path, follow=follow)[0]
+
+
+def open_regular(path: Place, *, follow: bool = True) -> tuple[int, os.stat_result]:
+    """Return the descriptor of a regular file, and what the file system says of it.
 
     Args:
         path: where it lies.
@@ -48,9 +53,10 @@ def open_descriptor(path: Place, *, follow: bool = True) -> int:
         if error.errno == errno.ENXIO:  # a socket, or a device without a driver
             raise _special(path, os.stat(path).st_mode) from error  # noqa: PTH116
         raise
-    mode = os.fstat(descriptor).st_mode
+    status = os.fstat(descriptor)
+    mode = status.st_mode
     if stat.S_ISREG(mode):
-        return descriptor
+        return descriptor, status
     os.close(descriptor)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
@@ -61,7 +67,7 @@ def open_bytes(path: Place) -> BinaryIO:
     """Open a regular file for reading bytes.
 
     Raises:
-        OSError, ValueError: as `open_descriptor`.
+        OSError, ValueError: as `open_regular`.
     """
     return os.fdopen(open_descriptor(path), "rb")
 
@@ -70,7 +76,7 @@ def open_text(path: Place, *, encoding: str = "utf-8", errors: str = "strict", n
     """Open a regular file for reading text; arguments as those of `open`.
 
     Raises:
-        OSError, ValueError: as `open_descriptor`.
+        OSError, ValueError: as `open_regular`.
     """
     return os.fdopen(open_descriptor(path), "r", encoding=encoding, errors=errors, newline=newline)
 
@@ -79,7 +85,7 @@ def read_text(path: Place, *, encoding: str = "utf-8", errors: str = "strict") -
     """Return the text of a small regular file: one of probe_flow itself, or of a size that was looked at.
 
     Raises:
-        OSError, ValueError: as `open_descriptor`; UnicodeDecodeError where the bytes are something else.
+        OSError, ValueError: as `open_regular`; UnicodeDecodeError where the bytes are something else.
     """
     with open_text(path, encoding=encoding, errors=errors) as file:
         return file.read()
@@ -89,7 +95,7 @@ def read_whole(path: Place, limit: int) -> bytes:
     """Return the bytes of a regular file.
 
     Raises:
-        OSError, ValueError: as `open_descriptor`; OSError also where it has more than ``limit`` bytes.
+        OSError, ValueError: as `open_regular`; OSError also where it has more than ``limit`` bytes.
     """
     with open_bytes(path) as file:
         # Asked for so many bytes, Python takes memory for all of them, however short the file is.
@@ -104,7 +110,7 @@ def regular(path: Place) -> Place:
     """Return the path, which leads to a regular file, for libraries that open files themselves.
 
     Raises:
-        OSError, ValueError: as `open_descriptor`.
+        OSError, ValueError: as `open_regular`.
     """
     os.close(open_descriptor(path))
     return path

@@ -7,17 +7,19 @@ golden tensor, which are many where its consumers were dumped too, stay together
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import groupby
+from types import MappingProxyType
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from probe_flow.elements.blocks import TensorBlocks, open_tensor
 from probe_flow.elements.tensor_store import TensorStore
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity, UsageError
 from probe_flow.files.binary_file import BinaryFile
+from probe_flow.files.small_files import SmallFiles
 from probe_flow.jobs import in_batches
 from probe_flow.measure.mixed_sides import Reduced
 from probe_flow.metrics.accumulators.options import MeasureOptions
@@ -31,9 +33,14 @@ from probe_flow.records import Extent, TensorRef
 
 _PIECE = 1 << 18
 
+Contents = Mapping[str, bytes]
+"""What small files hold that were read when their dump was, by path; see `SmallFiles`."""
 
-def holds_same(first: TensorRef, second: TensorRef) -> bool:
-    """Say whether two tensors are decoded alike from the same bytes; false where one of them cannot be read.
+NO_CONTENTS: Contents = MappingProxyType({})
+
+
+def holds_same(first: TensorRef, second: TensorRef, contents: Contents = NO_CONTENTS) -> bool:
+    """Return True if two tensors are decoded alike from the same bytes; False where one of them cannot be read.
 
     It ends at the first difference, so tensors that differ cost little.
 
@@ -42,7 +49,7 @@ def holds_same(first: TensorRef, second: TensorRef) -> bool:
     """
     if _decoding(first) != _decoding(second):
         return False
-    return all(_are_same(one, other) for one, other in zip(first.extents, second.extents, strict=True))
+    return all(_are_same(one, other, contents) for one, other in zip(first.extents, second.extents, strict=True))
 
 
 def _decoding(tensor: TensorRef) -> tuple[object, ...]:
@@ -50,7 +57,11 @@ def _decoding(tensor: TensorRef) -> tuple[object, ...]:
     return tensor.dtype, tensor.layout, tensor.sub_format, tensor.shape, tensor.logical_shape, parts
 
 
-def _are_same(first: Extent, second: Extent) -> bool:
+def _are_same(first: Extent, second: Extent, contents: Contents) -> bool:
+    one_content, other_content = contents.get(first.file), contents.get(second.file)
+    if one_content is not None and other_content is not None:
+        found = one_content[first.offset : first.offset + first.nbytes]
+        return len(found) == first.nbytes and found == other_content[second.offset : second.offset + second.nbytes]
     with BinaryFile(first.file) as one, BinaryFile(second.file) as other:
         for start in range(0, first.nbytes, _PIECE):
             count = min(_PIECE, first.nbytes - start)
@@ -111,12 +122,17 @@ class Task(Struct, frozen=True, gc=False):
 
 
 class Batch(Struct, frozen=True):
-    """Tasks that one worker runs in one go."""
+    """Tasks that one worker runs in one go.
+
+    ``contents`` are those of small files that were read already: a few KB each, which reach a worker sooner than it
+    could open the file.
+    """
 
     tasks: tuple[Task, ...]
     options: MeasureOptions
     io: str
     store: TensorStore | None = None
+    contents: Contents = field(default_factory=dict)
 
 
 class TaskResult(Struct, frozen=True):
@@ -148,7 +164,13 @@ def plan_reduction(number: int, tensor: TensorRef, statistics: tuple[str, ...]) 
 
 
 def plan_batches(
-    tasks: Sequence[Task], options: MeasureOptions, *, io: str, batch_bytes: int, store: TensorStore | None = None
+    tasks: Sequence[Task],
+    options: MeasureOptions,
+    *,
+    io: str,
+    batch_bytes: int,
+    store: TensorStore | None = None,
+    small_files: SmallFiles | None = None,
 ) -> list[Batch]:
     """Group tasks into batches of about ``batch_bytes``, the largest tasks first so that the tail is short.
 
@@ -161,7 +183,20 @@ def plan_batches(
     ordered = [by_size[number] for number in order]
     sizes = ([by_size[number].nbytes for number in together] for _, together in groupby(order, key=place.__getitem__))
     filled = in_batches(sizes, most_bytes=batch_bytes, most_jobs=MAX_TASKS_PER_BATCH)
-    return [Batch(tuple(ordered[piece]), options, io, store) for piece in filled]
+    held = small_files or SmallFiles()
+    return [Batch(tuple(ordered[piece]), options, io, store, _contents(ordered[piece], held)) for piece in filled]
+
+
+def _contents(tasks: Sequence[Task], small_files: SmallFiles) -> Contents:
+    """Return the contents of the files of some tasks, as far as they are held."""
+    found = {}
+    for task in tasks:
+        for tensor in task.tensors:
+            path = tensor.holder
+            content = None if path is None else small_files.content(path)
+            if path is not None and content is not None:
+                found[path] = content
+    return found
 
 
 def measure_batch(batch: Batch) -> list[TaskResult]:
@@ -186,7 +221,7 @@ def _measure_together(tasks: Sequence[Task], batch: Batch, scratch: Scratch) -> 
     with ExitStack() as opened:
         golden = _opened_for_all(tasks[0], batch, opened)
         for task in tasks:
-            alike = next((found for target, found in distinct if _is_same_target(task, target)), None)
+            alike = next((found for target, found in distinct if _is_same_target(task, target, batch.contents)), None)
             if alike is None:
                 result = _measure_task(task, batch, scratch, golden)
                 if result.record is not None and len(distinct) < MAX_COMPARED_TARGETS:
@@ -207,12 +242,12 @@ def _opened_for_all(task: Task, batch: Batch, opened: ExitStack) -> Blocks | Non
     return KeptBlocks(_limited(blocks, batch.options.max_elements))
 
 
-def _is_same_target(task: Task, measured: TensorRef) -> bool:
-    """Say whether the whole target of a task has the bytes of another."""
+def _is_same_target(task: Task, measured: TensorRef, contents: Contents) -> bool:
+    """Return True if the whole target of a task has the bytes of another."""
     if task.first_block or task.n_blocks * BLOCK < (task.target.numel or 0):
         return False
     try:
-        return holds_same(task.target, measured)
+        return holds_same(task.target, measured, contents)
     except FormatError:  # measuring it will say so
         return False
 
@@ -268,7 +303,8 @@ def _open(tensor: TensorRef, key: str | None, batch: Batch, warnings: list[Diagn
                     help="results are not affected; free space, or set `cache: {tensors: never}`",
                 )
             )
-    return open_tensor(tensor, io=batch.io)
+    content = batch.contents.get(tensor.holder or "") if batch.contents else None
+    return open_tensor(tensor, io=batch.io, content=content)
 
 
 def defect(tensor: str, error: Exception) -> Diagnostic:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from probe_flow.files.small_files import SmallFiles
 from probe_flow.measure.batches import Task
 from probe_flow.measure.mixed_sides import Reduced, reduced_of, reduced_text
 from probe_flow.measure.result_keys import Sources, key_of, label_of, task_text
@@ -43,12 +44,13 @@ class KeptResults:
         cache: where results are kept.
         asked: text of what is asked of the kernel.
         pairs: how many there are.
+        small_files: files of which the content is held.
     """
 
-    def __init__(self, cache: ResultCache, asked: str, *, pairs: int) -> None:
+    def __init__(self, cache: ResultCache, asked: str, *, pairs: int, small_files: SmallFiles) -> None:
         self._cache = cache
         self._asked = asked
-        self._sources = Sources(cache.key)
+        self._sources = Sources(cache.key, small_files)
         self._stamps = array("q", bytes(8 * pairs))
         self._unsettled: set[int] = set()
         """Pairs with a file that was too young to be sure of; their results are not kept."""

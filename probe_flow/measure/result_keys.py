@@ -15,8 +15,8 @@ import json
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 
-from probe_flow.files.existing import is_settled, status_of
 from probe_flow.files.opening import open_bytes
+from probe_flow.files.small_files import FileState, SmallFiles, state_of
 from probe_flow.measure.batches import Task
 from probe_flow.metrics.kernel.record_text import LAYOUT
 from probe_flow.records import Extent, TensorRef, TensorType
@@ -33,44 +33,54 @@ LOOKS = 1 << 10
 class Sources:
     """The files of tasks: what identifies their bytes, and whether they changed since they were looked at before.
 
-    A look serves the key of a result and its stamp alike, so that neither speaks of another file than the other.
+    A look serves the key of a result and its stamp alike, so that neither speaks of another file than the other. A file
+    of which the content is held is not looked at: what is measured is that content, whatever becomes of the file.
 
     Args:
         by: what identifies a source: ``stat`` (path, size, times and inode) or ``content`` (a digest of the bytes,
             taken once for all that `seen_again` returns).
+        small_files: files of which the content is held.
     """
 
-    def __init__(self, by: str) -> None:
-        self._by_content = cache(_content) if by == "content" else None
-        self._status = lru_cache(LOOKS)(status_of)
+    def __init__(self, by: str, small_files: SmallFiles | None = None) -> None:
+        self._small_files = small_files or SmallFiles()
+        self._by_content = cache(self._digest) if by == "content" else None
+        self._state = lru_cache(LOOKS)(self._look)
 
     def seen_again(self) -> Sources:
         """Return the same files, to be looked at again."""
-        found = Sources("stat")
+        found = Sources("stat", self._small_files)
         found._by_content = self._by_content
         return found
 
     def identify(self, extent: Extent) -> str | None:
         """Return what identifies the bytes of an extent; see `Identify`."""
-        found = self._status(extent.file)
+        found = self._state(extent.file)
         if found is None:
             return None
         if self._by_content is not None:
             return self._by_content(extent)
-        if not is_settled(found):  # its results are not kept
+        if not found.is_settled:  # its results are not kept
             return None
         # Two files may well be alike in all of this, so the path belongs to the identity.
-        path, size = _in_json(extent.file), found.st_size
-        return f"{path}, {size}, {found.st_mtime_ns}, {found.st_ctime_ns}, {found.st_ino}"
+        size, modified_ns, changed_ns, inode = found
+        return f"{_in_json(extent.file)}, {size}, {modified_ns}, {changed_ns}, {inode}"
 
     def stamp(self, task: Task) -> int:
         """Return a number that changes with the files of a task; what it is made of takes 300 bytes more a pair."""
-        return hash(tuple([self._file_stamp(extent.file) for tensor in task.tensors for extent in tensor.extents]))
-
-    def _file_stamp(self, file: str) -> tuple[int, int, int] | None:
+        files = [extent.file for tensor in task.tensors for extent in tensor.extents]
         # Without the inode: some remote file systems give a file another one at every look.
-        found = self._status(file)
-        return None if found is None else (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return hash(tuple([found and found[:3] for found in map(self._state, files)]))
+
+    def _look(self, file: str) -> FileState | None:
+        return self._small_files.state(file) or state_of(file)
+
+    def _digest(self, extent: Extent) -> str | None:
+        content = self._small_files.content(extent.file)
+        if content is not None:
+            content = content[extent.offset : extent.offset + extent.nbytes]
+            return f'"{hashlib.blake2b(content, digest_size=16).hexdigest()}"'
+        return _digest_of_file(extent)
 
 
 def task_text(task: Task, asked: str, *, identify: Identify) -> str | None:
@@ -142,7 +152,7 @@ def _decoding_text(shared: TensorType) -> str:
     return _in_json([shared.dtype, shared.layout, shared.sub_format, shared.shape, shared.logical_shape])
 
 
-def _content(extent: Extent) -> str | None:
+def _digest_of_file(extent: Extent) -> str | None:
     digest = hashlib.blake2b(digest_size=16)
     left = extent.nbytes
     try:

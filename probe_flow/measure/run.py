@@ -171,7 +171,10 @@ class _Work:
 
     def __post_init__(self) -> None:
         self.measurements = [None] * len(self.pairs)
-        self.kept = KeptResults(self.context.cache, self.options.key_text, pairs=len(self.pairs))
+        context = self.context
+        self.kept = KeptResults(
+            context.cache, self.options.key_text, pairs=len(self.pairs), small_files=context.small_files
+        )
 
     def measure(self, tasks: Sequence[Task]) -> None:
         """Take from the cache what it holds, measure the rest."""
@@ -186,7 +189,14 @@ class _Work:
         store = TensorStore(settings.tensors, settings.keeps_all_tensors) if settings.tensors else None
         if store is not None:
             remaining = _with_keys(remaining, store, self.kept.sources.identify)
-        batches = plan_batches(remaining, options, io=settings.io, batch_bytes=settings.batch_bytes, store=store)
+        batches = plan_batches(
+            remaining,
+            options,
+            io=settings.io,
+            batch_bytes=settings.batch_bytes,
+            store=store,
+            small_files=self.context.small_files,
+        )
         sizes = [sum(task.nbytes for task in batch.tasks) for batch in batches]
         self.context.emit("compare.planned", tasks=len(tasks), kept=len(tasks) - len(remaining), batches=len(batches))
         for index, results in self.context.map(measure_batch, batches, sizes=sizes, lost=lost_batch):

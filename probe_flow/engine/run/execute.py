@@ -6,6 +6,7 @@ import shlex
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -35,9 +36,11 @@ from probe_flow.engine.run.tasks import StageTasks
 from probe_flow.engine.schedulers.base import Scheduler
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
 from probe_flow.files.leftovers import remove_leftovers, remove_scratch
+from probe_flow.files.small_files import SmallFiles
 from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison
+from probe_flow.stages.base import Kind
 from probe_flow.transform.sizes import size_bytes
 from probe_flow.work import Context, Settings
 from probe_flow.workflow.model.resolved import options_for_run
@@ -145,6 +148,7 @@ class _Run:
     keeps_going: bool = False
     strict: Sequence[str] = ()
     outcomes: list[StageOutcome] = field(default_factory=list)
+    small_files: SmallFiles = field(default_factory=SmallFiles)
     results: Results = field(init=False)
     cache: RunCache = field(init=False)
     _began: float = field(init=False)
@@ -199,7 +203,9 @@ class _Run:
 
         def work() -> None:
             options = options_for_run(stage.options, self.folder.path)
-            result = stage.type.run(options, self.results.inputs_of(planned), self._context(planned))
+            is_read = stage.type.produces is Kind.CATALOG
+            with self.small_files.filled() if is_read else nullcontext():
+                result = stage.type.run(options, self.results.inputs_of(planned), self._context(planned))
             self.results.add(planned, result)
 
         outcome = replace(self._tried(outcome, work), wall_s=self.clock.monotonic() - began)
@@ -244,6 +250,7 @@ class _Run:
             ),
             facts=self.record,
             cache=self.cache.for_stage(forced=name in self.plan.forced),
+            small_files=self.small_files,
             announce=self._announce,
             place=planned.stage.place,
             isolate=partial(self._isolated, name),

@@ -133,6 +133,29 @@ def test_the_same_bytes_of_another_meaning_are_another_tensor(tmp_path):
     assert not holds_same(first, second)
 
 
+def test_held_contents_are_compared_as_their_files_would_be(tmp_path):
+    first, second = (raw(tmp_path, "target", name, np.arange(64, dtype=np.int32)) for name in ("a", "b"))
+    files = [tensor.extents[0].file for tensor in (first, second)]
+    content = Path(files[0]).read_bytes()
+    for other, is_same in (
+        (content, True),
+        (content[:-1] + b"x", False),
+        (content[:-1], False),
+        (content + b"x", True),
+    ):
+        assert holds_same(first, second, dict(zip(files, (content, other), strict=True))) is is_same
+    assert not holds_same(first, second, dict.fromkeys(files, content[:-1])), "neither is whole"
+    assert not holds_same(first, second, {files[0]: bytes(len(content)), files[1]: content})
+    assert holds_same(first, second, {files[1]: bytes(len(content))}), "with one content both files are opened"
+
+
+def test_a_held_content_that_is_too_short_costs_its_task(tmp_path):
+    values = RNG.standard_normal(50).astype(np.float32)
+    target, golden = raw(tmp_path, "target", "a", values), raw(tmp_path, "golden", "a", values)
+    (found,) = run(tasks_of([target], golden), contents={target.extents[0].file: b"cut"})
+    assert found.failure.code == "PF3101"
+
+
 def test_consumers_stay_together_and_a_batch_is_not_cut_where_it_would_separate_them(tmp_path):
     goldens = {name: raw(tmp_path, "golden", name, np.zeros(count, np.float32)) for name, count in SIZES.items()}
 

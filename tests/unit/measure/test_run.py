@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 from probe_flow.files.arrays.npy import npy_tensor_ref
-from probe_flow.files.existing import status_of
+from probe_flow.files.opening import open_regular
+from probe_flow.files.small_files import SmallFiles, state_of
 from probe_flow.measure.run import measure_pairs
 from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.records import Execution, NodeKey, Pair, Rule, Slot, SlotRole
 from probe_flow.work import Context, Settings
 
 IDS = metric_ids("default")
+EXACT = Rule("exact")
 
 
 class Memory:
@@ -41,10 +43,12 @@ def ref(path: Path, data: np.ndarray):
 
 
 def pair(tmp_path: Path, name: str, data: np.ndarray) -> Pair:
-    return Pair(ref(tmp_path / f"{name}_t.npy", data), ref(tmp_path / f"{name}_g.npy", data), "g", Rule("exact"))
+    return Pair(ref(tmp_path / f"{name}_t.npy", data), ref(tmp_path / f"{name}_g.npy", data), "g", EXACT)
 
 
-def context(cache: Memory, *, meanwhile=lambda: None, calls: list[int] | None = None) -> Context:
+def context(
+    cache: Memory, *, meanwhile=lambda: None, calls: list[int] | None = None, small_files: SmallFiles | None = None
+) -> Context:
     def in_order(function, batches, **_):
         for number, batch in enumerate(batches):
             if calls is not None:
@@ -56,7 +60,8 @@ def context(cache: Memory, *, meanwhile=lambda: None, calls: list[int] | None = 
     def ignore(*_: object, **__: object) -> None:
         return None
 
-    return Context("c", Path(), in_order, ignore, ignore, Settings(), {}, cache)
+    held = small_files or SmallFiles()
+    return Context("c", Path(), in_order, ignore, ignore, Settings(), {}, cache, small_files=held)
 
 
 @pytest.mark.parametrize("change", ["time", "size", "bytes"])
@@ -90,9 +95,9 @@ def at_look(monkeypatch, number: int, path: str, change) -> None:
             looks.append(file)
             if len(looks) == number:
                 change()
-        return status_of(file)
+        return state_of(file)
 
-    monkeypatch.setattr("probe_flow.measure.result_keys.status_of", looked)
+    monkeypatch.setattr("probe_flow.measure.result_keys.state_of", looked)
 
 
 def test_a_file_that_changes_until_its_result_is_kept_is_not_kept_under_the_new_file(tmp_path, monkeypatch):
@@ -112,8 +117,8 @@ def test_a_file_that_changes_until_its_result_is_kept_is_not_kept_under_the_new_
 
 def test_a_file_that_was_too_young_when_it_was_looked_up_is_not_kept_later(tmp_path, monkeypatch):
     young = pair(tmp_path, "young", np.ones(10, np.float32))
-    ages = iter([0, 10**10, 10**10, 10**10])
-    monkeypatch.setattr("probe_flow.measure.result_keys.is_settled", lambda status: next(ages) > 10**9)
+    ages = iter([False, True, True, True])
+    monkeypatch.setattr("probe_flow.files.small_files.FileState.is_settled", property(lambda _state: next(ages)))
     cache = Memory()
     rows = measure_pairs([young], IDS, context(cache))
     assert rows[0].measurement.metrics["max_abs_err"] == 0.0
@@ -127,11 +132,56 @@ def test_each_file_is_looked_at_twice(tmp_path, monkeypatch):
 
     def looked(file: str):
         looks[Path(file).name] += 1
-        return status_of(file)
+        return state_of(file)
 
-    monkeypatch.setattr("probe_flow.measure.result_keys.status_of", looked)
-    measure_pairs([Pair(target, golden, "g", Rule("exact")) for target in targets], IDS, context(Memory()))
+    monkeypatch.setattr("probe_flow.measure.result_keys.state_of", looked)
+    measure_pairs([Pair(target, golden, "g", EXACT) for target in targets], IDS, context(Memory()))
     assert looks == {"g.npy": 2, "t0.npy": 2, "t1.npy": 2, "t2.npy": 2}
+
+
+@pytest.fixture
+def opened(monkeypatch) -> Counter[str]:
+    """How often each file was opened to be read."""
+    counted: Counter[str] = Counter()
+
+    def counting(path, **more):
+        counted[Path(path).name] += 1
+        return open_regular(path, **more)
+
+    monkeypatch.setattr("probe_flow.files.binary_file.open_regular", counting)
+    return counted
+
+
+def test_small_files_that_were_read_with_their_headers_are_neither_opened_nor_looked_at_again(
+    tmp_path, opened, monkeypatch
+):
+    files = SmallFiles()
+    with files.filled():
+        pairs = [pair(tmp_path, name, np.arange(5, dtype=np.float32)) for name in ("a", "b")]
+        pairs.append(Pair(ref(tmp_path / "c_t.npy", np.arange(5, dtype=np.float32)), pairs[0].golden, "g", EXACT))
+    assert set(opened.values()) == {1}
+    opened.clear()
+    monkeypatch.setattr("probe_flow.measure.result_keys.state_of", None)
+    rows = measure_pairs(pairs, IDS, context(Memory(), small_files=files))
+    assert [row.measurement.metrics["max_abs_err"] for row in rows] == [0.0, 0.0, 0.0]
+    assert not opened
+
+
+@pytest.mark.parametrize("by", ["stat", "content"])
+def test_a_result_of_held_content_is_that_of_the_file_as_it_was(tmp_path, by):
+    files, cache, calls = SmallFiles(), Memory(), []
+    cache.key = by
+    with files.filled():
+        held = pair(tmp_path, "a", np.arange(5, dtype=np.float32))
+    (before,) = measure_pairs([held], IDS, context(Memory()))
+    path = Path(held.target.extents[0].file)
+    path.write_bytes(path.read_bytes()[:-1] + b"\1")
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    (during,) = measure_pairs([held], IDS, context(cache, calls=calls, small_files=files))
+    (after,) = measure_pairs([held], IDS, context(cache, calls=calls))
+    assert repr(during) == repr(before) != repr(after)
+    assert calls == [1, 1], "the new file does not get the result of the old one"
+    assert len(cache.texts) == 2
 
 
 def test_what_was_measured_is_taken_from_the_cache(tmp_path):
