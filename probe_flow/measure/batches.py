@@ -22,8 +22,9 @@ from probe_flow.files.binary_file import BinaryFile
 from probe_flow.files.small_files import SmallFiles
 from probe_flow.jobs import in_batches
 from probe_flow.measure.mixed_sides import Reduced
+from probe_flow.measure.small_pairs import SmallPairs
 from probe_flow.metrics.accumulators.options import MeasureOptions
-from probe_flow.metrics.kernel.compare import measure, measure_span
+from probe_flow.metrics.kernel.compare import TOGETHER, measure, measure_span
 from probe_flow.metrics.kernel.first_elements import FirstElements, count_of_first
 from probe_flow.metrics.kernel.kept_blocks import Blocks, KeptBlocks
 from probe_flow.metrics.reduction import reduce_blocks
@@ -201,35 +202,68 @@ def _contents(tasks: Sequence[Task], small_files: SmallFiles) -> Contents:
 
 def measure_batch(batch: Batch) -> list[TaskResult]:
     """Run every task of a batch. A task that fails gives its reason; the others are not affected."""
-    scratch = Scratch()
-    results: list[TaskResult] = []
+    run = _BatchRun(batch)
     for _, together in groupby(batch.tasks, key=lambda task: task.golden_blocks):
-        results += _measure_together(list(together), batch, scratch)
-    return results
+        run.measure_together(list(together))
+    return run.ended()
 
 
-def _measure_together(tasks: Sequence[Task], batch: Batch, scratch: Scratch) -> list[TaskResult]:
-    """Run tasks that read the same golden blocks, reading what fits into memory once.
+class _BatchRun:
+    """A batch that is being measured: the results of its tasks so far, in their order.
 
-    A target with the bytes of an earlier one (an input, and the output of another operator that it is) is not measured
-    again.
+    Those of small pairs have no record before the end, and neither have those whose target has the bytes of another.
     """
-    if len(tasks) == 1:
-        return [_measure_task(tasks[0], batch, scratch)]
-    results: list[TaskResult] = []
-    distinct: list[tuple[TensorRef, TaskResult]] = []
-    with ExitStack() as opened:
-        golden = _opened_for_all(tasks[0], batch, opened)
-        for task in tasks:
-            alike = next((found for target, found in distinct if _is_same_target(task, target, batch.contents)), None)
-            if alike is None:
-                result = _measure_task(task, batch, scratch, golden)
-                if result.record is not None and len(distinct) < MAX_COMPARED_TARGETS:
-                    distinct.append((task.target, result))
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._scratch = Scratch()
+        self._small = SmallPairs(batch.options, self._scratch)
+        self._results: list[TaskResult] = []
+        self._alike: dict[int, int] = {}
+        """Number of a task, and of an earlier one whose golden and target are the same."""
+
+    def measure_together(self, tasks: Sequence[Task]) -> None:
+        """Run tasks that read the same golden blocks, reading what fits into memory once.
+
+        A target with the bytes of an earlier one (an input, and the output of another operator that it is) is not
+        measured again.
+        """
+        if len(tasks) == 1:
+            self._measure(tasks[0])
+            return
+        distinct: list[tuple[TensorRef, int]] = []
+        contents = self._batch.contents
+        with ExitStack() as opened:
+            golden = _opened_for_all(tasks[0], self._batch, opened)
+            for task in tasks:
+                number = len(self._results)
+                first = next((first for target, first in distinct if _is_same_target(task, target, contents)), None)
+                if first is not None:
+                    self._alike[number] = first
+                    self._results.append(TaskResult(task.pair, task.first_block, None))
+                elif self._measure(task, golden) and len(distinct) < MAX_COMPARED_TARGETS:
+                    distinct.append((task.target, number))
+
+    def ended(self) -> list[TaskResult]:
+        """Return the results."""
+        results, tasks = self._results, self._batch.tasks
+        for number, found in self._small.measured().items():
+            if isinstance(found, SpanRecord):
+                results[number] = replace(results[number], record=found)
             else:
-                result = replace(alike, pair=task.pair, warnings=())
-            results.append(result)
-    return results
+                results[number] = replace(results[number], failure=_failure(tasks[number], found))
+        for number, first in self._alike.items():
+            if results[first].record is None:
+                results[number] = _measured(tasks[number], self._batch, self._scratch)
+            else:
+                results[number] = replace(results[first], pair=tasks[number].pair, warnings=())
+        return results
+
+    def _measure(self, task: Task, golden: Blocks | None = None) -> bool:
+        """Run a task, or have it wait for others; return whether it has not failed."""
+        small = (self._small, len(self._results))
+        self._results.append(_measured(task, self._batch, self._scratch, golden, small))
+        return self._results[-1].failure is None
 
 
 def _opened_for_all(task: Task, batch: Batch, opened: ExitStack) -> Blocks | None:
@@ -257,31 +291,54 @@ def lost_batch(batch: Batch, reason: Diagnostic) -> list[TaskResult]:
     return [TaskResult(task.pair, task.first_block, None, reason) for task in batch.tasks]
 
 
-def _measure_task(task: Task, batch: Batch, scratch: Scratch, shared: Blocks | None = None) -> TaskResult:
-    """Run one task; ``shared`` are its golden blocks where they are open already."""
+def _measured(
+    task: Task,
+    batch: Batch,
+    scratch: Scratch,
+    shared: Blocks | None = None,
+    small: tuple[SmallPairs, int] | None = None,
+) -> TaskResult:
+    """Run one task.
+
+    Args:
+        task: what is measured.
+        batch: that it is of.
+        scratch: buffers.
+        shared: its golden blocks where they are open already.
+        small: takes small pairs, and the number of this one there; their results have no record yet.
+    """
     warnings: list[Diagnostic] = []
+    record: SpanRecord | Record | Reduced | None = None
     try:
         if task.golden is None:
             with _open(task.target, task.target_key, batch, warnings) as elements:
-                found = reduce_blocks(elements, task.statistics, scratch)
-            return TaskResult(task.pair, 0, Reduced(task.statistics, found.figures), None, tuple(warnings))
+                record = Reduced(task.statistics, reduce_blocks(elements, task.statistics, scratch).figures)
+            return TaskResult(task.pair, 0, record, None, tuple(warnings))
+        options = batch.options
         with ExitStack() as opened:
-            limit = batch.options.max_elements
+            limit = options.max_elements
             target = _limited(opened.enter_context(_open(task.target, task.target_key, batch, warnings)), limit)
             golden = shared
             if golden is None:
                 golden = _limited(opened.enter_context(_open(task.golden, task.golden_key, batch, warnings)), limit)
-            if batch.options.needs_whole_pair:
-                return TaskResult(task.pair, 0, measure(target, golden, batch.options, scratch), None, tuple(warnings))
-            record = measure_span(target, golden, task.first_block, task.n_blocks, batch.options, scratch)
+            if options.needs_whole_pair:
+                record = measure(target, golden, options, scratch)
+            elif small is not None and 0 < target.numel == golden.numel <= TOGETHER:
+                small[0].add(small[1], target, golden)
+            else:
+                record = measure_span(target, golden, task.first_block, task.n_blocks, options, scratch)
         return TaskResult(task.pair, task.first_block, record, None, tuple(warnings))
-    except (FormatError, NotComparableError, UsageError) as error:
-        failure = error.diagnostic
-    except (OSError, MemoryError) as error:
-        failure = Diagnostic("PF3190", f"`{task.target.id}` could not be read: {error}", path=task.target.source)
-    except Exception as error:  # a defect must cost one row, not hours of work; the code asks for a report
-        failure = defect(task.target.id, error)
-    return TaskResult(task.pair, task.first_block, None, failure, tuple(warnings))
+    except Exception as error:
+        return TaskResult(task.pair, task.first_block, None, _failure(task, error), tuple(warnings))
+
+
+def _failure(task: Task, error: Exception) -> Diagnostic:
+    """Return why a task failed; a defect must cost one row, not hours of work, and its code asks for a report."""
+    if isinstance(error, (FormatError, NotComparableError, UsageError)):
+        return error.diagnostic
+    if isinstance(error, (OSError, MemoryError)):
+        return Diagnostic("PF3190", f"`{task.target.id}` could not be read: {error}", path=task.target.source)
+    return defect(task.target.id, error)
 
 
 def _limited(tensor: Blocks, max_elements: int) -> Blocks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol
 
@@ -25,12 +26,21 @@ class MeasureBlock(Protocol):
     def __call__(self, target: Values, golden: Values, start: int, rules: Rules, scratch: Scratch) -> Record: ...
 
 
+class MeasureBlocks(Protocol):
+    """From the values of small blocks to their records; see `numpy_backend.measure_blocks` for the arguments."""
+
+    def __call__(
+        self, targets: Sequence[Values], goldens: Sequence[Values], rules: Rules, scratch: Scratch
+    ) -> list[Record]: ...
+
+
 class Backend(Struct, frozen=True):
     """One way to measure blocks. Sums of two backends agree to 1e-12, counts, extremes and indices exactly."""
 
     name: str
     version: str
     measure_block: MeasureBlock
+    measure_blocks: MeasureBlocks
 
     @property
     def label(self) -> str:
@@ -38,7 +48,7 @@ class Backend(Struct, frozen=True):
         return f"{self.name} {self.version}"
 
 
-NUMPY = Backend(numpy_backend.NAME, np.__version__, numpy_backend.measure_block)
+NUMPY = Backend(numpy_backend.NAME, np.__version__, numpy_backend.measure_block, numpy_backend.measure_blocks)
 
 BACKEND_NAMES = ("numpy", "numba")
 
@@ -84,4 +94,4 @@ def backend_named(name: str, pair_bytes: int = 0) -> Backend:
 def _numba() -> Backend:
     import_module("probe_flow.metrics.backends.compiled_code").check()
     backend = import_module("probe_flow.metrics.backends.numba_backend")
-    return Backend(backend.NAME, backend.VERSION, backend.measure_block)
+    return Backend(backend.NAME, backend.VERSION, backend.measure_block, backend.measure_blocks)

@@ -8,6 +8,7 @@ depends on its values alone, so the bits of a result do not depend on how the wo
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -56,6 +57,13 @@ def measure_block(target: Values, golden: Values, start: int, rules: Rules, scra
     if rules.of_values or rules.of_errors:
         accumulators = _accumulators(CompiledBlock(x, y, figures, _run_lanes), rules, scratch)
     return ordinary_record(figures, target.size, start, bounds, accumulators)
+
+
+def measure_blocks(
+    targets: Sequence[Values], goldens: Sequence[Values], rules: Rules, scratch: Scratch
+) -> list[Record]:
+    """Return the records of small blocks; arguments as in `numpy_backend.measure_blocks`."""
+    return [measure_block(target, golden, 0, rules, scratch) for target, golden in zip(targets, goldens, strict=True)]
 
 
 def _prepare(target: Values, golden: Values, scratch: Scratch) -> tuple[Values, Values, tuple[Bounds, Bounds] | None]:

@@ -1,17 +1,19 @@
 """The numpy backend: the record of one block, always present and the reference for other backends.
 
-A backend is `measure_block`, from the values of one block to its record; what surrounds it (blocks, tree, spans) is the
-same for all.
+A backend is `measure_block`, from the values of one block to its record, and `measure_blocks`, the same for many small
+ones; what surrounds them (blocks, tree, spans) is the same for all.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from probe_flow.metrics.accumulators.base import Rules
 from probe_flow.metrics.backends.plain_blocks import measure_plain
+from probe_flow.metrics.backends.plain_rows import measure_plain_rows
 from probe_flow.metrics.sums.block_sums import Numbers, Scratch, Values, load, side_of, summed
 from probe_flow.metrics.sums.pair_errors import Block, PairValues, errors_of
 from probe_flow.metrics.sums.record import Errors, Record, Side
@@ -45,6 +47,27 @@ def measure_block(target: Values, golden: Values, start: int, rules: Rules, scra
             return record
         block = _measure_real(target, golden, start, rules.eps, scratch)
     return block.record._replace(accumulators=rules.found(block.values, block.errors))
+
+
+def measure_blocks(
+    targets: Sequence[Values], goldens: Sequence[Values], rules: Rules, scratch: Scratch
+) -> list[Record]:
+    """Return the records that `measure_block` gives of small blocks, each the first of its tensor.
+
+    Args:
+        targets: values of each block under test, all of one size and dtype, `SMALL` elements together at most.
+        goldens: reference values, likewise.
+        rules: of the pairs.
+        scratch: of the calling thread.
+    """
+    found: list[Record | None] = [None] * len(targets)
+    kinds = targets[0].dtype.kind, goldens[0].dtype.kind
+    if len(targets) > 1 and targets[0].size and "c" not in kinds and (kinds[0] in "biu") == (kinds[1] in "biu"):
+        found = measure_plain_rows(targets, goldens, 0, rules, scratch)
+    return [
+        measure_block(target, golden, 0, rules, scratch) if record is None else record
+        for record, target, golden in zip(found, targets, goldens, strict=True)
+    ]
 
 
 def _measure_real(target: Values, golden: Values, start: int, eps: float, scratch: Scratch) -> Block:

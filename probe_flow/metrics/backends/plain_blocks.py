@@ -81,10 +81,10 @@ def _by_rows(target: Values, golden: Values, rules: Rules, scratch: Scratch) -> 
     sums = (totals[0], totals[1], totals[5], totals[6], totals[8], totals[2], totals[7], totals[3])
     accumulators: tuple[Accumulator, ...] = ()
     if rules.of_values:
-        accumulators = _of_values(x, y, (totals[0], totals[1]), bounds, rules, scratch)
+        accumulators = found_in_values(x, y, (totals[0], totals[1]), bounds, rules, scratch)
     figures = _figures(sums, error, (max_abs, place), relative, bounds, scratch)
     if rules.of_errors:
-        accumulators += _of_errors(error, magnitude, relative, figures, rules, scratch)
+        accumulators += found_in_errors(error, magnitude, relative, figures, rules, scratch)
     return _Block(figures, bounds, accumulators)
 
 
@@ -105,7 +105,7 @@ def _in_place(target: Values, golden: Values, rules: Rules, scratch: Scratch) ->
     )
     accumulators: tuple[Accumulator, ...] = ()
     if rules.of_values:
-        accumulators = _of_values(x, y, of_sides[:2], bounds, rules, scratch)
+        accumulators = found_in_values(x, y, of_sides[:2], bounds, rules, scratch)
     error = np.subtract(x, y, out=x)
     np.abs(error, out=error)
     place = int(error.argmax())
@@ -122,11 +122,11 @@ def _in_place(target: Values, golden: Values, rules: Rules, scratch: Scratch) ->
         relative = zeros_apart(ratio, error, golden, rules.eps, 0)
     figures = _figures(sums, error, (max_abs, place), relative, bounds, scratch)
     if rules.of_errors:
-        accumulators += _of_errors(error, magnitude, relative, figures, rules, scratch)
+        accumulators += found_in_errors(error, magnitude, relative, figures, rules, scratch)
     return _Block(figures, bounds, accumulators)
 
 
-def _of_values(
+def found_in_values(
     x: Floats, y: Floats, totals: tuple[float, float], bounds: tuple[Bounds, Bounds], rules: Rules, scratch: Scratch
 ) -> tuple[Accumulator, ...]:
     sides = Numbers(x, exponent_within(bounds[0]), totals[0]), Numbers(y, exponent_within(bounds[1]), totals[1])
@@ -134,7 +134,7 @@ def _of_values(
     return tuple([kind.update(values) for kind in rules.of_values])
 
 
-def _of_errors(
+def found_in_errors(
     error: Floats, magnitude: Floats, relative: Relative, figures: Figures, rules: Rules, scratch: Scratch
 ) -> tuple[Accumulator, ...]:
     exponent = exponent_of(figures.max_abs)

@@ -11,6 +11,7 @@ from raw_pairs import raw
 from probe_flow.measure import batches as measuring
 from probe_flow.measure.batches import MAX_TASKS_PER_BATCH, Batch, Task, measure_batch, plan_batches, plan_tasks
 from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.kernel.compare import TOGETHER
 from probe_flow.metrics.sums.record import BLOCK, SpanRecord, fold
 from probe_flow.records import Extent, TensorKind, TensorRef
 
@@ -124,7 +125,7 @@ def test_a_truncated_file_costs_one_task(tmp_path):
 
 
 def test_a_defect_costs_one_task_and_asks_for_a_report(tmp_path, monkeypatch):
-    tasks = [next(plan_tasks(n, *sides(tmp_path, f"n{n}"), PLAIN)) for n in range(3)]
+    tasks = [next(plan_tasks(n, *sides(tmp_path, f"n{n}", 2 * TOGETHER), PLAIN)) for n in range(3)]
     original = measuring.measure_span
 
     def broken(target, golden, first, count, options, scratch):
@@ -146,7 +147,7 @@ def test_memory_that_runs_out_costs_one_task(tmp_path, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(measuring, "measure_span", greedy)
-    (result,) = run(plan_tasks(0, *sides(tmp_path), PLAIN))
+    (result,) = run(plan_tasks(0, *sides(tmp_path, count=2 * TOGETHER), PLAIN))
     assert result.failure.code == "PF3190"
 
 
