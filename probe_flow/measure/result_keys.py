@@ -19,7 +19,7 @@ from probe_flow.files.opening import open_bytes
 from probe_flow.files.small_files import FileState, SmallFiles, state_of
 from probe_flow.measure.batches import Task
 from probe_flow.metrics.kernel.record_text import LAYOUT
-from probe_flow.records import Extent, TensorRef, TensorType
+from probe_flow.records import Execution, Extent, TensorRef, TensorType
 
 _in_json = json.JSONEncoder(default=str).encode
 
@@ -119,10 +119,18 @@ def tensor_key(tensor: TensorRef, identify: Identify) -> str | None:
 def identity(task: Task) -> str:
     """Return what stays the same of a task when files or options change: which tensors it compares."""
     target, golden = task.target, task.golden
-    run = target.node.execution.identity
-    place = task.first_block, task.n_blocks > 0  # a closer look at the pair has no blocks
-    partner = None if golden is None else [golden.id, golden.node.execution.identity]
-    return _in_json([run, target.id, *(partner or [task.statistics]), place])
+    if golden is None:
+        partner = _in_json(task.statistics)
+    else:
+        partner = f"{_in_json(golden.id)}, {_run_text(golden.node.execution)}"
+    has_blocks = "true" if task.n_blocks > 0 else "false"  # a closer look at the pair has none
+    run = _run_text(target.node.execution)
+    return f"[{run}, {_in_json(target.id)}, {partner}, [{task.first_block}, {has_blocks}]]"
+
+
+@lru_cache(maxsize=1 << 10)
+def _run_text(execution: Execution) -> str:
+    return _in_json(execution.identity)
 
 
 def key_of(text: str) -> str:

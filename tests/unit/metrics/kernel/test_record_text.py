@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.kernel.compare import measure, measure_span
 from probe_flow.metrics.kernel.record_text import record_of, record_text
-from probe_flow.metrics.sums.record import BLOCK, fold
+from probe_flow.metrics.sums.record import BLOCK, Errors, Record, Side, fold
 
 
 class Values:
@@ -64,6 +65,26 @@ def test_empty_pairs_come_back():
 def test_other_texts_are_refused(text):
     with pytest.raises(ValueError, match=r"record|unpack|expected"):
         record_of(text)
+
+
+@pytest.mark.parametrize("with_special", [False, True])
+def test_any_floats_and_integers_come_back(with_special):
+    bits = np.random.default_rng(11).integers(0, 2**64, 4000, dtype=np.uint64)
+    floats = [value for value in bits.view(np.float64).tolist() if math.isfinite(value)]
+    floats += [0.0, -0.0, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1e16, 123456789012345680.0, 0.1]
+    for first, second in zip(floats[::2], floats[1::2], strict=False):
+        low = math.nan if with_special else 2**64 - 1
+        target = Side(2**70, 0, 0, 0, 3, -600, first, second, low, True)
+        record = Record(2**63, target, target, Errors(max_abs=-(2**80), dot=first, max_rel=second))
+        found = record_of(record_text(record))
+        assert repr(found) == repr(record)
+        assert [type(each) for each in found.target] == [type(each) for each in target]
+
+
+def test_texts_of_earlier_versions_are_read():
+    target, golden = sides("float32", 10)
+    span = measure_span(target, golden, 0, 1)
+    assert repr(record_of(json.dumps(["span", 0, 1, span.nodes]))) == repr(span)
 
 
 def test_the_text_is_plain_json():
