@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probe_flow.metrics.accumulators.options import MeasureOptions
-from probe_flow.metrics.kernel.compare import TOGETHER, elements_of, measure_together
+from probe_flow.metrics.kernel.compare import TOGETHER, measure_together
 from probe_flow.metrics.kernel.kept_blocks import Blocks
 from probe_flow.metrics.sums.block_sums import Scratch, Values
 from probe_flow.metrics.sums.record import BLOCK, SpanRecord
@@ -50,7 +50,9 @@ class SmallPairs:
     def add(self, number: int, target: Blocks, golden: Blocks) -> None:
         """Read a pair of equal element counts, at least 1 and at most `TOGETHER`; both may be closed afterwards."""
         numel = target.numel
-        waiting = _Waiting(number, elements_of(target, 0, numel), elements_of(golden, 0, numel))
+        waiting = _Waiting(number, target.read(0, numel), golden.read(0, numel))
+        if not waiting.target.shape == waiting.golden.shape == (numel,):  # it would get the elements of another pair
+            raise ValueError(f"asked for {numel} elements, got {waiting.target.size} and {waiting.golden.size}")
         kind = _Kind(numel, (target.dtype, golden.dtype), (waiting.target.dtype, waiting.golden.dtype))
         pairs = self._waiting[kind]
         pairs.append(waiting)

@@ -78,7 +78,7 @@ def measure_span(
     measure_block = backend_named(options.backend).measure_block if options else numpy_backend.measure_block
 
     def block(start: int, stop: int) -> Record:
-        return measure_block(elements_of(target, start, stop), elements_of(golden, start, stop), start, rules, buffers)
+        return measure_block(_read(target, start, stop), _read(golden, start, stop), start, rules, buffers)
 
     return _span(block, target.numel, first_block, n_blocks)
 
@@ -129,7 +129,7 @@ def _second_pass(
     def blocks() -> Iterator[tuple[Values, Values]]:
         for start in range(0, record.numel, BLOCK):
             stop = min(record.numel, start + BLOCK)
-            yield elements_of(target, start, stop), elements_of(golden, start, stop)
+            yield _read(target, start, stop), _read(golden, start, stop)
 
     with np.errstate(all="ignore"):
         given = kind.begin(record, blocks(), scratch)
@@ -144,7 +144,7 @@ def summarise_span(values: Blocks, first_block: int, n_blocks: int, scratch: Scr
     buffers = scratch or Scratch()
 
     def block(start: int, stop: int) -> Record:
-        return Record(stop - start, numpy_backend.summarise_block(elements_of(values, start, stop), buffers)[0])
+        return Record(stop - start, numpy_backend.summarise_block(_read(values, start, stop), buffers)[0])
 
     return _span(block, values.numel, first_block, n_blocks)
 
@@ -176,8 +176,7 @@ def _span(block: Callable[[int, int], Record], numel: int, first_block: int, n_b
         return SpanRecord(first_block, n_blocks, reduce_span(first_block, records(), join))
 
 
-def elements_of(values: Blocks, start: int, stop: int) -> Values:
-    """Return elements ``[start, stop)`` of a tensor; a ValueError says that it gives another number of them."""
+def _read(values: Blocks, start: int, stop: int) -> Values:
     found = values.read(start, stop)
     if found.shape != (stop - start,):
         raise ValueError(f"asked for elements {start} to {stop}, got an array of shape {found.shape}")

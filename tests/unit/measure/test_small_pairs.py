@@ -94,6 +94,15 @@ def test_pairs_are_measured_when_there_are_enough_of_them_or_too_many_wait(monke
         assert waiting <= WAITING
 
 
+def test_a_tensor_that_gives_other_than_its_elements_is_not_measured_with_others():
+    small = SmallPairs(PLAIN, Scratch())
+    short = InMemory(np.ones(5, np.float32))
+    short.read = lambda start, stop: short.values[:4]
+    with pytest.raises(ValueError, match="asked for 5 elements, got 4 and 5"):
+        small.add(0, short, InMemory(np.ones(5, np.float32)))
+    assert small.measured() == {}
+
+
 def test_a_defect_costs_the_pair_that_it_is_in(tmp_path, monkeypatch):
     original = small_pairs.measure_together
 
