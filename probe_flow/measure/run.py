@@ -37,9 +37,9 @@ from probe_flow.measure.results import (
 )
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.backends.choice import backend_named
+from probe_flow.metrics.brought import kept_part
 from probe_flow.metrics.catalogue.registry import options_for
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
-from probe_flow.metrics.kernel.brought import kept_part
 from probe_flow.metrics.reduction import EXAMINED
 from probe_flow.metrics.sums.record import Record, SpanRecord
 from probe_flow.records import Figures, Measurement, Pair, Pairs, TensorKind, TensorRef
@@ -64,7 +64,7 @@ def measure_pairs(
         context: scheduler, cache and settings.
         selected: numbers of the pairs to measure; None = all.
         scope: how they are measured.
-        brought: numbers of pairs that are measured already, with the text of that (`metrics.kernel.brought`).
+        brought: numbers of pairs that are measured already, with the text of that (`metrics.brought`).
     """
     options = options_for(ids, max_elements=scope.max_elements)
     work = _Work(context, options, pairs, derived_ids(ids), scope)

@@ -56,7 +56,7 @@ class Output(Struct, frozen=True):
         is_right: whether it passes.
         cosine, max_abs, max_rel: the figures of the tables; None where there are none.
         message: why it does not pass.
-        measured: what the kernel measured of the two, as text (`metrics.kernel.brought`); empty where it did not.
+        measured: what the kernel measured of the two, as text (`metrics.brought`); empty where it did not.
         is_doubtful: whether it neither passes nor fails.
         named: figures of the standard that its API has (`apis.run_ut.FIGURES`), by their names.
     """

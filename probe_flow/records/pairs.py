@@ -166,7 +166,7 @@ class Pairs(Struct, frozen=True, gc=False):
         groups: nodes that belong together.
         problems: what is worth saying about the decisions.
         unused: warnings of what was to pair something and matched nothing: entries of mapping files, of `pair_ranks`.
-        measured: number of a pair -> what was measured of it where its values were (`metrics.kernel.brought`); its
+        measured: number of a pair -> what was measured of it where its values were (`metrics.brought`); its
             tensors need not lie in any file. A comparison takes it as it takes what an earlier run kept.
         files: result files that whoever made the pairs wrote.
     """

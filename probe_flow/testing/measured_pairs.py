@@ -73,7 +73,7 @@ def round_batch(batch: Batch) -> list[str | Diagnostic]:
 
 def _measured(tensor: TensorRef, batch: Batch) -> str | Diagnostic:
     from probe_flow.elements.blocks import open_tensor
-    from probe_flow.metrics.kernel.brought import measured_text
+    from probe_flow.metrics.brought import measured_text
 
     try:
         with open_tensor(tensor, io=batch.io) as golden:

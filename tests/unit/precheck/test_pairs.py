@@ -15,7 +15,7 @@ from probe_flow.analysis.policies.base import judged_verdict
 from probe_flow.analysis.policies.precheck import PrecheckPolicy
 from probe_flow.comparing.asked import Asked
 from probe_flow.comparing.steps import compare_pairs
-from probe_flow.metrics.kernel.brought import measured_text
+from probe_flow.metrics.brought import measured_text
 from probe_flow.precheck.checked import OUTSIDE
 from probe_flow.precheck.jobs import find_calls
 from probe_flow.precheck.pairs import make_pairs

@@ -16,7 +16,7 @@ from raw_pairs import raw
 from probe_flow.comparing.asked import Asked
 from probe_flow.comparing.steps import compare_pairs
 from probe_flow.errors import Diagnostic
-from probe_flow.metrics.kernel.brought import kept_part, kept_text, measured_text
+from probe_flow.metrics.brought import kept_part, kept_text, measured_text
 from probe_flow.records import Comparison, FindingKind, Flow, Pairs, Status
 from probe_flow.testing import measured_pairs
 from probe_flow.testing.builders import ArrayBlocks, catalog
