@@ -149,7 +149,7 @@ def _check_framework(given: str, name: str, context: click.Context) -> None:
     if not known:
         # Only now all commands are loaded: which of them take it is theirs to say.
         takers = [f"`{each}`" for each in COMMANDS if _frameworks_of(each, context)]
-        raise click.UsageError(f"`{name}` takes no `-f`; it belongs to {' and '.join(takers)}")
+        raise click.UsageError(f"`{name}` takes no `-f`; it belongs to {', '.join(takers[:-1])} and {takers[-1]}")
     if given not in known:
         near = did_you_mean(given, known)
         listed = f"frameworks: {', '.join(f'`{each}`' for each in known)}; `-f` may be left out"

@@ -102,7 +102,8 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     found = find_calls(source, choice)
     data, kernels = data_folder(source), source.framework.kernels
     assert kernels is not None, "`find_calls` refuses others"
-    _check_packages(source, is_run=data is None)
+    if found.entries:
+        _check_packages(source, is_run=data is None)
     memory = context.settings.memory_bytes or memory_of_machine() or 1 << 62
     how = How(
         _BENCHMARKS[kernels] if options.benchmark == "auto" else options.benchmark,

@@ -240,7 +240,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0] == lines[-1]
 
 
-_TAKE_FRAMEWORKS = ("compare", "merge_result")
+_TAKE_FRAMEWORKS = ("compare", "merge_result", "acc_check", "multi_acc_check", "api_precision_compare")
 
 
 def test_commands_that_take_a_framework_are_those_that_declare_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -249,14 +249,15 @@ def test_commands_that_take_a_framework_are_those_that_declare_it(capsys: pytest
         assert ("-f FRAMEWORK" in capsys.readouterr().out) == (name in _TAKE_FRAMEWORKS), name
         assert cli.main(["-f", "pytorch", name, "--help"]) == (0 if name in _TAKE_FRAMEWORKS else 2)
         err = capsys.readouterr().err
-        refused = f"`{name}` takes no `-f`; it belongs to `compare` and `merge_result`"
+        refused = f"`{name}` takes no `-f`; it belongs to "
+        refused += "`compare`, `merge_result`, `acc_check`, `multi_acc_check` and `api_precision_compare`"
         assert (refused in err) == (name not in _TAKE_FRAMEWORKS)
 
 
 @pytest.mark.parametrize("name", _TAKE_FRAMEWORKS)
 @pytest.mark.parametrize(
     ("framework", "help_text"),
-    [("pytroch", "did you mean `pytorch`?"), ("jax", "frameworks: `mindspore`, `pytorch`; `-f` may be left out")],
+    [("pytroch", "did you mean `pytorch`?"), ("jax", "`pytorch`; `-f` may be left out")],
 )
 def test_an_unknown_framework_is_refused_with_those_there_are(
     name: str, framework: str, help_text: str, capsys: pytest.CaptureFixture[str]

@@ -265,7 +265,7 @@ def test_a_run_uses_what_packages_add(acme: Place) -> None:
     ("formats", "said"),
     [
         ("{acme: three}", "`acme` does not take this: Input should be a valid integer"),
-        ("{xlsx: acme_csv}", "writes CSV only"),
+        ("{xlsx: acme_csv}", "is of CSV files only"),
         ("acm", "did you mean `acme`"),
     ],
 )

@@ -34,7 +34,11 @@ SHEET = Layout("sheet", make, "acme", ("more",), by_execution, "\\r\\n")
 """
 
 
-@pytest.mark.parametrize("name", list(LAYOUTS.built_in))
+TABLES = [name for name in LAYOUTS.built_in if LAYOUTS[name].table is not None]
+"""`precheck` has none: it names files that were written before (`tests/unit/precheck`)."""
+
+
+@pytest.mark.parametrize("name", TABLES)
 def test_every_layout_writes_a_header_and_a_row(tmp_path: Path, name: str) -> None:
     LAYOUTS[name].write_csv(comparison(good_row()), tmp_path / "result.csv")
     assert len((tmp_path / "result.csv").read_text().splitlines()) == 2

@@ -60,7 +60,7 @@ def test_columns_of_the_reference_stand_behind_the_published_ones(tmp_path: Path
     assert [second[name] for name in added] == ["N/A"] * 6
 
 
-@pytest.mark.parametrize("layout", OURS, ids=lambda each: each.name)
+@pytest.mark.parametrize("layout", [each for each in OURS if each.table is not None], ids=lambda each: each.name)
 def test_rows_with_a_reference_have_a_cell_for_every_column(layout: Layout) -> None:
     shown = layout.make(three_sides())
     widths = [len(cells) for _, cells in shown.rows]

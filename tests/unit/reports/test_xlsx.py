@@ -35,7 +35,7 @@ def mixed() -> Comparison:
     )
 
 
-@pytest.mark.parametrize("name", list(LAYOUTS.built_in))
+@pytest.mark.parametrize("name", [name for name in LAYOUTS.built_in if LAYOUTS[name].table is not None])
 def test_cells_are_those_of_the_csv(tmp_path: Path, name: str) -> None:
     given = mixed()
     LAYOUTS[name].write_csv(given, tmp_path / "t.csv")

@@ -49,6 +49,10 @@ def by_hand(_: Path) -> Inputs:
     return {side: [catalog([tensor("a")], side=side)] for side in ("target", "golden")}
 
 
+def api_dump(folder: Path) -> Inputs:
+    return {"source": [READERS["dump_json"].catalog(**path_of("dump_json")(folder / "input"), side="dump")]}
+
+
 def of_dumps(target: str, golden: str) -> Callable[[Path], Inputs]:
     def sides(folder: Path) -> Inputs:
         given = {"target": target, "golden": golden}
@@ -93,6 +97,8 @@ CASES: Mapping[str, Case] = {
     "convert.layout": converted(layout="NHWC"),
     "convert.npy": converted(),
     "convert.pt": converted(),
+    # Nothing is on the list, so that nothing runs: the frameworks need not be there.
+    "precheck": Case(options(source="dump", white_list=["nothing"]), api_dump),
     "match.torchair": Case(options(**SIDES), of_dumps("torchair_ge", "torchair_fx")),
     "match.name": Case(options(**SIDES), by_hand),
     "match.structure": Case(options(**SIDES), JSON_SIDES),
