@@ -120,12 +120,14 @@ def figures(tested: Held, benchmark: Held) -> Figures:
     one, other = tested.values, benchmark.values
     if one.size == 0:
         return Figures()
-    found = _figures_of(_real(one), _real(other))
+    tested_reals, benchmark_reals = _real(one), _real(other)
+    found = _figures_of(tested_reals, benchmark_reals)
     if _is_exact(one) and _is_exact(other) and found.max_abs == 0.0 and not np.array_equal(one, other):
-        gap = max(abs(int(a) - int(b)) for a, b in zip(one.flat, other.flat, strict=True) if a != b)
+        wrong = one != other
+        gap = max(abs(int(a) - int(b)) for a, b in zip(one[wrong], other[wrong], strict=True))
         return Figures(found.cosine, float(gap), found.max_rel)
     if tested.dtype in _BITS and found.max_abs is not None:
-        units = _largest_units(_real(one), _real(other), tested.dtype)
+        units = _largest_units(tested_reals, benchmark_reals, tested.dtype)
         return Figures(found.cosine, found.max_abs, found.max_rel, found.unequal_nonfinite, units)
     return found
 

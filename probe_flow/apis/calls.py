@@ -78,13 +78,18 @@ class Plain:
 
 
 @dataclass(frozen=True)
+class DeviceArgument:
+    """A device that is an argument itself: whichever the call runs on, wherever it was recorded."""
+
+
+@dataclass(frozen=True)
 class DtypeName:
     """An element type that is an argument itself."""
 
     dtype: str
 
 
-Leaf: TypeAlias = "TensorSpec | Plain | DtypeName"
+Leaf: TypeAlias = "TensorSpec | Plain | DeviceArgument | DtypeName"
 Tree: TypeAlias = "Any"
 """A leaf, a tuple of trees, or a dict of them."""
 
@@ -224,7 +229,7 @@ def _leaf(word: str, element: Mapping[str, Any]) -> Leaf:
     if word == "ellipsis":
         return Plain(...)
     if word == "torch.device":
-        return Plain("cpu")
+        return DeviceArgument()
     if word == "str" and isinstance(value, str):
         return Plain(value)
     if word in NUMBERS and isinstance(value, bool | int | float):

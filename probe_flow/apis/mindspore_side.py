@@ -42,6 +42,7 @@ class MindSporeSide:
         # Kernels run behind the calls: what one of them raises would be said of a later call.
         module.runtime.launch_blocking()
         self._settle = module.runtime.synchronize if target != "CPU" else _nothing_to_wait_for
+        self.device = target
         self.name = f"mindspore on {target}" if target == "CPU" else f"mindspore on {target} {device_id}"
         self._dtypes = {
             str(getattr(module, name)).lower().removesuffix("_"): getattr(module, name)

@@ -11,6 +11,7 @@ from probe_flow.apis.acc_check import Judgement, judge, rounded
 from probe_flow.apis.calls import (
     FLOATS,
     Call,
+    DeviceArgument,
     DtypeName,
     Gradients,
     Path,
@@ -226,6 +227,8 @@ class Runner:
         def value(place: Path, leaf: object) -> Any:
             if isinstance(leaf, TensorSpec):
                 return tensors.arguments[place]
+            if isinstance(leaf, DeviceArgument):
+                return side.device
             if isinstance(leaf, DtypeName):
                 return side.dtype(dtype(leaf.dtype))
             assert isinstance(leaf, Plain)
@@ -256,7 +259,7 @@ class Runner:
 
     def _judged(self, tested: list[Result], benchmark: list[Result], *, by_place: bool) -> tuple[Checked, ...]:
         pairs = _paired(tested, benchmark, by_place=by_place)
-        if not pairs:
+        if all(one.value is None and other.value is None for one, other in pairs):
             raise UnusableError("it has no result that could be compared", is_expected=True)
         found = []
         for one, other in pairs:

@@ -50,6 +50,10 @@ class Side(Protocol):
     def name(self) -> str:
         """Name for people, with where it runs: ``torch (CPU)``."""
 
+    @property
+    def device(self) -> object:
+        """The device that calls run on, as an argument of theirs."""
+
     def find(self, kind: str, api: str) -> tuple[Callable[..., Any], str]:
         """Return the function of an API, and what it is called: ``torch.nn.functional.relu``.
 

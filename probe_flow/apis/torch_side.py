@@ -35,7 +35,7 @@ class TorchSide:
 
     def __init__(self, device: str = "cpu") -> None:
         self._torch: Any = import_module("torch")
-        self._device = device
+        self.device = device
         self.name = "torch" if device == "cpu" else f"torch on {device}"
 
     def find(self, kind: str, api: str) -> tuple[Callable[..., Any], str]:
@@ -56,7 +56,7 @@ class TorchSide:
         values = np.ascontiguousarray(held.values)
         if not values.flags.writeable or values.shape != held.values.shape:
             values = held.values.copy()
-        return self._torch.from_numpy(values).to(self._device, self.dtype(held.dtype))
+        return self._torch.from_numpy(values).to(self.device, self.dtype(held.dtype))
 
     def dtype(self, name: str) -> Any:
         """Return an element type."""

@@ -31,10 +31,10 @@ _LISTED: Mapping[str, frozenset[str] | None] = MappingProxyType(
     {"Mint": None, "MintFunctional": None, "Tensor": TENSOR_METHODS, "Functional": FUNCTIONALS}
 )
 _TORCH_KINDS = frozenset({"Functional", "Tensor", "Torch", "Aten"})
-_UNINITIALISED = frozenset(
+_NOTHING_COMPUTED = frozenset(
     ["to", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_with_format"]
 )
-"""What has no values of its own to check, by the documentation of `run_ut`."""
+"""What msprobe never runs: moving a tensor, and results that are not initialised."""
 
 
 def why_not(kernels: Kernels, kind: str, api: str) -> str | None:
@@ -48,14 +48,14 @@ def why_not(kernels: Kernels, kind: str, api: str) -> str | None:
     if kernels is Kernels.PYTORCH:
         if kind not in _TORCH_KINDS:
             return f"calls of kind `{kind}` are not checked"
-        return f"`{api}` gives values that nothing determines" if api in _UNINITIALISED else None
+        return f"`{api}` computes nothing" if api in _NOTHING_COMPUTED else None
     if kind not in _LISTED:
         return f"calls of kind `{kind}` are not checked"
     listed = _LISTED[kind]
     return None if listed is None or api in listed else f"`{kind}.{api}` is not among the APIs that are checked"
 
 
-OUTSIDE = "the comparison before does not suspect it"
+UNSUSPECTED = "the comparison before does not suspect it"
 """Why calls are left out that `only` does not choose."""
 
 
@@ -77,7 +77,7 @@ class Choice(Struct, frozen=True):
     def why_not(self, key: NodeKey, api: str) -> str | None:
         """Return why a call is left out; None if it is not."""
         if self.only is not None and (key.execution.identity, key.name) not in self.only:
-            return OUTSIDE
+            return UNSUSPECTED
         if api in self.unlisted:
             return f"`{api}` is on the black list"
         return f"`{api}` is not on the white list" if self.listed and api not in self.listed else None

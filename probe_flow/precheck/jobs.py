@@ -74,17 +74,22 @@ class Found(Struct):
     Args:
         nodes: of each call its directions, by its name, in the order of first appearance.
         entries: entries as JSON of those that are checked.
-        refused: of those that are not, why.
+        refused: of those that cannot be, why.
+        left_out: of those that nobody asked for, why.
     """
 
     nodes: dict[str, dict[str, NodeKey]]
     entries: dict[str, str]
     refused: dict[str, str]
+    left_out: dict[str, str]
 
-    def skipped(self, name: str) -> ApiResult:
-        """Return the result of a call that is not checked."""
-        skipped = Direction(Status.SKIP, reason=self.refused[name], is_expected=True)
-        return ApiResult.alike(name, self.nodes[name], skipped)
+    def skipped(self) -> Iterator[ApiResult]:
+        """Yield the results of the calls that are not checked."""
+        for reasons in (self.refused, self.left_out):
+            for name, why in reasons.items():
+                is_left_out = reasons is self.left_out
+                found = Direction(Status.SKIP, reason=why, is_expected=True, is_left_out=is_left_out)
+                yield ApiResult.alike(name, self.nodes[name], found)
 
 
 def find_calls(catalog: Catalog, choice: Choice = EVERY_CALL) -> Found:
@@ -100,16 +105,18 @@ def find_calls(catalog: Catalog, choice: Choice = EVERY_CALL) -> Found:
         FormatError: the dump.json changed since it was read, so that it is none any more.
     """
     kernels = _check(catalog)
-    found = Found({}, {}, {})
+    found = Found({}, {}, {}, {})
     for key, node in catalog.nodes.items():
         if node.kind is not NodeKind.API or key.phase is Phase.NONE:
             continue
         name = _call_name(key.name, key.call)
         found.nodes.setdefault(name, {})[key.phase.value] = key
         kind, _, api = key.name.partition(".")
-        why = why_not(kernels, kind, api) or choice.why_not(key, api)
-        if why is not None:
-            found.refused[name] = why
+        refused, left_out = why_not(kernels, kind, api), choice.why_not(key, api)
+        if refused is not None:
+            found.refused[name] = refused
+        elif left_out is not None:
+            found.left_out[name] = left_out
     if not found.nodes:
         raise UsageError(
             Diagnostic(
@@ -119,13 +126,14 @@ def find_calls(catalog: Catalog, choice: Choice = EVERY_CALL) -> Found:
                 help="dump at level L1 or mix; modules and cells are no APIs",
             )
         )
+    skipped = found.refused.keys() | found.left_out.keys()
     entries: dict[str, dict[str, object]] = {}
     for entry, value in EntryStream(_file(catalog), _shown(catalog)):
         parts = parse_entry_name(entry)
         if parts is None:
             continue
         name = _call_name(parts.name, parts.call)  # the number may be written with zeros before it
-        if parts.phase.value in found.nodes.get(name, ()) and name not in found.refused:
+        if parts.phase.value in found.nodes.get(name, ()) and name not in skipped:
             entries.setdefault(name, {})[parts.phase.value] = value
     found.entries = {name: json.dumps(value) for name, value in entries.items()}
     if choice.once:
@@ -142,7 +150,7 @@ def _drop_alike(found: Found, entries: Mapping[str, Mapping[str, object]]) -> No
             first = known.setdefault(key, name)
             if first != name:
                 del found.entries[name]
-                found.refused[name] = f"it is alike `{first}`"
+                found.left_out[name] = f"it is alike `{first}`"
 
 
 def _without_extremes(value: object) -> object:

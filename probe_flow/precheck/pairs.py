@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from probe_flow.errors import ProbeFlowError
 from probe_flow.files.arrays.npy import read_npy_header
-from probe_flow.precheck.checked import OUTSIDE
 from probe_flow.precheck.jobs import Found
 from probe_flow.precheck.results import ApiResult, Direction, Output, Side
 from probe_flow.precheck.results import Status as CheckStatus
@@ -47,7 +46,7 @@ class PrecheckReason:
     DOUBTFUL = ReasonKind("precheck_warning", verdict=Status.WARNING)
     FALLBACK = ReasonKind("precheck_fallback")
     NOT_CHECKED = ReasonKind("not_checked")
-    UNSUSPECTED = ReasonKind("not_suspected", narrows=True)
+    LEFT_OUT = ReasonKind("left_out", narrows=True)
 
 
 def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult], tables: Sequence[Path]) -> Pairs:
@@ -109,8 +108,8 @@ def _outputs(source: Catalog) -> Mapping[NodeKey, list[TensorRef]]:
 
 
 def _skip_reason(direction: Direction) -> Reason:
-    if direction.reason == OUTSIDE:
-        return PrecheckReason.UNSUSPECTED.outside(direction.reason)
+    if direction.is_left_out:
+        return PrecheckReason.LEFT_OUT.outside(direction.reason)
     return PrecheckReason.NOT_CHECKED.of(direction.reason, is_gap=not direction.is_expected)
 
 

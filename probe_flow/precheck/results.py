@@ -94,6 +94,7 @@ class Direction(Struct, frozen=True):
         outputs: its results.
         reason: why it was not checked.
         is_expected: whether it could not be checked anywhere, so that this is no gap.
+        is_left_out: whether it was not asked for.
         ran: what ran on the tested side.
         fallback: what ran there in place of the API itself, and why; empty where that ran.
     """
@@ -102,6 +103,7 @@ class Direction(Struct, frozen=True):
     outputs: tuple[Output, ...] = ()
     reason: str = ""
     is_expected: bool = False
+    is_left_out: bool = False
     ran: str = ""
     fallback: str = ""
 

@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from msgspec import Struct
@@ -71,7 +71,7 @@ def check_calls(source: Catalog, found: Found, how: How, request: Request, isola
         IncompleteError: PF6605 if a file cannot be written.
     """
     terms = _terms(source, found, how)
-    stamp = datetime.now().strftime("%Y%m%d%H%M%S")
+    stamp = _free_stamp(request.folder)
     if request.resume is not None:
         log = continued_log(request.resume, terms, found.nodes, is_forced=request.is_forced)
     else:
@@ -81,11 +81,11 @@ def check_calls(source: Catalog, found: Found, how: How, request: Request, isola
     save = _save_folder(log, how) if request.saves else None
     with ExitStack() as stack:
         stack.enter_context(log.open())
-        for name in found.refused:
-            if name not in log.known:
-                log.add(found.skipped(name))
+        for skipped in found.skipped():
+            if skipped.name not in log.known:
+                log.add(skipped)
         open_jobs = [job for job in jobs_of(found, _located(how, save, stack)) if job.name not in log.known]
-        logs = _device_logs(request.folder, stamp, how, terms, stack)
+        logs = _device_logs(request.folder, stamp, how, terms, stack) if open_jobs else {}
         for result in _checked(open_jobs, how, request, isolate):
             if result.device in logs:
                 logs[result.device].add(result)
@@ -96,6 +96,14 @@ def check_calls(source: Catalog, found: Found, how: How, request: Request, isola
     if save is not None and any(result.saved for result in results):
         problems += _write_index(Path(save), results, request.announce)
     return Outcome(results, log.tables, problems)
+
+
+def _free_stamp(folder: Path) -> str:
+    """Return the time as names of files have it; where an earlier check began in this very second, a later one."""
+    moment = datetime.now()
+    while any(folder.glob(f"*{moment:%Y%m%d%H%M%S}*")):
+        moment += timedelta(seconds=1)
+    return f"{moment:%Y%m%d%H%M%S}"
 
 
 def _checked(jobs: Sequence[Job], how: How, request: Request, isolate: Isolate) -> Iterator[ApiResult]:
@@ -112,7 +120,7 @@ def _terms(source: Catalog, found: Found, how: How) -> Terms:
     digest = hashlib.sha256()
     for name, entries in found.entries.items():
         digest.update(f"{name}\0{entries}\n".encode())
-    digest.update("\0".join(found.refused).encode())
+    digest.update("\0".join((*found.refused, *found.left_out)).encode())
     digest.update(source.task.encode())
     options = json.dumps(
         {name: getattr(how, name) for name in ("benchmark", "generator", "max_abs_limit", "standards")}

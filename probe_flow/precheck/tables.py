@@ -8,8 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
 
 from probe_flow.apis.run_ut import FIGURES
 from probe_flow.precheck.results import ApiResult, Direction, Figure, Output, Side, Status
@@ -32,9 +31,6 @@ _MARK = "\ufeff"
 _WIDE = "\uff0b\uff0d\uff1d\uff05\uff20"
 _FORMULA = re.compile(rf"^[-+=%@\t\r{_WIDE}]|;[-+=%@{_WIDE}]")
 """Text that a spreadsheet program evaluates; some take wide forms of the signs too."""
-
-_WORDS: Mapping[str, str] = MappingProxyType({"bfloat16": "BFloat16", "uint": "UInt", "NoneType": "None"})
-
 
 TORCH_RESULT_HEADER = ("API name", *RESULT_HEADER[1:])
 TORCH_DETAILS_HEADER = (
@@ -111,8 +107,8 @@ def own_word(dtype: str, kernels: Kernels) -> str:
     """
     if kernels is Kernels.PYTORCH:
         return f"torch.{dtype}"
-    if dtype in _WORDS:
-        return _WORDS[dtype]
+    if dtype == "bfloat16":
+        return "BFloat16"
     return f"UI{dtype[2:]}" if dtype.startswith("uint") else dtype.capitalize()
 
 

@@ -57,7 +57,8 @@ class Options(StageOptions):
         "devices.",
     )
     save_error_data: bool = Field(
-        default=False, description="Whether inputs and results of calls that fail are saved; for dumps of statistics."
+        default=False,
+        description="Whether inputs and results of calls that fail are saved; of MindSpore, for dumps of statistics.",
     )
     white_list: list[str] = Field([], description="Check these APIs only, e.g. `linear`.", examples=[["linear"]])
     black_list: list[str] = Field([], description="Leave these APIs out.", examples=[["dropout"]])

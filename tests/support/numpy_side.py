@@ -96,6 +96,7 @@ class NumpySide:
         others: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         self.name = name
+        self.device = f"{name}:0"
         self.calls: list[str] = []
         self._factors, self._without, self._others = factors or {}, without, others or {}
 

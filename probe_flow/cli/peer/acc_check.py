@@ -13,12 +13,8 @@ from probe_flow.cli.peer.peer_syntax import FRAMEWORKS, PeerCommand
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from probe_flow.workflow.model.resolved import ResolvedStage
 
 Command = TypeVar("Command", bound="Callable[..., object]")
-
-RUN_FOLDER = "probe_flow"
-"""Folder below the output folder for everything but the two tables and the saved data."""
 
 WORKFLOWS = {"pytorch": "pytorch_precheck", "mindspore": "mindspore_precheck"}
 """The packaged workflows that the command line stands for, by what wrote the dump."""
@@ -127,7 +123,8 @@ def check(
     from msgspec.structs import replace
 
     from probe_flow.api.running import How
-    from probe_flow.cli.peer.compare import check_paths
+    from probe_flow.cli.peer.compare import RUN_FOLDER, check_paths
+    from probe_flow.cli.peer.compare_workflow import with_options
     from probe_flow.cli.terminal.running import show_run
     from probe_flow.engine.run.plan import make_plan
     from probe_flow.workflow.loading.loader import load_workflow
@@ -158,7 +155,7 @@ def check(
         )
     template = templates()[WORKFLOWS[framework]]
     workflow = load_workflow(template, sets={"api_info": str(dump)}, env=os.environ, cwd=cwd)
-    stages = tuple(_with(stage, own) if stage.type.uses == "precheck" else stage for stage in workflow.stages)
+    stages = tuple(with_options(stage, **own) if stage.type.uses == "precheck" else stage for stage in workflow.stages)
     plan = make_plan(replace(workflow, stages=stages))
     return show_run(plan, output=output / RUN_FOLDER, cwd=cwd, how=How())
 
@@ -201,10 +198,3 @@ def _framework(dump: Path) -> str:
 
     head = read_head(dump)
     return "pytorch" if head is not None and head.framework == PYTORCH else "mindspore"
-
-
-def _with(stage: ResolvedStage, changed: dict[str, Any]) -> ResolvedStage:
-    from msgspec.structs import replace
-
-    given = stage.options.model_dump(by_alias=True, exclude_unset=True)
-    return replace(stage, options=stage.type.options.model_validate({**given, **changed}))

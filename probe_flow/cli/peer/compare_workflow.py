@@ -129,7 +129,7 @@ def _adapted(stage: ResolvedStage, sides: Sides, wanted: Wanted, cwd: Path) -> I
     if kind is Kind.REPORT:
         yield from _reports(stage, wanted)
     elif kind is Kind.CATALOG:
-        adapted = _with(stage, select=_selection(stage, wanted))
+        adapted = with_options(stage, select=_selection(stage, wanted))
         yield _of_model(adapted, sides, wanted, cwd) if sides.scenario == OFFLINE else adapted
     elif kind is Kind.PAIRS and sides.scenario == OFFLINE:
         yield _replaced(stage, stage.type.uses, _shared(stage) | _rules(wanted, cwd))
@@ -202,12 +202,13 @@ def _reports(stage: ResolvedStage, wanted: Wanted) -> Iterator[ResolvedStage]:
     if "layer_mapping" in wanted.match:
         tables.append("data_mapping")
     columns = {"columns": ["overflow"]} if wanted.shows_overflow else {}
-    yield _with(stage, formats=tables, output=str(wanted.output), **columns)
+    yield with_options(stage, formats=tables, output=str(wanted.output), **columns)
     others = [entry for entry in formats if not isinstance(entry, dict)]
-    yield replace(_with(stage, formats=others), name=f"{stage.name}_files")
+    yield replace(with_options(stage, formats=others), name=f"{stage.name}_files")
 
 
-def _with(stage: ResolvedStage, **changed: Any) -> ResolvedStage:
+def with_options(stage: ResolvedStage, **changed: Any) -> ResolvedStage:
+    """Return a stage with other values of some options."""
     # Only what was set: some options refuse others, though not their defaults.
     given = stage.options.model_dump(by_alias=True, exclude_unset=True)
     return replace(stage, options=stage.type.options.model_validate({**given, **changed}))

@@ -10,6 +10,7 @@ import pytest
 from probe_flow.apis.calls import (
     MAX_DEPTH,
     Call,
+    DeviceArgument,
     DtypeName,
     Plain,
     TensorSpec,
@@ -43,7 +44,7 @@ def tensor(dtype: str = "Float32", shape: Any = (2, 3), **more: Any) -> dict[str
         ({"type": "mindspore.dtype", "value": "BFloat16"}, DtypeName("bfloat16")),
         ({"type": "torch.dtype", "value": "torch.int64"}, DtypeName("int64")),
         ({"type": "torch.Size", "value": [2, 3]}, Plain((2, 3))),
-        ({"type": "torch.device", "value": "npu:0"}, Plain("cpu")),
+        ({"type": "torch.device", "value": "npu:0"}, DeviceArgument()),
         ({"type": "ellipsis", "value": "..."}, Plain(...)),
         ({"type": "float64", "value": 0.5}, Plain(0.5)),
         (tensor(), TensorSpec("float32", (2, 3))),

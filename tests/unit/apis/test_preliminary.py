@@ -70,7 +70,12 @@ def test_a_benchmark_of_zeros_is_met_by_what_rounding_leaves(tested: float, stat
 def test_nothing_to_compare_is_skipped() -> None:
     empty = Held(np.zeros((2, 0), np.float32), "float32")
     assert preliminary("api", empty, empty).status is PreliminaryStatus.SKIP
-    assert preliminary("api", float32(1), None).status is PreliminaryStatus.SKIP
+    assert preliminary("api", None, None).status is PreliminaryStatus.SKIP
+
+
+def test_what_only_one_side_has_is_an_error() -> None:
+    assert preliminary("api", float32(1), None).status is PreliminaryStatus.ERROR
+    assert preliminary("api", None, float32(1)).status is PreliminaryStatus.ERROR
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from numpy_side import NumpySide
 
 from probe_flow.apis.calls import Call as CallOf
-from probe_flow.apis.calls import DtypeName, Gradients, Plain, TensorSpec, read_call, read_gradients
+from probe_flow.apis.calls import DeviceArgument, DtypeName, Gradients, Plain, TensorSpec, read_call, read_gradients
 from probe_flow.apis.run import Direction, How, Runner
 from probe_flow.apis.side import flat_results, is_shape
 from probe_flow.apis.values import of_files, per_slot
@@ -210,6 +210,25 @@ def test_a_call_without_a_result_is_not_right_for_nothing_was_compared() -> None
     found = runner().run(call("nothing", spec()))
     assert found.skipped is not None
     assert not found.is_right
+    assert found.skipped.is_expected
+
+
+def test_a_device_is_that_of_each_side_wherever_it_was_recorded() -> None:
+    seen: list[str] = []
+
+    def place(x: Any, device: str) -> Any:
+        seen.append(device)
+        return x
+
+    sides = [NumpySide(name, others={"mul": place}) for name in ("tested", "benchmark")]
+    assert runner(*sides).run(call("mul", spec(), device=DeviceArgument())).is_right
+    assert seen == ["tested:0", "benchmark:0"]
+
+
+def test_arguments_without_any_gradient_are_nothing_to_compare() -> None:
+    no_gradient = spec(has_gradient=False)
+    found = runner(counts_absent=True).run(call("mul", no_gradient, no_gradient), gradients(spec()))
+    assert found.skipped is not None
     assert found.skipped.is_expected
 
 

@@ -11,7 +11,7 @@ from api_dumps import backward, forward, read_dump, small_net, tensor, write_dum
 
 from probe_flow.errors import ProbeFlowError, UsageError
 from probe_flow.metrics.accumulators.options import MeasureOptions
-from probe_flow.precheck.checked import OUTSIDE, TENSOR_METHODS, Choice, why_not
+from probe_flow.precheck.checked import TENSOR_METHODS, UNSUSPECTED, Choice, why_not
 from probe_flow.precheck.jobs import Found, How, data_folder, find_calls, jobs_of
 from probe_flow.precheck.results import Status
 from probe_flow.records.frameworks import Kernels
@@ -89,7 +89,8 @@ def test_each_call_of_a_real_dump_is_checked_or_refused_with_a_reason() -> None:
 def test_a_call_that_is_not_checked_is_skipped_in_each_of_its_directions(tmp_path: Path) -> None:
     data = {"Cell.a.0.forward": forward(), "Cell.a.0.backward": backward(), "Mint.exp.0.forward": forward()}
     found = found_in(tmp_path, data)
-    result = found.skipped("Cell.a.0")
+    (result,) = found.skipped()
+    assert result.name == "Cell.a.0"
     assert [(phase, each.status, each.is_expected) for phase, each in result.directions()] == [
         ("forward", Status.SKIP, True),
         ("backward", Status.SKIP, True),
@@ -103,7 +104,7 @@ def test_only_chosen_calls_are_checked(tmp_path: Path) -> None:
     (run,) = catalog.executions
     found = find_calls(catalog, Choice(only={(run.identity, "Mint.mul")}))
     assert list(found.entries) == ["Mint.mul.0", "Mint.mul.1"]
-    assert found.refused["Mint.add.0"] == OUTSIDE
+    assert found.left_out["Mint.add.0"] == UNSUSPECTED
     assert "Primitive" in found.refused["Primitive.Custom.net.0"], "it would not be checked in any case"
     assert list(find_calls(catalog, Choice(only=set())).entries) == []
 
@@ -112,8 +113,8 @@ def test_lists_of_apis_choose_too(tmp_path: Path) -> None:
     catalog = read_dump(write_dump(tmp_path, small_net()))
     found = find_calls(catalog, Choice(listed=frozenset({"mul", "max"}), unlisted=frozenset({"max"})))
     assert list(found.entries) == ["Mint.mul.0", "Mint.mul.1"]
-    assert found.refused["Mint.add.0"] == "`add` is not on the white list"
-    assert found.refused["Mint.max.0"] == "`max` is on the black list"
+    assert found.left_out["Mint.add.0"] == "`add` is not on the white list"
+    assert found.left_out["Mint.max.0"] == "`max` is on the black list"
 
 
 def test_a_dump_of_several_executions_is_refused_until_one_is_chosen(tmp_path: Path) -> None:

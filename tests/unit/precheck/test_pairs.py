@@ -16,7 +16,7 @@ from probe_flow.analysis.policies.precheck import PrecheckPolicy
 from probe_flow.comparing.asked import Asked
 from probe_flow.comparing.steps import compare_pairs
 from probe_flow.metrics.brought import measured_text
-from probe_flow.precheck.checked import OUTSIDE
+from probe_flow.precheck.checked import UNSUSPECTED
 from probe_flow.precheck.jobs import find_calls
 from probe_flow.precheck.pairs import make_pairs
 from probe_flow.precheck.results import ApiResult, Direction, Output, Side, Status, of_all
@@ -219,11 +219,11 @@ def test_empty_tensors_pass(tmp_path: Path) -> None:
 
 
 def test_calls_that_nobody_suspects_make_the_run_partial_not_incomplete(tmp_path: Path) -> None:
-    skip = skipped(OUTSIDE, is_expected=True)
+    skip = replace(skipped(UNSUSPECTED, is_expected=True), is_left_out=True)
     found = compared(pairs_of(tmp_path, ApiResult("Mint.a.0", passed()), ApiResult("Mint.b.0", skip)))
     reason = found.rows[1].pair.reason
     assert reason is not None
-    assert (reason.code, reason.kind.narrows, reason.is_gap) == ("not_suspected", True, False)
+    assert (reason.code, reason.kind.narrows, reason.is_gap) == ("left_out", True, False)
     assert (found.gate_passed, found.incomplete) == (True, ())
     assert found.caveats != ()
 

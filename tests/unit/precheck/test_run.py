@@ -374,11 +374,13 @@ class TestResume:
         assert code == 0
         assert len(comparison.rows) == 2
 
-    def test_where_the_time_is_that_of_another_check_refuses(self, bench: Bench, net: Catalog, tmp_path: Path) -> None:
-        bench.check(net, tmp_path / "out")
-        with pytest.raises(UsageError) as caught:
-            bench.check(net, tmp_path / "out")
-        assert caught.value.diagnostic.code == "PF6606"
+    def test_a_check_in_the_second_of_another_one_takes_a_later_name(
+        self, bench: Bench, net: Catalog, tmp_path: Path
+    ) -> None:
+        first, second = (bench.check(net, tmp_path / "out").tables for _ in range(2))
+        assert int(second[0].stem.rpartition("_")[2]) == int(first[0].stem.rpartition("_")[2]) + 1
+        for one, other in zip(first, second, strict=True):
+            assert one.read_bytes() == other.read_bytes()
 
 
 class TestDevices:
