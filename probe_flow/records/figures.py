@@ -96,6 +96,9 @@ class StoredTable(Struct, frozen=True, gc=False, eq=False):
         table.take_over(self.numbers, self.kinds, patterns, self.aside)
 
 
+_NONE = type(None)
+
+
 class FigureTable:
     """Rows of figures under the same names. A row is added once and never changes.
 
@@ -103,7 +106,7 @@ class FigureTable:
         names: of the columns.
     """
 
-    __slots__ = ("_aside", "_kinds", "_known", "_numbers", "_others", "_patterns", "names", "places", "width")
+    __slots__ = ("_aside", "_cuts", "_kinds", "_known", "_numbers", "_others", "_patterns", "names", "places", "width")
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
@@ -115,6 +118,7 @@ class FigureTable:
         self._patterns = [floats]
         self._others: list[tuple[tuple[int, type], ...]] = [()]  # of each pattern: places of what is no float
         self._known = {floats: 0}
+        self._cuts: dict[tuple[int, int, int], tuple[tuple[int, type], ...]] = {}
         self._aside: dict[int, tuple[Value, ...]] = {}
 
     def __len__(self) -> int:
@@ -172,22 +176,33 @@ class FigureTable:
         numbers = self._numbers[first + begin : first + end]
         if not pattern:
             return numbers
-        if number in self._aside:
+        if self._aside and number in self._aside:
             return self._aside[number][begin:end]
         found: list[Value] = [*numbers]
-        for place, kind in self._others[pattern]:
-            if begin <= place < end:
-                found[place - begin] = _value(kind, numbers[place - begin])
+        for place, kind in self._others_within(pattern, begin, end):
+            found[place] = None if kind is _NONE else cast("Value", kind(found[place]))
         return found
+
+    def _others_within(self, pattern: int, begin: int, end: int) -> tuple[tuple[int, type], ...]:
+        """Return the places, from ``begin`` on, and types of what is no float in some columns of rows of a pattern."""
+        known = self._cuts.get((pattern, begin, end))
+        if known is None:
+            others = self._others[pattern]
+            known = tuple((place - begin, kind) for place, kind in others if begin <= place < end)
+            self._cuts[pattern, begin, end] = known
+        return known
 
     def value(self, number: int, place: int) -> Value:
         """Return the value of a row in one column, by its place."""
-        pattern = self._kinds[number]
+        found, pattern = self._numbers[number * self.width + place], self._kinds[number]
         if not pattern:
-            return self._numbers[number * self.width + place]
-        if number in self._aside:
+            return found
+        if self._aside and number in self._aside:
             return self._aside[number][place]
-        return _value(self._patterns[pattern][place], self._numbers[number * self.width + place])
+        kind = self._patterns[pattern][place]
+        if kind is float:
+            return found
+        return None if kind is _NONE else cast("Value", kind(found))
 
 
 def _number(value: Value) -> float | None:
@@ -197,12 +212,6 @@ def _number(value: Value) -> float | None:
     if value.__class__ is float or value.__class__ is bool:
         return value
     return value if value.__class__ is int and -_EXACT <= value <= _EXACT else None
-
-
-def _value(kind: type, number: float) -> Value:
-    if kind is float:
-        return number
-    return None if kind is type(None) else cast("Value", kind(number))
 
 
 _Default = TypeVar("_Default")

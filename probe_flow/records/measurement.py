@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeAlias, TypeGuard
@@ -235,6 +235,15 @@ class Measurement(Struct, frozen=True, gc=False, eq=False):
         table = self.table
         place = table.places.get(name, table.metrics)
         return table.value(self.number, place) if place < table.metrics else None
+
+    def first_metric(self, names: Iterable[str]) -> Value:
+        """Return the first of these metrics that was asked for, None also where it could not be computed."""
+        table = self.table
+        for name in names:
+            place = table.places.get(name, table.metrics)
+            if place < table.metrics:
+                return table.value(self.number, place)
+        return None
 
     @property
     def count(self) -> int:

@@ -55,14 +55,8 @@ def accuracy_of(row: Row) -> Accuracy:
 
 def metric_of(row: Row, *names: str) -> float | None:
     """Return the first of these metrics that was asked for; None when it could not be computed or is NaN."""
-    if row.measurement is None:
-        return None
-    metrics = row.measurement.metrics
-    for name in names:
-        if name in metrics:
-            value = metrics[name]
-            return None if value is None or math.isnan(value) else value
-    return None
+    value = None if row.measurement is None else row.measurement.first_metric(names)
+    return None if value is None or math.isnan(value) else value
 
 
 def _from_verdict(status: Status) -> Accuracy:

@@ -9,6 +9,7 @@ import ast
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,6 +25,9 @@ _MAX_NESTING = 32
 _MAX_RANK = 64
 _MAX_BYTES = 2**63 - 1
 _FIRST_READ_BYTES = 256
+_SHORT_TEXT = 256
+"""Characters of nearly all headers; it bounds what is remembered of them."""
+
 _PREFIXES = {1: (2, "latin-1"), 2: (4, "latin-1"), 3: (4, "utf-8")}
 _DIM = r"(?:0|[1-9]\d{0,18})"
 _PLAIN_HEADER = re.compile(
@@ -95,15 +99,15 @@ def read_npy_header(path: Path | str) -> NpyHeader:
 def npy_header(file: BinaryFile) -> NpyHeader:
     """Return the header of a file that is open already; see `read_npy_header`."""
     text, offset = _header_text(file)
-    fields = _plain_fields(text) or _parse_literal(file.path, text)
-    descr, shape, fortran = _check_fields(file.path, fields)
-    header = _classify(descr, shape, offset, fortran=fortran)
+    header = _known_header(text, offset) if len(text) <= _SHORT_TEXT else None
+    if header is None:
+        header = _header_of(file.path, _plain_fields(text) or _parse_literal(file.path, text), offset)
     if header.nbytes > file.size - offset:
         raise malformed(
             "PF3022",
             file.path,
-            f"`{Path(file.path).name}` is cut off: shape {list(shape)} of `{descr}` needs {header.nbytes} bytes, "
-            f"{max(0, file.size - offset)} are there",
+            f"`{Path(file.path).name}` is cut off: shape {list(header.shape)} of `{header.descr}` needs "
+            f"{header.nbytes} bytes, {max(0, file.size - offset)} are there",
             help_text="wait until the dump is written, or dump again",
             offset=offset,
         )
@@ -171,6 +175,24 @@ def _header_text(file: BinaryFile) -> tuple[str, int]:
         return text.decode(encoding), begin + length
     except UnicodeDecodeError as exc:
         raise _bad_header(file.path, "it is not text", begin) from exc
+
+
+@lru_cache(maxsize=4096)
+def _known_header(text: str, offset: int) -> NpyHeader | None:
+    """Return a header by its text: the arrays of a model have the same few shapes, in every step the same.
+
+    None when it is spelt in another way, or wrong; whoever reads it with its file can say where.
+    """
+    fields = _plain_fields(text)
+    try:
+        return None if fields is None else _header_of("", fields, offset)
+    except FormatError:
+        return None
+
+
+def _header_of(path: str, fields: Mapping[str, object], offset: int) -> NpyHeader:
+    descr, shape, fortran = _check_fields(path, fields)
+    return _classify(descr, shape, offset, fortran=fortran)
 
 
 def _plain_fields(text: str) -> dict[str, object] | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
 from probe_flow.record.rows import RowReader, checksum_of, reason_of, shape_of, statistics_of
-from probe_flow.records import Comparison, Mode, NodeKey, Row, SideSummary, SlotRole, Status, TensorRef
+from probe_flow.records import Comparison, Measurement, Mode, NodeKey, Row, SideSummary, SlotRole, Status, TensorRef
 from probe_flow.reports.accuracy import accuracy_of
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
@@ -117,6 +117,10 @@ _COSINE_SHOWN_ROUNDED = 0.9999
 _DECIMALS = 12
 _OF_SCALARS = frozenset({"MaxAbsErr", "MaxRelativeErr"})
 """Columns shown with 12 decimals; also the only ones that mean something for a scalar."""
+
+_NOT_OF_SCALARS = frozenset(_TENSOR_COLUMNS) - _OF_SCALARS
+_NOT_OF_ONE = frozenset({"Cosine"})
+_NO_COLUMNS: frozenset[str] = frozenset()
 
 _ONE_TENSOR_SUFFIXES = (".npy", ".pt")
 _SLOT_WORDS: Mapping[SlotRole, str] = MappingProxyType({SlotRole.INPUT: "inputs", SlotRole.OUTPUT: "outputs"})
@@ -289,28 +293,19 @@ def _mode_cells(row: Row, *, in_percent: bool) -> Mapping[str, Cell]:
         if in_percent:
             cells |= {column: _percent(measured.metrics.get(name)) for column, name in _RELATIVE_COLUMNS.items()}
         return cells
-    is_unsupported = _unsupported(row)
+    unsupported = _unsupported(row, measured)
     return {
-        column: UNSUPPORTED if is_unsupported(column) else _metric(column, first_of(names, measured.metrics))
+        column: UNSUPPORTED if column in unsupported else _metric(column, measured.first_metric(names))
         for column, names in _TENSOR_COLUMNS.items()
     }
 
 
-def _unsupported(row: Row) -> Callable[[str], bool]:
-    """Return which columns mean nothing here: most of a scalar's, and the direction of a single number."""
-    measured = row.measurement
-    assert measured is not None
+def _unsupported(row: Row, measured: Measurement) -> frozenset[str]:
+    """Return the columns that mean nothing here: most of a scalar's, and the direction of a single number."""
     sides = [side for side in (row.pair.target, row.pair.golden) if side is not None]
     if measured.mode is Mode.VALUE or any(shape_of(side) == () for side in sides):
-        return lambda column: column not in _OF_SCALARS
-    if any(side.numel == 1 for side in sides):
-        return lambda column: column == "Cosine"
-    return lambda _column: False
-
-
-def first_of(names: Sequence[str], metrics: Mapping[str, float | None]) -> float | None:
-    """Return the first of these metrics that was measured, None when none was or it could not be computed."""
-    return next((metrics[name] for name in names if name in metrics), None)
+        return _NOT_OF_SCALARS
+    return _NOT_OF_ONE if any(side.numel == 1 for side in sides) else _NO_COLUMNS
 
 
 def _metric(column: str, value: float | None) -> Cell:

@@ -10,7 +10,7 @@ from probe_flow.records import Comparison, Row, SideSummary, Status, TensorRef
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
 from probe_flow.reports.table import Table
-from probe_flow.reports.tables.torchair.layout import as_number, first_of, shape_cell, slot_path
+from probe_flow.reports.tables.torchair.layout import as_number, shape_cell, slot_path
 
 _SIDE_COLUMNS = ("data_path", "op_type", "dtype", "shape", "max_value", "min_value", "mean_value")
 
@@ -61,7 +61,6 @@ def legacy_table(comparison: Comparison) -> Table:
 def _rows(comparison: Comparison) -> Iterator[tuple[Color, list[str]]]:
     for number, (row, color) in enumerate(colored(comparison.rows)):
         measured = row.measurement
-        metrics = measured.metrics if measured is not None else {}
         yield (
             color,
             [
@@ -69,7 +68,10 @@ def _rows(comparison: Comparison) -> Iterator[tuple[Color, list[str]]]:
                 str(number),
                 *_side_cells(row.pair.golden, measured.golden if measured else None),
                 *_side_cells(row.pair.target, measured.target if measured else None),
-                *(_metric(column, first_of(names, metrics)) for column, names in _METRIC_COLUMNS.items()),
+                *(
+                    _metric(column, measured.first_metric(names) if measured is not None else None)
+                    for column, names in _METRIC_COLUMNS.items()
+                ),
                 _reason(row),
             ],
         )
