@@ -39,7 +39,10 @@ def list_shards(*, folder: Path | None) -> None:
     tensors = [path.stat().st_size for path in _tensors(folder)]
     if tensors:
         click.echo(f"{len(tensors)} converted tensors  {_size(sum(tensors))}")
-    click.echo(f"{_size(total + sum(tensors))} in {_root(folder)}")
+    catalogs = [path.stat().st_size for path in _catalogs(folder)]
+    if catalogs:
+        click.echo(f"{len(catalogs)} descriptions of dumps  {_size(sum(catalogs))}")
+    click.echo(f"{_size(total + sum(tensors) + sum(catalogs))} in {_root(folder)}")
 
 
 @command.command("why")
@@ -68,16 +71,18 @@ def verify(*, folder: Path | None) -> int:
     from probe_flow.cli.terminal.console import show
     from probe_flow.elements.tensor_store import problem_of
     from probe_flow.files.shards import ShardStore, inspect
+    from probe_flow.record.stored.reading import problem_of_catalog
 
     states = [inspect(path) for path in ShardStore(_pairs(folder)).shards()]
     tensors = [problem_of(path) for path in _tensors(folder)]
-    problems = [problem for problem in (*(state.problem for state in states), *tensors) if problem is not None]
+    catalogs = [problem_of_catalog(path) for path in _catalogs(folder)]
+    found = (*(state.problem for state in states), *tensors, *catalogs)
+    problems = [problem for problem in found if problem is not None]
     show(problems)
     results = sum(state.entries for state in states)
-    sound = sum(problem is None for problem in tensors)
     click.echo(
-        f"{len(states) + len(tensors)} files, {results} results and {sound} converted tensors sound, "
-        f"{len(problems)} files damaged"
+        f"{len(found)} files, {results} results, {tensors.count(None)} converted tensors and "
+        f"{catalogs.count(None)} descriptions of dumps sound, {len(problems)} files damaged"
     )
     return CORRUPT if problems else 0
 
@@ -92,6 +97,7 @@ def collect(*, folder: Path | None, max_size: str) -> None:
     from probe_flow.elements.tensor_store import problem_of
     from probe_flow.engine.cache import collect_garbage
     from probe_flow.files.shards import ShardStore, inspect
+    from probe_flow.record.stored.reading import problem_of_catalog
     from probe_flow.transform.sizes import parse_size
 
     limit = parse_size(max_size)
@@ -100,6 +106,7 @@ def collect(*, folder: Path | None, max_size: str) -> None:
     store = ShardStore(_pairs(folder))
     damaged = [path for path in store.shards() if inspect(path).problem is not None]
     damaged += [path for path in _tensors(folder) if problem_of(path) is not None]
+    damaged += [path for path in _catalogs(folder) if problem_of_catalog(path) is not None]
     for path in damaged:
         path.unlink(missing_ok=True)
     deleted, freed = collect_garbage(_root(folder), limit)
@@ -123,6 +130,13 @@ def _tensors(folder: Path | None) -> list[Path]:
     from probe_flow.engine.cache import tensor_store
 
     return sorted(tensor_store(_root(folder)).rglob("*.h5"), key=lambda path: -path.stat().st_mtime_ns)
+
+
+def _catalogs(folder: Path | None) -> list[Path]:
+    """Return the catalogs of dumps that are kept."""
+    from probe_flow.engine.cache import catalog_store
+
+    return sorted(catalog_store(_root(folder)).glob("*.msgpack"))
 
 
 def _size(count: int) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 VERSION = "v2"
 PAIRS = "pairs"
 TENSORS = "tensors"
+CATALOGS = "catalogs"
 PARTIAL = ".partial"
 """Folder of a run that holds its results until it ends."""
 
@@ -152,14 +153,19 @@ def tensor_store(folder: Path) -> Path:
     return folder / VERSION / TENSORS
 
 
+def catalog_store(folder: Path) -> Path:
+    """Return where the catalogs of dumps lie in a cache folder."""
+    return folder / VERSION / CATALOGS
+
+
 def collect_garbage(folder: Path, max_bytes: int) -> tuple[int, int]:
     """Delete the oldest files of a cache until it is at most ``max_bytes`` large; return (files, bytes) deleted.
 
-    Converted tensors go before results: they are large and made again at the price of one conversion. A file that
+    Catalogs and converted tensors go before results: they are made again at the price of one reading. A file that
     another run reads at this moment stays readable for it; one that it looks for later is a miss.
     """
     files = []
-    for store in (tensor_store(folder), shared_store(folder)):
+    for store in (catalog_store(folder), tensor_store(folder), shared_store(folder)):
         for path in store.rglob("*"):
             if path.is_file():
                 status = path.stat()

@@ -63,10 +63,9 @@ class ShardStore:
                 break
             if not self._may_hold(path, wanted):
                 continue
-            for key, entry in self._read(path):
-                if key in wanted:
-                    found[key] = entry
-                    wanted.discard(key)
+            entries = dict(self._read(path, wanted))
+            found.update(entries)
+            wanted -= entries.keys()
         return {key: found[key] for key in keys if key in found}
 
     def labels(self) -> Iterator[tuple[str, str]]:
@@ -120,17 +119,17 @@ class ShardStore:
         places = np.searchsorted(known, asked)
         return bool((known[np.minimum(places, len(known) - 1)] == asked).any()) if len(known) else False
 
-    def _read(self, path: Path) -> list[tuple[str, Entry]]:
-        """Return the entries of a shard; one that cannot be read is told of once and not asked again."""
+    def _read(self, path: Path, wanted: Collection[str] | None = None) -> list[tuple[str, Entry]]:
+        """Return the entries of a shard, or those with some keys; one that cannot be read is reported once."""
         assert self._paths is not None
         try:
-            entries = read_shard(path)
+            keys, entries = read_shard(path, wanted)
         except FormatError as error:
             if path not in self._keys or path.exists():  # what another run removed meanwhile is a miss
                 self.problems.extend(error.diagnostics)
             self._paths.remove(path)
             return []
-        self._keys[path] = _sorted(key for key, _ in entries)
+        self._keys[path] = np.sort(keys)
         return entries
 
 
@@ -169,13 +168,17 @@ class ShardState(Struct, frozen=True):
 def inspect(path: Path) -> ShardState:
     """Read a shard whole and say what it holds."""
     try:
-        return ShardState(path, len(read_shard(path)))
+        return ShardState(path, len(read_shard(path)[1]))
     except FormatError as error:
         return ShardState(path, 0, error.diagnostic)
 
 
-def read_shard(path: Path) -> list[tuple[str, Entry]]:
-    """Return the entries of one shard, in memory of a few times its size whatever it declares.
+def read_shard(path: Path, wanted: Collection[str] | None = None) -> tuple[NDArray[np.bytes_], list[tuple[str, Entry]]]:
+    """Return all keys of one shard, and its entries, in memory of a few times its size whatever it declares.
+
+    Args:
+        path: the shard.
+        wanted: keys of the entries that are looked at; None = all.
 
     Raises:
         FormatError: PF6201 not a shard or damaged, PF6202 of a newer version.
@@ -193,7 +196,9 @@ def read_shard(path: Path) -> list[tuple[str, Entry]]:
         # Entries that share bytes would make texts out of nothing.
         if index["nbytes"].sum(dtype=float) + index["label_nbytes"].sum(dtype=float) > len(blob):
             raise ValueError("its entries are larger than it is")
-        return [_entry(row, blob) for row in index.tolist()]
+        keys = index["key"]
+        rows = index if wanted is None else index[np.isin(keys, _sorted(wanted))]
+        return keys, [_entry(row, blob) for row in rows.tolist()]
     except DAMAGE as error:
         raise FormatError(
             Diagnostic(

@@ -1,6 +1,6 @@
 """What the cache holds of a workflow's comparisons, and for what it lacks: which field differs from what it has.
 
-Reads the dumps' headers and pairs their tensors, as a run would, but measures nothing and writes nothing.
+Reads the dumps' headers where they changed and pairs their tensors, as a run would, but measures and writes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from probe_flow.engine.cache import shared_store
+from probe_flow.engine.cache import catalog_store, shared_store
+from probe_flow.engine.run.kept_catalogs import KeptCatalogs
 from probe_flow.engine.run.plan import Plan, needs
 from probe_flow.engine.run.record import base_record
 from probe_flow.stages.base import Kind
@@ -56,6 +57,7 @@ def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
     """Return the state of every comparing stage whose inputs need no other comparison and no run of a model."""
     from probe_flow.comparing.examine import examined
 
+    catalogs = KeptCatalogs(catalog_store(folder), plan)
     results: dict[str, Any] = {}
     states: list[CacheState] = []
     for planned in plan.selected:
@@ -72,7 +74,8 @@ def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
             states.extend(_state(stage.name, pairs, options.asked(), plan, folder) for pairs in dumps)
         elif stage.type.produces in (Kind.CATALOG, Kind.PAIRS):
             options = options_for_run(stage.options, folder)
-            results[stage.name] = stage.type.run(options, inputs, _read_only(stage.name, plan))
+            kept = catalogs.find(planned, lambda _problem: None)  # a run reports damage, and mends it
+            results[stage.name] = kept or stage.type.run(options, inputs, _read_only(stage.name, plan))
     return states
 
 

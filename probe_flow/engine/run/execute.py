@@ -15,9 +15,10 @@ from typing import Any
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from probe_flow.engine.cache import PARTIAL, RunCache, collect_garbage, shared_store, tensor_store
+from probe_flow.engine.cache import PARTIAL, RunCache, catalog_store, collect_garbage, shared_store, tensor_store
 from probe_flow.engine.run.clock import Clock
 from probe_flow.engine.run.events import FILE_BEGUN, EventLog, open_events
+from probe_flow.engine.run.kept_catalogs import KeptCatalogs
 from probe_flow.engine.run.outcome import StageOutcome, StageStatus, exit_code, run_verdict
 from probe_flow.engine.run.output import (
     EVENTS_NAME,
@@ -39,7 +40,7 @@ from probe_flow.files.leftovers import remove_leftovers, remove_scratch
 from probe_flow.files.small_files import SmallFiles
 from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.run import RunRecord
-from probe_flow.records import Comparison
+from probe_flow.records import Catalog, Comparison
 from probe_flow.stages.base import Kind
 from probe_flow.transform.sizes import size_bytes
 from probe_flow.work import Context, Settings
@@ -150,12 +151,14 @@ class _Run:
     outcomes: list[StageOutcome] = field(default_factory=list)
     small_files: SmallFiles = field(default_factory=SmallFiles)
     results: Results = field(init=False)
+    catalogs: KeptCatalogs = field(init=False)
     cache: RunCache = field(init=False)
     _began: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._began = self.clock.monotonic()
         self.results = Results(self.plan.selected, self.folder.path, self._announce, strict=self.strict)
+        self.catalogs = KeptCatalogs(catalog_store(self.cache_folder) if self.cache_folder else None, self.plan)
         self.cache = RunCache(
             shared=shared_store(self.cache_folder) if self.cache_folder else None,
             partial=self.folder.path / PARTIAL,
@@ -202,15 +205,23 @@ class _Run:
         outcome = StageOutcome(stage.name, stage.type.uses, StageStatus.DONE)
 
         def work() -> None:
-            options = options_for_run(stage.options, self.folder.path)
-            is_read = stage.type.produces is Kind.CATALOG
-            with self.small_files.filled() if is_read else nullcontext():
-                result = stage.type.run(options, self.results.inputs_of(planned), self._context(planned))
-            self.results.add(planned, result)
+            kept = self.catalogs.find(planned, lambda problem: self._report(stage.name, [problem]))
+            if kept is not None:
+                emit("dump.recalled", tensors=len(kept.tensors))
+            self.results.add(planned, kept or self._result_of(planned))
 
         outcome = replace(self._tried(outcome, work), wall_s=self.clock.monotonic() - began)
         emit("stage.ended", status=outcome.status.value, wall_s=round(outcome.wall_s, 6), reason=outcome.reason)
         return outcome
+
+    def _result_of(self, planned: PlannedStage) -> object:
+        """Do the work of a stage; what a reader finds is kept, and held of small files."""
+        options, does = options_for_run(planned.stage.options, self.folder.path), planned.stage.type
+        with self.small_files.filled() if does.produces is Kind.CATALOG else nullcontext():
+            result = does.run(options, self.results.inputs_of(planned), self._context(planned))
+        if isinstance(result, Catalog):
+            self.catalogs.keep(planned, result)
+        return result
 
     def _tried(
         self,

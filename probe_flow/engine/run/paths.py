@@ -1,13 +1,16 @@
-"""The paths that a plan touches, and how much lies below them. Reads no file's content."""
+"""The paths that a plan touches, how much lies below them, and in what state. Reads no file's content."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
+from probe_flow.files.small_files import SETTLE_NS
 from probe_flow.stages.base import IsPath, StageOptions
 from probe_flow.workflow.loading.fields import marked
 from probe_flow.workflow.model.resolved import RUN_OUTPUT
@@ -25,6 +28,9 @@ class PathSize(Struct, frozen=True):
         files: regular files.
         size_bytes: their sizes together.
         is_complete: False when counting stopped early, or a folder below could not be listed.
+        state: of a folder, a digest of names, sizes, times and inodes of all that lies below it, which changes with any
+            of the files; empty where it might not: there are links or files that are too young to be known by their
+            times, or not all was looked at.
     """
 
     option: str
@@ -32,6 +38,7 @@ class PathSize(Struct, frozen=True):
     files: int
     size_bytes: int
     is_complete: bool = True
+    state: str = ""
 
 
 def input_paths(options: StageOptions, *, data_only: bool = False) -> Iterator[tuple[str, Path]]:
@@ -57,7 +64,7 @@ def measure_path(option: str, path: Path, *, max_entries: int = MAX_ENTRIES) -> 
     if not path.is_dir():
         return PathSize(option, str(path), 1, path.stat().st_size)
     files = size_bytes = seen = 0
-    is_complete = True
+    is_complete, state = True, _State()
     pending = [str(path)]
     while pending:
         try:
@@ -70,13 +77,41 @@ def measure_path(option: str, path: Path, *, max_entries: int = MAX_ENTRIES) -> 
                 seen += 1
                 if seen > max_entries:
                     return PathSize(option, str(path), files, size_bytes, is_complete=False)
+                state.add(entry)
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(entry.path)
                     continue
                 size = _file_size(entry)
                 files += size is not None
                 size_bytes += size or 0
-    return PathSize(option, str(path), files, size_bytes, is_complete)
+    return PathSize(option, str(path), files, size_bytes, is_complete, state.digest() if is_complete else "")
+
+
+class _State:
+    """Collects what the file system says of all that lies below a folder."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._oldest_young = time.time_ns() - SETTLE_NS
+        self._is_sure = True
+
+    def add(self, entry: os.DirEntry[str]) -> None:
+        """Take what was found in the order of the listing, which is the same for an unchanged folder."""
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except OSError:
+            self._is_sure = False
+            return
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if entry.is_symlink() or (not is_folder and found.st_mtime_ns > self._oldest_young):
+            self._is_sure = False
+        # The size and times of a folder change with the names in it, which are here.
+        seen = () if is_folder else (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        self._digest.update(f"{entry.path}\0{found.st_mode}{seen}{found.st_ino}\0".encode("utf-8", "surrogateescape"))
+
+    def digest(self) -> str:
+        """Return the digest, empty where it is not sure to tell of a change."""
+        return self._digest.hexdigest() if self._is_sure else ""
 
 
 def _file_size(entry: os.DirEntry[str]) -> int | None:

@@ -57,6 +57,8 @@ from probe_flow.records import (
 
 FILE = "comparison.msgpack"
 FORMAT = "probe_flow.comparison/2"
+CATALOG_FORMAT = "probe_flow.catalog/1"
+"""Of a catalog that is kept between runs: the same parts, the last record is the catalog."""
 
 MAX_PART_BYTES = 256 * 2**20
 MAX_HEADER_BYTES = 1 << 20
@@ -117,7 +119,12 @@ ALONE = frozenset({
 """Records that no other record shares; the others are written once, and referred to by their numbers."""
 
 
-def header() -> Mapping[str, Any]:
+def header(form: str = FORMAT) -> Mapping[str, Any]:
     """Return what the first line of a file says."""
     records = {kind.__name__: list(names_of(kind)) for kind in KINDS}
-    return {"format": FORMAT, "byteorder": sys.byteorder, "records": records}
+    return {"format": form, "byteorder": sys.byteorder, "records": records}
+
+
+def catalog_header(state: str) -> Mapping[str, Any]:
+    """Return what the first line of a kept catalog says, made of files in a state."""
+    return {**header(CATALOG_FORMAT), "state": state}

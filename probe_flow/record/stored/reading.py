@@ -11,7 +11,7 @@ from itertools import chain, pairwise
 from operator import attrgetter
 from pathlib import Path
 from types import UnionType
-from typing import IO, Any, Literal, Union, get_args, get_origin
+from typing import IO, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -27,11 +27,12 @@ from probe_flow.record.stored.kinds import (
     STORED_TABLE,
     STRETCH,
     Plain,
+    catalog_header,
     header,
     hints_of,
     names_of,
 )
-from probe_flow.records import Comparison, Measurement, Pair, TensorRef, TensorTable
+from probe_flow.records import Catalog, Comparison, Measurement, Pair, TensorRef, TensorTable
 
 
 def read_comparison(path: Path) -> Comparison:
@@ -44,11 +45,45 @@ def read_comparison(path: Path) -> Comparison:
     try:
         with open_bytes(path) as file:
             _check_header(file.readline(MAX_HEADER_BYTES), path)
-            return _comparison(_messages(file, path), path)
+            return _last(Comparison, _messages(file, path), path)
     except FileNotFoundError as error:
         raise UsageError(not_stored(path.parent, f"it has no `{FILE}`, as runs of earlier versions")) from error
     except OSError as error:
         raise _damaged(path, error.strerror or str(error)) from error
+
+
+def read_catalog(path: Path, *, state: str) -> Catalog | None:
+    """Return the catalog that `write_catalog` wrote for a state of its files.
+
+    None where there is none, or that of another state, or of other records than those of this probe_flow.
+
+    Raises:
+        IncompleteError: PF7116 when the file is damaged.
+        OSError: it cannot be read.
+    """
+    try:
+        file = open_bytes(path)
+    except FileNotFoundError:
+        return None
+    with file:
+        line = file.readline(MAX_HEADER_BYTES)
+        if line != json.dumps(catalog_header(state)).encode() + b"\n":
+            return None
+        return _last(Catalog, _messages(file, path), path)
+
+
+def problem_of_catalog(path: Path) -> Diagnostic | None:
+    """Read a kept catalog whole and return what is wrong with it, None when it is as it was written."""
+    try:
+        with open_bytes(path) as file:
+            file.readline(MAX_HEADER_BYTES)
+            for _ in _messages(file, path):
+                pass
+    except IncompleteError as error:
+        return error.diagnostic
+    except OSError as error:
+        return _damaged(path, error.strerror or str(error)).diagnostic
+    return None
 
 
 def _check_header(line: bytes, path: Path) -> None:
@@ -95,16 +130,20 @@ _MISREAD = (
 """What comes of messages that nobody wrote."""
 
 
-def _comparison(messages: Iterable[Plain], path: Path) -> Comparison:
+_Last = TypeVar("_Last", Catalog, Comparison)
+
+
+def _last(kind: type[_Last], messages: Iterable[Plain], path: Path) -> _Last:
+    """Return the record that is made of all the others."""
     reader = _Reader()
     try:
         for message in messages:
             reader.add(message)
     except _MISREAD as error:
         raise _damaged(path, f"it is not understood: {error}") from error
-    (*_, found) = reader.records[KINDS.index(Comparison)] or [None]
-    if not isinstance(found, Comparison):
-        raise _damaged(path, "it holds no comparison")
+    (*_, found) = reader.records[KINDS.index(kind)] or [None]
+    if not isinstance(found, kind):
+        raise _damaged(path, f"it holds no {kind.__name__.lower()}")
     return found
 
 

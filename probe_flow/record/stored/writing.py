@@ -26,6 +26,7 @@ import numpy as np
 from msgspec import Struct, structs
 
 from probe_flow.files.atomic import atomic_bytes
+from probe_flow.files.leftovers import temporary_path
 from probe_flow.record.stored.kinds import (
     ALONE,
     KINDS,
@@ -33,11 +34,12 @@ from probe_flow.record.stored.kinds import (
     STORED_TABLE,
     STRETCH,
     Plain,
+    catalog_header,
     header,
     names_of,
     stored_as,
 )
-from probe_flow.records import Comparison, FigureTable
+from probe_flow.records import Catalog, Comparison, FigureTable
 
 _PLAIN = frozenset({type(None), str, float, bool, int})
 _INTEGERS = range(-(2**63), 2**64)
@@ -51,10 +53,33 @@ def write_comparison(comparison: Comparison, path: Path) -> None:
         IncompleteError: PF7001 when the file cannot be written.
     """
     with atomic_bytes(path) as file:
-        file.write(json.dumps(header()).encode() + b"\n")
-        writer = _Writer(file)
-        writer.numbers(Comparison, [comparison])
-        writer.end()
+        _write(header(), comparison, file)
+
+
+def write_catalog(catalog: Catalog, path: Path, *, state: str) -> None:
+    """Write a catalog so that `read_catalog` returns it for the same state of its files.
+
+    What a power cut leaves of it is damaged, and then the dump is read again: nothing waits for the disk.
+
+    Raises:
+        OSError: the file cannot be written; nothing half-written stays.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_path(path)
+    try:
+        with temporary.open("xb") as file:
+            _write(catalog_header(state), catalog, file)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _write(said: Mapping[str, Any], record: Catalog | Comparison, file: IO[bytes]) -> None:
+    file.write(json.dumps(said).encode() + b"\n")
+    writer = _Writer(file)
+    writer.numbers(type(record), [record])
+    writer.end()
 
 
 class _Writer:

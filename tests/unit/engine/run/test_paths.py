@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from probe_flow.engine.run.paths import measure_path
 
@@ -32,3 +35,43 @@ def test_dangling_links_are_no_files(tmp_path):
 def test_an_empty_folder_holds_nothing(tmp_path):
     size = measure_path("path", fill(tmp_path / "dump", 0))
     assert (size.files, size.size_bytes, size.is_complete) == (0, 0, True)
+
+
+def settled(folder: Path) -> Path:
+    for path in folder.rglob("*"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    return folder
+
+
+def test_a_folder_has_a_state_that_changes_with_anything_in_it(tmp_path):
+    folder = settled(fill(tmp_path / "dump", 3))
+    (folder / "below").mkdir()
+    states = [measure_path("path", folder).state]
+    assert states == [measure_path("path", folder).state]
+    for change in (
+        lambda: (folder / "below" / "new").mkdir(),
+        lambda: (folder / "f1").rename(folder / "f7"),
+        lambda: os.utime(folder / "f2", (1_700_000_001, 1_700_000_001)),
+        lambda: (folder / "f2").chmod(0o600),
+        lambda: (folder / "f0").unlink(),
+    ):
+        change()
+        states.append(measure_path("path", folder).state)
+    assert all(states)
+    assert len(set(states)) == 6
+
+
+def test_a_copy_at_another_place_has_another_state(tmp_path):
+    first, second = (settled(fill(tmp_path / name, 1)) for name in "ab")
+    assert measure_path("path", first).state != measure_path("path", second).state
+
+
+@pytest.mark.parametrize("what", ["link", "young file", "too many", "file alone"])
+def test_what_may_change_unseen_has_no_state(tmp_path, what):
+    folder = settled(fill(tmp_path / "dump", 3))
+    if what == "link":
+        (folder / "link").symlink_to("f0")
+    elif what == "young file":
+        os.utime(folder / "f0")
+    path = folder / "f0" if what == "file alone" else folder
+    assert measure_path("path", path, max_entries=2 if what == "too many" else 9).state == ""
