@@ -17,6 +17,7 @@ from math import comb
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.dumps import write_ge_fx
 from benchmarks.eager_cases import DRIFTS, NOISE_FOUND, PLANS, compare_words
 from benchmarks.eager_dumps import write_statistics, write_tensors
 from benchmarks.figures import ROOT, WORKFLOW
@@ -30,6 +31,7 @@ LIMIT = 1.05
 CONFIDENCE = 0.9
 RUNS = 9
 ROWS = 5000
+OPERATORS = 1000
 
 Words = Callable[[Path], list[str]]
 """The words of a command, given its output folder."""
@@ -87,11 +89,14 @@ def _cpu_of(source: Path, words: Words, scratch: Path) -> float:
 
 
 def commands(scratch: Path) -> dict[str, Words]:
-    """Write the dumps and return the commands: start and reports, tensors, statistics with and without findings."""
+    """Write the dumps and return commands: start, tensors, many small ones, statistics without and with findings."""
     tensors = write_tensors(_private(scratch / "A-small"), PLANS["A-small"])
+    small = write_ge_fx(_private(scratch / "D-small"), operators=OPERATORS, elements=256, dtype="float32")
+    of_small = ["compare", "-m", "torchair", "-tp", str(small.target), "-gp", str(small.golden), "-o"]
     found: dict[str, Words] = {
         "bundled": lambda output: ["run", WORKFLOW, "--output", str(output)],
         "A-small": lambda output: compare_words(tensors, output),
+        "D-small": lambda output: [*of_small, str(output)],
     }
     for name, drift in DRIFTS.items():
         pair = write_statistics(_private(scratch / name), rows=ROWS, drift=drift)

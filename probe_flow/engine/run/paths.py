@@ -105,9 +105,10 @@ class _State:
         is_folder = entry.is_dir(follow_symlinks=False)
         if entry.is_symlink() or (not is_folder and found.st_mtime_ns > self._oldest_young):
             self._is_sure = False
-        # The size and times of a folder change with the names in it, which are here.
-        seen = () if is_folder else (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        self._digest.update(f"{entry.path}\0{found.st_mode}{seen}{found.st_ino}\0".encode("utf-8", "surrogateescape"))
+        said = f"{entry.path}\0{found.st_mode} {found.st_ino}"
+        if not is_folder:  # its size and times change with the names in it, which are here
+            said += f" {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+        self._digest.update(f"{said}\0".encode("utf-8", "surrogateescape"))
 
     def digest(self) -> str:
         """Return the digest, empty where it is not sure to tell of a change."""
