@@ -247,11 +247,11 @@ class Run:
             return row
         expect("row", row, (FindingRecord, Origin), "a row, a finding or the origin of a run")
         finding = row.finding if isinstance(row, Origin) else row
-        rows = self._stored.rows(comparison=finding.comparison)
-        found = next((each for each in rows if each.order == finding.row), None)
-        if found is None:
-            raise UsageError(Diagnostic("PF2130", "the finding points to no row, so that it has no tensors"))
-        return found
+        if finding.row is not None:
+            for rows in self._stored.stored_rows(comparison=finding.comparison):
+                for found in rows.rows(rows.index.numbers_of_order(finding.row)):
+                    return found
+        raise UsageError(Diagnostic("PF2130", "the finding points to no row, so that it has no tensors"))
 
     def _elements(self, row: RowRecord, name: str) -> NDArray[np.generic]:
         import numpy as np
@@ -268,7 +268,10 @@ class Run:
         return array_of(view.ref)
 
 
-_OWN = frozenset({"run.json", "events.jsonl", "comparison.jsonl", "nodes.jsonl", "details.jsonl", "comparison.msgpack"})
+_OWN = frozenset({
+    "run.json", "events.jsonl", "comparison.jsonl", "comparison.index", "nodes.jsonl", "details.jsonl",
+    "comparison.msgpack",
+})  # fmt: skip
 """Files of a run that no report stage writes."""
 
 _SHOWN = 3

@@ -83,13 +83,14 @@ def _before_reports(record: RunRecord) -> RunRecord:
     """Return the record of a run as its first report stage had it, so that a report says the same now as then."""
     from msgspec.structs import replace
 
+    from probe_flow.record.row_index import FILE as INDEX
     from probe_flow.record.run_folder import DETAILS, NODES, RECORD, ROWS
     from probe_flow.record.stored.kinds import FILE
 
     names = [stage.name for stage in record.stages]
     end = next((place for place, stage in enumerate(record.stages) if stage.uses == "report"), len(names))
     later = {*names[end:], "run"}
-    files = RECORD, "events.jsonl", ROWS, NODES, DETAILS, FILE
+    files = RECORD, "events.jsonl", ROWS, NODES, INDEX, DETAILS, FILE
     return replace(
         record,
         status="running",

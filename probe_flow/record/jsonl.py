@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
-from operator import attrgetter
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TypeVar
 
-from probe_flow.files.atomic import atomic_text
-from probe_flow.record.float_texts import Number, number_texts
+from probe_flow.files.atomic import atomic_bytes, atomic_text
 from probe_flow.record.json_values import json_line, json_number, json_text, json_value, unsplit
-from probe_flow.record.rows import (
-    RowReader,
-    TensorsByNode,
-    checksum_of,
-    name_in_dump,
-    reason_of,
-    shape_of,
-    statistics_of,
-)
+from probe_flow.record.row_index import Digest, RowIndex, call_code, head_of, state_byte
+from probe_flow.record.row_lines import RowLines
+from probe_flow.record.rows import TensorsByNode, name_in_dump, shape_of
 from probe_flow.record.run_json import plain
 from probe_flow.record.types.details import DetailRecord, MapRecord
 from probe_flow.records import (
@@ -30,14 +22,10 @@ from probe_flow.records import (
     ErrorMap,
     Node,
     NodeKey,
-    Pair,
     Row,
-    SideSummary,
     SlotRole,
     TensorKind,
     TensorRef,
-    TensorType,
-    Verdict,
 )
 
 
@@ -128,189 +116,14 @@ def _attributes(attrs: Mapping[str, object]) -> str:
     return "{" + ", ".join([f"{json_text(name)}: {json_text(json_value(attrs[name]))}" for name in sorted(attrs)]) + "}"
 
 
-_STATISTICS = attrgetter("min", "max", "mean", "l2norm", "nan", "inf")
-_GRADS: Mapping[int, str] = {
-    id(grad): f'"value": null, "requires_grad": {json_text(grad)}, "checksum": null' for grad in (None, False, True)
-}
-"""What is said of a tensor without value and checksum, by the object that says whether it needs a gradient."""
-
-_NO_METRICS: Mapping[str, Number] = {}
-
-
-class RowLines:
-    """Writes the records of pairs, keys in their fixed order.
-
-    Texts of nodes, files and types are kept for the rows written together: neighbours share them.
-
-    Args:
-        comparison: what the rows belong to.
-    """
-
-    def __init__(self, comparison: Comparison) -> None:
-        pairs = comparison.pairs
-        self._reader = RowReader(comparison)
-        self._target, self._golden = _Nodes(pairs.target), _Nodes(pairs.golden)
-        self._slots: dict[tuple[SlotRole, tuple[int | str, ...]], tuple[str, str]] = {}
-        self._stored: dict[tuple[str | None, TensorType], str] = {}
-
-    def text(self, rows: Sequence[Row]) -> str:
-        """Return the lines of some rows; what line readers split at inside of texts is for the caller to treat."""
-        for texts in (self._stored, self._target.descriptions, self._target.names, self._golden.descriptions):
-            texts.clear()
-        pairs, measured = [row.pair for row in rows], [row.measurement for row in rows]
-        columns = (
-            rows,
-            pairs,
-            self._sides(
-                [pair.target for pair in pairs], [each.target if each is not None else None for each in measured]
-            ),
-            self._sides(
-                [pair.golden for pair in pairs], [each.golden if each is not None else None for each in measured]
-            ),
-            self._sides(
-                [pair.reference for pair in pairs], [each.reference if each is not None else None for each in measured]
-            ),
-            number_texts([pair.confidence for pair in pairs]),
-            number_texts([row.verdict.excess for row in rows]),
-            _metrics([each.metrics if each is not None else _NO_METRICS for each in measured]),
-        )
-        return "".join([self._line(*cells) for cells in zip(*columns, strict=True)])
-
-    def _line(
-        self,
-        row: Row,
-        pair: Pair,
-        target: str,
-        golden: str,
-        reference: str,
-        confidence: str,
-        excess: str,
-        metrics: str,
-    ) -> str:
-        shown, verdict = pair.shown, row.verdict
-        nodes = self._target if pair.target is not None else self._golden
-        return (
-            f'{{"order": {row.order}, {nodes.described(shown.node)}, "group": {json_text(pair.group)}, '
-            f'{self._slot(shown)[0]}, "kind": "{shown.kind._value_}", "target": {target}, "golden": {golden}, '
-            f'"reference": {reference}, "rule": {json_text(pair.rule.name)}, "confidence": {confidence}, '
-            f'"metrics": {metrics}, "verdict": "{verdict.status._value_}", "reason": {json_text(reason_of(row))}, '
-            f'"role": "{verdict.role._value_}", "excess": {excess}{_transform(pair)}{_excuse(verdict)}}}\n'
-        )
-
-    def _sides(self, tensors: Sequence[TensorRef | None], summaries: Sequence[SideSummary | None]) -> list[str]:
-        if all(tensor is None for tensor in tensors):
-            return ["null"] * len(tensors)
-        statistics = map(_STATISTICS, map(statistics_of, tensors, summaries))
-        numbers = iter(number_texts(list(chain.from_iterable(statistics))))
-        return [
-            "null"
-            if tensor is None
-            else f'{self._side(tensor, summary)}, "min": {low}, "max": {high}, "mean": {mean}, "l2norm": {norm}, '
-            f'"nan": {nan}, "inf": {inf}}}'
-            for tensor, summary, low, high, mean, norm, nan, inf in zip(
-                tensors, summaries, *[numbers] * 6, strict=False
-            )
-        ]
-
-    def _side(self, tensor: TensorRef, summary: SideSummary | None) -> str:
-        """Return what comes before the statistics."""
-        value, grad, checksum = tensor.value, tensor.requires_grad, checksum_of(tensor, summary)
-        known = _GRADS.get(id(grad)) if value is None and checksum is None else None
-        facts = known or (
-            f'"value": {json_text(value if value is None else json_value(value))}, '
-            f'"requires_grad": {json_text(grad if grad is None or grad is False else json_value(grad))}, '
-            f'"checksum": {json_text(checksum)}'
-        )
-        name = f"{self._target.name(tensor.node)}{self._slot(tensor)[1]}"
-        return f'{{"name": "{name}", {self._stored_as(tensor)}, {facts}'
-
-    def _slot(self, tensor: TensorRef) -> tuple[str, str]:
-        """Return the keys of the slot, and the end of the tensor's name."""
-        slot = tensor.slot
-        found = self._slots.get((slot.role, slot.path))
-        if found is None:
-            keys = f'"direction": "{slot.role.value}", "index": {json_text(slot.index)}'
-            found = self._slots[slot.role, slot.path] = keys, json_text(f".{slot}")[1:-1]
-        return found
-
-    def _stored_as(self, tensor: TensorRef) -> str:
-        key = tensor.holder, tensor.type
-        found = self._stored.get(key)
-        if found is None:
-            shape = shape_of(tensor)
-            found = self._stored[key] = (
-                f'"file": {json_text(self._reader.file(tensor))}, "dtype": {json_text(tensor.dtype)}, '
-                f'"shape": {json_text(shape)}, "layout": {json_text(tensor.layout)}'
-            )
-        return found
-
-
-def _metrics(rows: Sequence[Mapping[str, Number]]) -> list[str]:
-    """Return the metrics of each row, those of rows with the same ones together."""
-    places: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
-    for place, metrics in enumerate(rows):
-        places[tuple(metrics)].append(place)
-    texts = ["{}"] * len(rows)
-    for names, those in places.items():
-        ordered = sorted(names)
-        line = "{" + ", ".join([json_text(name).replace("%", "%%") + ": %s" for name in ordered]) + "}"
-        columns = [number_texts([rows[place][name] for place in those]) for name in ordered]
-        for place, numbers in zip(those, zip(*columns, strict=True), strict=bool(names)):
-            texts[place] = line % numbers
-    return texts
-
-
-def _transform(pair: Pair) -> str:
-    return f', "transform": {json_text(list(pair.transform))}' if pair.transform else ""
-
-
-def _excuse(verdict: Verdict) -> str:
-    excuse = verdict.excuse
-    return "" if excuse is None else f', "{excuse.kind.value}": {json_text(excuse.text)}'
-
-
-class _Nodes:
-    """What the rows of one side say of their nodes.
-
-    Texts are kept by the `id` of the key: the comparison keeps keys alive, and hashing one costs more than its text.
-    """
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._nodes = catalog.nodes
-        self.descriptions: dict[int, str] = {}
-        self.names: dict[int, str] = {}
-
-    def described(self, key: NodeKey) -> str:
-        found = self.descriptions.get(id(key))
-        if found is None:
-            node = self._nodes.get(key)
-            execution = key.execution
-            found = self.descriptions[id(key)] = (
-                f'"rank": {json_text(execution.rank)}, "graph": {json_text(execution.graph)}, '
-                f'"step": {json_text(execution.step)}, "node": {json_text(key.name)}, '
-                f'"name": {json_text(name_in_dump(node, key))}, "call": {key.call}, '
-                f'"phase": "{key.phase.value}", "op_type": {json_text(node.op_type if node else "")}'
-            )
-        return found
-
-    def name(self, key: NodeKey) -> str:
-        """Return the begin of the names of the node's tensors, as `TensorRef.id` has them."""
-        found = self.names.get(id(key))
-        if found is None:
-            call = f"#{key.call}" if key.call else ""
-            phase = ".backward" if key.phase.value == "backward" else ""
-            found = self.names[id(key)] = json_text(f"{key.name}{call}{phase}")[1:-1]
-        return found
-
-
 CHUNK = 2000
 """Rows made into text at once; a few megabytes."""
 
 _T = TypeVar("_T")
 
 
-def write_comparison_jsonl(comparison: Comparison, path: Path) -> None:
-    """Write one record a pair in execution order; schema in ``schemas/comparison.schema.json``.
+def write_comparison_jsonl(comparison: Comparison, path: Path) -> RowIndex:
+    """Write one record a pair in execution order, and return their index; schema in ``schemas/comparison.schema.json``.
 
     ``null`` = not computable or not known; NaN and infinities are ``"nan"``, ``"inf"``, ``"-inf"``. File names are
     relative to their dump. The same comparison gives the same bytes.
@@ -318,13 +131,38 @@ def write_comparison_jsonl(comparison: Comparison, path: Path) -> None:
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
     """
-    lines = RowLines(comparison)
-    with atomic_text(path) as file:
-        file.writelines(unsplit(lines.text(rows)) for rows in _chunks(comparison.rows))
+    lines, index = RowLines(comparison), RowIndex()
+    with atomic_bytes(path) as file:
+        for rows in _chunks(comparison.rows):
+            texts, errors = lines.texts(rows)
+            orders = [row.order for row in rows]
+            _add_calls(index, rows)
+            index.add_facts(orders, errors, [_state(row) for row in rows])
+            file.write(index.add_lines([*map(head_of, orders)], [*map(_encoded, texts)]))
+    return index
 
 
-def write_nodes_jsonl(comparison: Comparison, path: Path) -> None:
+def _encoded(text: str) -> bytes:
+    return unsplit(text).encode("utf-8", "backslashreplace")
+
+
+def _state(row: Row) -> int:
+    pair, verdict = row.pair, row.verdict
+    return state_byte(verdict.status, verdict.role, pair.target, pair.golden, pair.reference)
+
+
+def _add_calls(index: RowIndex, rows: Sequence[Row]) -> None:
+    """Say of which call each row is; those of one call mostly have the same key, one behind another."""
+    for _, run in groupby((row.pair.shown.node for row in rows), key=id):
+        keys = [*run]
+        key = keys[0]
+        index.add_calls(key.execution, call_code(key.execution, key.name, key.call, key.phase), len(keys))
+
+
+def write_nodes_jsonl(comparison: Comparison, path: Path) -> Digest:
     """Write one record a node: the target's in execution order, then the golden's, then the reference's.
+
+    Returns the digest of the file.
 
     The schema is ``schemas/nodes.schema.json``. An edge stands once, with the node that consumes it, and so does a
     stack, with the first node of its side that has it.
@@ -333,13 +171,15 @@ def write_nodes_jsonl(comparison: Comparison, path: Path) -> None:
         IncompleteError: PF7001 when the file cannot be written.
     """
     pairs = comparison.pairs
-    before = 0
-    with atomic_text(path) as file:
+    before, digest = 0, Digest()
+    with atomic_bytes(path) as file:
         for side, catalog in (("target", pairs.target), ("golden", pairs.golden), ("reference", pairs.reference)):
             if catalog is not None:
                 lines = NodeLines(side, catalog, before=before)
                 before += len(catalog.nodes)
-                file.writelines(unsplit(lines.text(nodes)) for nodes in _chunks(catalog.nodes.values()))
+                for nodes in _chunks(catalog.nodes.values()):
+                    file.write(digest.add(_encoded(lines.text(nodes))))
+    return digest
 
 
 def write_details_jsonl(comparison: Comparison, path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -15,6 +15,8 @@ from probe_flow.engine.run.plan import PlannedStage
 from probe_flow.engine.run.record import input_facts
 from probe_flow.errors import Diagnostic, InternalError, Severity
 from probe_flow.record.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
+from probe_flow.record.row_index import FILE as INDEX
+from probe_flow.record.row_index import write_index
 from probe_flow.record.run_json import Summary, comparison_summary
 from probe_flow.record.stored.kinds import FILE
 from probe_flow.record.stored.writing import write_comparison
@@ -23,6 +25,8 @@ from probe_flow.records import Catalog, Comparison, Pairs
 from probe_flow.stages.base import Kind
 from probe_flow.stages.registry import STAGES
 from probe_flow.workflow.loading.fields import KIND_WORDS
+
+_Written = TypeVar("_Written")
 
 _RECORD_OF: Mapping[Kind, type] = {Kind.CATALOG: Catalog, Kind.PAIRS: Pairs, Kind.COMPARISON: Comparison}
 
@@ -103,21 +107,22 @@ class Results:
     def _add_comparison(self, name: str, comparison: Comparison) -> None:
         count = sum(planned.stage.type.produces is Kind.COMPARISON for planned in self.selected)
         folder = self.folder if count == 1 else self.folder / name
-        files = {
-            "comparison.jsonl": write_comparison_jsonl,
-            "nodes.jsonl": write_nodes_jsonl,
-            FILE: write_comparison,
-        }
+        rows = self._write(comparison, folder / "comparison.jsonl", write_comparison_jsonl)
+        nodes = self._write(comparison, folder / "nodes.jsonl", write_nodes_jsonl)
+        if rows.is_worth_a_file:
+            self._write(comparison, folder / INDEX, lambda _, path: write_index(rows, nodes, path))
+        self._write(comparison, folder / FILE, write_comparison)
         if comparison.details:
-            files["details.jsonl"] = write_details_jsonl
-        for file_name, write in files.items():
-            path = folder / file_name
-            self.announce(path)
-            write(comparison, path)
-            self._note(path)
+            self._write(comparison, folder / "details.jsonl", write_details_jsonl)
         self.comparisons[name] = comparison
         self.summaries[name] = comparison_summary(comparison)
         self.report(name, comparison.problems, repeats=True)
+
+    def _write(self, comparison: Comparison, path: Path, write: Callable[[Comparison, Path], _Written]) -> _Written:
+        self.announce(path)
+        written = write(comparison, path)
+        self._note(path)
+        return written
 
     def report(self, stage: str, problems: Iterable[Diagnostic], *, repeats: bool = False) -> list[Diagnostic]:
         """Keep what a stage reports or puts into its result; return what was not known yet, named after the stage.

@@ -96,6 +96,19 @@ def test_a_run_that_finds_nothing_wrong_passes_and_leaves_its_record(run, tmp_pa
     assert record["timings"]["started"] == "2026-02-03T04:05:06+00:00"
 
 
+def test_an_index_of_many_rows_is_a_file_of_the_run(run, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("probe_flow.record.row_index.LEAST_ROWS", 3)
+        outcome = run()
+    assert record_of(outcome)["artifacts"][2:5] == ["comparison.jsonl", "nodes.jsonl", "comparison.index"]
+    begun = [event["file"] for event in events_of(outcome) if event["event"] == "file.begun"]
+    assert begun.index("nodes.jsonl") < begun.index("comparison.index")
+    again = run()  # which leaves none
+    assert again.folder == outcome.folder
+    assert sorted(path.name for path in again.folder.iterdir()) == sorted(record_of(again)["artifacts"])
+    assert "comparison.index" not in record_of(again)["artifacts"]
+
+
 def test_a_difference_fails_the_gate_and_is_named(run):
     outcome = run(target="1 2.5 3")
     record = record_of(outcome)
