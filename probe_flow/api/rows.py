@@ -76,12 +76,16 @@ class Rows:
 
     def __iter__(self) -> Iterator[RowRecord]:
         with told_whole():
-            for row in self._run.rows(comparison=self._comparison):
-                if self._wanted.keeps(row):
-                    yield row
+            if self._wanted.is_empty:
+                yield from self._run.rows(comparison=self._comparison)
+                return
+            for rows in self._run.stored_rows(comparison=self._comparison):
+                yield from rows.rows(self._wanted.numbers(rows))
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        with told_whole():
+            comparisons = self._run.stored_rows(comparison=self._comparison)
+            return sum(1 for rows in comparisons for _ in self._wanted.numbers(rows))
 
     def __repr__(self) -> str:
         return f"<{len(self)} rows of {self._run.folder}>"

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.files.existing import is_file, is_folder
-from probe_flow.files.opening import open_bytes, read_text
+from probe_flow.files.opening import read_text
+from probe_flow.record.line_file import LineFile
 from probe_flow.record.older_runs import node_of_1, row_of_1, run_of_1
+from probe_flow.record.row_index import FILE as INDEX
+from probe_flow.record.row_index import StoredIndex, read_index
+from probe_flow.record.stored_rows import ROW, StoredRows
 from probe_flow.record.types.details import DetailRecord
 from probe_flow.record.types.nodes import NodeRecord
 from probe_flow.record.types.reading import MisfitError, Reader
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.record.types.run import RUN_SCHEMA, RunRecord
+from probe_flow.records import Phase
 
 RECORD = "run.json"
 ROWS = "comparison.jsonl"
@@ -29,47 +34,58 @@ INNER_FOLDER = "probe_flow"
 """Where the commands with the peer's syntax leave the record, below their output folder."""
 
 MAX_RECORD_BYTES = 256 * 2**20
-MAX_LINE_BYTES = 64 * 2**20
-"""No record of ours comes near; a file without line ends must not fill the memory."""
-
 VERSION = 2
 """Of the files that runs leave now."""
 
 SCHEMAS = ("probe_flow.run/1", RUN_SCHEMA)
 """Formats of run.json that are read."""
 
-_WHAT = {ROWS: "pair", NODES: "node"}
-_RUN, _ROW, _NODE, _DETAIL = Reader(RunRecord), Reader(RowRecord), Reader(NodeRecord), Reader(DetailRecord)
-T = TypeVar("T", bound=Struct)
-_Complaint = Callable[[Path, str], IncompleteError]
+_RUN, _NODE, _DETAIL = Reader(RunRecord), Reader(NodeRecord), Reader(DetailRecord)
 _FORMAT = re.compile(r"probe_flow\.run/(\d{1,6})")
 
 
-class RowLine(Struct, frozen=True, gc=False):
-    """A line of comparison.jsonl.
+class KernelParts(Struct, frozen=True, gc=False):
+    """The attributes that name the kernel of a node."""
 
-    Args:
-        comparison: the stage that compared.
-        number: of the line, from 1.
-        text: the line.
-        read: reads it, given its number.
-        is_named: whether its record names the comparison.
+    kernel: Any = None
+    kernel_name: Any = None
+
+
+class EdgeParts(Struct, frozen=True, gc=False):
+    """An edge, whatever else may be said of it."""
+
+    input: int
+    producer: str
+    call: int
+    phase: Phase
+    output: int
+
+
+class NodeParts(Struct):
+    """The fields of a node that say what it is called and how it belongs to others.
+
+    Not frozen: its reader adds the comparison, and counts the line that `stack` may name over all of them.
     """
 
-    comparison: str
-    number: int
-    text: bytes
-    read: Callable[[bytes, int], RowRecord]
-    is_named: bool
+    side: str
+    order: int
+    rank: int | None
+    graph: int | str | None
+    step: int | None
+    node: str
+    name: str
+    call: int
+    phase: Phase
+    op_type: str
+    parent: str | None
+    edges: tuple[EdgeParts, ...]
+    stack: tuple[str, ...] | int
+    passes: tuple[str, ...]
+    attributes: KernelParts
+    comparison: str | None = None
 
-    def row(self) -> RowRecord:
-        """Return the record of the line.
 
-        Raises:
-            IncompleteError: PF7113 when it is none.
-        """
-        row = self.read(self.text, self.number)
-        return replace(row, comparison=self.comparison) if self.is_named else row
+_PARTS = Reader(NodeParts)
 
 
 class StoredRun(Struct, frozen=True):
@@ -100,24 +116,45 @@ class StoredRun(Struct, frozen=True):
             IncompleteError: PF7113 when a file is missing, ends or goes wrong in the middle, or has not as many records
                 as the run counted.
         """
-        return (line.row() for line in self.row_lines(comparison=comparison))
+        has_several = self._has_several
+        for name in self._chosen(comparison):
+            for row in self._rows_file(name).records(ROW, counted=self._counted(name)):
+                yield replace(row, comparison=name) if has_several else row
 
-    def row_lines(self, *, comparison: str | None = None) -> Iterator[RowLine]:
-        """Yield the same as `rows`, each as its line, which is read when it is asked for.
+    def stored_rows(self, *, comparison: str | None = None) -> Iterator[StoredRows]:
+        """Yield the rows of each comparison, or of one, for questions that need few of them.
 
         Raises:
-            UsageError, IncompleteError: as `rows`, but for what is wrong in a line.
+            UsageError: PF7114 when no stage of that name compared.
         """
+        for name in self._chosen(comparison):
+            file, index = self._rows_file(name), self._index(name)
+            written = index.rows if index is not None and index.rows.digest.is_of(file.path) else None
+            yield StoredRows(name if self._has_several else None, file, written, self._counted(name))
+
+    def _chosen(self, comparison: str | None) -> tuple[str, ...]:
         self.check_comparison(comparison)
-        several = len(self.comparisons) > 1
-        for name in self.comparisons:
-            if comparison is None or name == comparison:
-                file = self.file(ROWS, comparison=name)
-                number = 0
-                read = _reading(_ROW, file, _rows_unreadable, row_of_1 if self.version == 1 else None)
-                for number, line in enumerate(_whole_lines(file, _rows_unreadable), start=1):
-                    yield RowLine(name, number, line, read, is_named=several)
-                _check_count(number, self._counted(name), file, _rows_unreadable)
+        return self.comparisons if comparison is None else (comparison,)
+
+    @property
+    def _has_several(self) -> bool:
+        return len(self.comparisons) > 1
+
+    def _rows_file(self, comparison: str) -> LineFile:
+        upgrade = row_of_1 if self.version == 1 else None
+        return LineFile(self.file(ROWS, comparison=comparison), "pair", _rows_unreadable, upgrade)
+
+    def _nodes_file(self, comparison: str) -> LineFile:
+        upgrade = node_of_1 if self.version == 1 else None
+        return LineFile(self.file(NODES, comparison=comparison), "node", _nodes_unreadable, upgrade)
+
+    def _index(self, comparison: str) -> StoredIndex | None:
+        """Return the index that a comparison left, which may be of other files; it is smaller than its rows."""
+        rows = self.file(ROWS, comparison=comparison)
+        try:
+            return read_index(rows.with_name(INDEX), limit=rows.stat().st_size)
+        except OSError:
+            return None
 
     def _counted(self, comparison: str) -> int | None:
         """Return how many rows a comparison had, None when its record does not say."""
@@ -133,26 +170,43 @@ class StoredRun(Struct, frozen=True):
             IncompleteError: PF7204 when a file is missing, ends or goes wrong in the middle, or has not as many records
                 as the run counted.
         """
-        several = len(self.comparisons) > 1
         total = 0
         for name in self.comparisons:
-            file = self.file(NODES, comparison=name)
+            file = self._nodes_file(name)
             first, number = total, 0
-            read = _reading(_NODE, file, _nodes_unreadable, node_of_1 if self.version == 1 else None)
-            for number, line in enumerate(_whole_lines(file, _nodes_unreadable), start=1):
+            read = file.reading(_NODE)
+            for number, line in enumerate(file.lines(), start=1):
                 if lines is None or total in lines:
                     node = read(line, number)
                     if isinstance(node.stack, int):
-                        node = replace(node, stack=_earlier(first + node.stack - 1, total, file))
-                    yield total, replace(node, comparison=name) if several else node
+                        node = replace(node, stack=_earlier(first + node.stack - 1, total, file.path))
+                    yield total, replace(node, comparison=name) if self._has_several else node
                 total += 1
-            _check_count(number, self.record.comparisons[name].nodes, file, _nodes_unreadable)
+            file.check_count(number, self.record.comparisons[name].nodes)
+
+    def node_parts(self) -> Iterator[NodeParts]:
+        """Yield what the records of all nodes say of how nodes belong together; the same order as `nodes`.
+
+        Raises:
+            IncompleteError: as `nodes`.
+        """
+        number, has_several = 0, self._has_several
+        for name in self.comparisons:
+            file, index, first = self._nodes_file(name), self._index(name), number
+            check = None if index is not None and index.nodes.is_of(file.path) else _NODE
+            for part in file.records(_PARTS, counted=self.record.comparisons[name].nodes, check=check):
+                if has_several:
+                    part.comparison = name
+                if isinstance(part.stack, int):
+                    part.stack = _earlier(first + part.stack - 1, number, file.path)
+                yield part
+                number += 1
 
     def detail(self, row: RowRecord) -> DetailRecord | None:
         """Return the closer look that the run took at a row, None when it took none or the file is gone or damaged."""
         comparison = row.comparison or next(iter(self.comparisons), "")
         try:
-            for line in _whole_lines(self.file(DETAILS, comparison=comparison), _nodes_unreadable):
+            for line in LineFile(self.file(DETAILS, comparison=comparison), "row", _rows_unreadable).lines():
                 found = _DETAIL.read(line)
                 if found.order == row.order:
                     return found
@@ -162,7 +216,7 @@ class StoredRun(Struct, frozen=True):
 
     def file(self, name: str, *, comparison: str) -> Path:
         """Return where a file of a comparison lies: in its own folder when the run was to have several."""
-        has_own = len(self.comparisons) > 1 or f"{comparison}/{name}" in self.record.artifacts
+        has_own = self._has_several or f"{comparison}/{name}" in self.record.artifacts
         return self.folder / comparison / name if has_own else self.folder / name
 
     def check_comparison(self, comparison: str | None) -> None:
@@ -267,49 +321,6 @@ def _other_version(file: Path, record: Mapping[str, Any], version: int) -> Diagn
         path=str(file),
         help="update probe_flow" if is_newer else "repeat the run with this probe_flow, or use the one that wrote it",
     )
-
-
-def _check_count(number: int, counted: int | None, file: Path, unreadable: _Complaint) -> None:
-    """Raise when a file has another number of records than its run; runs of earlier versions did not count nodes."""
-    if counted is not None and number != counted:
-        raise unreadable(file, f"it has {number} records, the run had {counted}")
-
-
-def _whole_lines(file: Path, unreadable: _Complaint) -> Iterator[bytes]:
-    try:
-        with open_bytes(file) as lines:
-            for number, line in enumerate(_lines(lines, file, unreadable), start=1):
-                if not line.endswith(b"\n"):
-                    raise unreadable(file, f"it ends in the middle of line {number}")
-                yield line
-    except FileNotFoundError as exc:
-        raise unreadable(file, "it is missing") from exc
-    except OSError as exc:
-        raise unreadable(file, exc.strerror or str(exc)) from exc
-
-
-def _lines(file: IO[bytes], path: Path, unreadable: _Complaint) -> Iterator[bytes]:
-    while line := file.readline(MAX_LINE_BYTES):
-        if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
-            raise unreadable(path, f"a line is longer than {MAX_LINE_BYTES // 2**20} MiB")
-        yield line
-
-
-def _reading(
-    reader: Reader[T], file: Path, unreadable: _Complaint, upgrade: Callable[[Any], Any] | None
-) -> Callable[[bytes, int], T]:
-    """Return what reads a line of a file, given its number; `upgrade` is for lines of an older version."""
-
-    def read(line: bytes, number: int) -> T:
-        try:
-            return reader.read(line) if upgrade is None else reader.convert(upgrade(json.loads(line)))
-        except MisfitError as error:
-            what = _WHAT[file.name]
-            raise unreadable(file, f"line {number} is no record of a {what}: {error}") from error
-        except (ValueError, RecursionError) as error:
-            raise unreadable(file, f"line {number} is no record: {error}") from error
-
-    return read
 
 
 def _earlier(line: int, before: int, file: Path) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from probe_flow.record.json_values import number
+from probe_flow.record.row_index import RowIndex
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import ALL_PASS, Comparison, FindingKind, Role, Row, Status, TensorKind
@@ -237,13 +238,25 @@ class StoredMarks:
         named = self._named[name].get(row.order)
         if named is not None:
             return named.mark, named.excess if excess is None else excess
-        mark = self._known.get((name, row.role, row.verdict))
+        return self._unnamed(name, row.role, row.verdict), excess
+
+    def ranks(self, comparison: str | None, index: RowIndex) -> bytes:
+        """Return the rank of the mark of each row of a comparison."""
+        name = comparison or self._only
+        ranks = bytearray(index.by_state(lambda state: self._unnamed(name, state.role, state.status).rank))
+        for order, named in self._named[name].items():
+            for row in index.numbers_of_order(order):
+                ranks[row] = named.mark.rank
+        return bytes(ranks)
+
+    def _unnamed(self, name: str, role: Role, status: Status) -> Mark:
+        """Return the mark of a row that no finding names."""
+        mark = self._known.get((name, role, status))
         if mark is None:
-            is_missing = row.verdict is Status.ERROR
-            counts_rule = self._gates[name] == ALL_PASS
-            mark = mark_of(row.role.value, row.verdict.value, is_missing=is_missing, counts_rule=counts_rule)
-            self._known[name, row.role, row.verdict] = mark
-        return mark, excess
+            is_missing, counts_rule = status is Status.ERROR, self._gates[name] == ALL_PASS
+            mark = mark_of(role.value, status.value, is_missing=is_missing, counts_rule=counts_rule)
+            self._known[name, role, status] = mark
+        return mark
 
     def of_rows(self, rows: Iterable[RowRecord]) -> tuple[Mark, float | None] | None:
         """Return the most important mark of some rows, with the largest excess of those that have it; None for none."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from probe_flow.record.places import printable
-from probe_flow.record.types.rows import RowRecord
+from probe_flow.record.places import Place, printable
+from probe_flow.record.row_index import RowIndex
 from probe_flow.record.types.run import RunRecord
 from probe_flow.reports.marks import LOOKS, Mark, StoredMarks
 
@@ -16,11 +16,12 @@ MARGIN = 2
 _MARKS = tuple(Mark)
 """By their ranks."""
 
-Place = tuple[str, ...]
+Words = tuple[str, ...]
+"""Those of an execution."""
 
 
 class HeatText:
-    """Collects what a run found, execution by execution, from rows that pass by.
+    """Collects what a run found, execution by execution.
 
     Args:
         record: what run.json says of the run.
@@ -28,25 +29,21 @@ class HeatText:
 
     def __init__(self, record: RunRecord) -> None:
         self._marks = StoredMarks(record)
-        self._bands: dict[Place, list[int]] = {}
-        self._nodes: dict[Place, tuple[object, ...]] = {}
+        self._bands: dict[Words, list[int]] = {}
 
-    def watching(self, rows: Iterable[RowRecord]) -> Iterator[RowRecord]:
-        """Yield records of ``comparison.jsonl``, which come in execution order, and remember what they say."""
-        at: tuple[object, ...] | None = None
-        for row in rows:
-            here = row.comparison, row.rank, row.graph, row.step
-            if here != at:  # rows of an execution stand together
-                at, place = here, _place(row)
-                band = self._bands.setdefault(place, [])
-            node = row.node, row.call, row.phase
-            if self._nodes.get(place) != node:
-                self._nodes[place] = node
-                band.append(0)
-            rank = self._marks.of(row)[0].rank
-            if rank > band[-1]:
-                band[-1] = rank
-            yield row
+    def add(self, comparison: str | None, index: RowIndex) -> None:
+        """Take the rows of a comparison; they are in execution order."""
+        words = [_words(comparison, place) for place in index.executions]
+        bands = [self._bands.setdefault(each, []) for each in words]
+        ranks = self._marks.ranks(comparison, index)
+        calls: dict[Words, int] = {}
+        for begin, end, execution, call in index.stretches():
+            band, worst = bands[execution], max(ranks[begin:end])
+            if calls.get(words[execution]) == call:  # its rows are not all together
+                band[-1] = max(band[-1], worst)
+            else:
+                calls[words[execution]] = call
+                band.append(worst)
 
     def lines(self, *, width: int) -> list[str]:
         """Return a line for each execution and what the signs mean; nothing when there is only one execution.
@@ -72,7 +69,7 @@ class HeatText:
         meanings = [f"{look.letter} {look.word}" for look in looks]
         return [*lines, *more, f"{indent}{', '.join(meanings)}"] if meanings else [*lines, *more]
 
-    def _kept(self) -> list[Place]:
+    def _kept(self) -> list[Words]:
         """Return the places of at most so many lines, in order of execution: all, or those that are not as healthy."""
         order = {place: number for number, place in enumerate(self._bands)}
         if len(order) <= MAX_LINES:
@@ -82,9 +79,9 @@ class HeatText:
         return sorted((worse or ranked)[:MAX_LINES], key=order.__getitem__)
 
 
-def _place(row: RowRecord) -> Place:
-    parts = (("rank", row.rank), ("graph", row.graph), ("step", row.step))
-    stage = () if row.comparison is None else (printable(row.comparison),)
+def _words(comparison: str | None, place: Place) -> Words:
+    parts = (("rank", place.rank), ("graph", place.graph), ("step", place.step))
+    stage = () if comparison is None else (printable(comparison),)
     return (*stage, *(f"{name} {printable(value)}" for name, value in parts if value is not None))
 
 

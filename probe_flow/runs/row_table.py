@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Callable, Iterable, Sequence
 
-from probe_flow.record.facts import DISTANCE
 from probe_flow.record.json_values import number as _number
 from probe_flow.record.places import (
     entry_title,
@@ -19,6 +17,8 @@ from probe_flow.record.places import (
     where,
     with_entry,
 )
+from probe_flow.record.row_index import distance_of
+from probe_flow.record.stored_rows import StoredRows
 from probe_flow.record.text_table import text_table
 from probe_flow.record.types.rows import RowRecord, SideRecord
 from probe_flow.records import Role
@@ -26,21 +26,18 @@ from probe_flow.records import Role
 _HEADER = ("verdict", "role", "error", "cosine", "max abs", "dtype", "shape", "where")
 _WHERE = _HEADER.index("where")
 _RIGHT = frozenset({"error", "cosine", "max abs"})
-_STATISTICS_HEADER = {"error": "l2norm_diff_rel", "max abs": "max_diff"}
+_STATISTICS_MAX = "max_diff"
 _MAX_REASON = 300
 
 
-def worst_rows(rows: Iterable[RowRecord], *, limit: int) -> list[RowRecord]:
+def worst_rows(comparisons: Sequence[StoredRows], *, limit: int) -> list[RowRecord]:
     """Return the rows with the largest relative distance above zero, the largest first, earlier rows first."""
-    ranked = ((_distance(row), -number, row) for number, row in enumerate(rows))
-    found = heapq.nlargest(limit, (item for item in ranked if item[0] > 0), key=lambda item: item[:2])
-    return [row for _, _, row in found]
-
-
-def _distance(row: RowRecord) -> float:
-    metrics = row.metrics
-    value = _number(metrics.get(DISTANCE, metrics.get(_STATISTICS_HEADER["error"])))
-    return 0.0 if value is None or math.isnan(value) else value
+    found: list[tuple[float, int, int]] = []
+    for place, rows in enumerate(comparisons):
+        errors = rows.index.errors
+        worst = heapq.nlargest(limit, zip(errors, range(0, -len(errors), -1), strict=True))
+        found += [(error, -place, number) for error, number in worst if error > 0]
+    return [row for _, place, number in sorted(found)[: -limit - 1 : -1] for row in comparisons[-place].rows([-number])]
 
 
 def row_table(rows: Iterable[RowRecord], *, has_reasons: bool) -> list[str]:
@@ -77,8 +74,8 @@ def row_table(rows: Iterable[RowRecord], *, has_reasons: bool) -> list[str]:
 
 def _cells(row: RowRecord) -> tuple[str, ...]:
     metrics = row.metrics
-    distance = _number(metrics.get(DISTANCE, metrics.get(_STATISTICS_HEADER["error"])))
-    largest = _number(metrics.get("max_abs_err", metrics.get(_STATISTICS_HEADER["max abs"])))
+    distance = _number(distance_of(metrics))
+    largest = _number(metrics.get("max_abs_err", metrics.get(_STATISTICS_MAX)))
     cosine = _number(metrics.get("cosine"))
     return (
         row.verdict.value.replace("_", " "),

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
 
 from probe_flow.record.conclusion import last_line
 from probe_flow.record.json_values import any_json_text, unsplit
+from probe_flow.record.row_index import RowState
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.record.run_json import plain
+from probe_flow.record.stored_rows import StoredRows
+from probe_flow.record.types.reading import Reader
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.reports.terminal.console import render_summary
 from probe_flow.runs.heat_map import HeatText
@@ -37,6 +41,14 @@ _FROM_RECORD = (
 MAX_WORST = 5
 
 
+class _Named(Struct, frozen=True, gc=False):
+    node: str
+
+
+_NAMED = Reader(_Named)
+"""The field of a row that patterns are held against."""
+
+
 class Filter(Struct, frozen=True):
     """Which rows to show; None = all. ``node`` is a name, or a pattern with ``*``, ``?`` and ``[...]``."""
 
@@ -49,15 +61,28 @@ class Filter(Struct, frozen=True):
         """Whether it lets every row pass."""
         return self.verdict is None and self.role is None and self.node is None
 
-    def keeps(self, row: RowRecord) -> bool:
-        """Say whether a row of ``comparison.jsonl`` passes."""
-        if self.verdict is not None and row.verdict.value != self.verdict:
-            return False
-        if self.role is not None and row.role.value != self.role:
-            return False
+    def numbers(self, rows: StoredRows, scope: Scope = EVERYWHERE) -> Iterator[int]:
+        """Yield the numbers of the rows that pass."""
+        index = rows.index
+        if self.node is None:
+            return index.numbers(self._has_state, scope.keeps)
+        return self._named(rows, index.by_state(self._has_state), [*map(scope.keeps, index.executions)])
+
+    def has_name(self, name: str) -> bool:
+        """Return True if a node of this name passes."""
         # Names of operators may hold brackets: a name that is spelled out always matches itself.
-        name = row.node
         return self.node is None or name == self.node or fnmatchcase(name, self.node)
+
+    def _has_state(self, state: RowState) -> bool:
+        return self.verdict in (None, state.status.value) and self.role in (None, state.role.value)
+
+    def _named(self, rows: StoredRows, flags: bytes, kept: Sequence[bool]) -> Iterator[int]:
+        """Yield the numbers of rows that have a flag, an execution to look at, and a name that passes."""
+        found = [each for each in rows.index.stretches() if kept[each.execution] and 1 in flags[each.begin : each.end]]
+        parts = rows.parts((each.begin for each in found), _NAMED)
+        for (begin, end, _, _), part in zip(found, parts, strict=True):
+            if self.has_name(part.node):
+                yield from (number for number in range(begin, end) if flags[number])
 
 
 class Selection:
@@ -80,12 +105,13 @@ class Selection:
 
     def rows(self) -> Iterator[RowRecord]:
         """Yield the first rows that pass; the counts are right when it has ended."""
-        for row in self._run.rows(comparison=self._scope.comparison):
-            self.total += 1
-            if self._scope.keeps(row) and self._wanted.keeps(row):
+        for rows in self._run.stored_rows(comparison=self._scope.comparison):
+            self.total += len(rows.index)
+            numbers = self._wanted.numbers(rows, self._scope)
+            for row in rows.rows(islice(numbers, None if self.limit is None else self.limit - self.matching)):
                 self.matching += 1
-                if self.limit is None or self.matching <= self.limit:
-                    yield row
+                yield row
+            self.matching += sum(1 for _ in numbers)
 
 
 def render_run(run: StoredRun, *, color: bool, width: int, folder: str) -> str:
@@ -98,7 +124,10 @@ def render_run(run: StoredRun, *, color: bool, width: int, folder: str) -> str:
         folder: the run's folder as the user typed it.
     """
     heat = HeatText(run.record)
-    table = row_table(worst_rows(heat.watching(run.rows()), limit=MAX_WORST), has_reasons=False)
+    comparisons = [*run.stored_rows()]
+    for rows in comparisons:
+        heat.add(rows.comparison, rows.index)
+    table = row_table(worst_rows(comparisons, limit=MAX_WORST), has_reasons=False)
     found = {
         "Executions, operators in order": heat.lines(width=width),
         "Largest errors, relative to the golden tensor": table,
@@ -144,7 +173,7 @@ def run_json(run: StoredRun, selection: Selection | None) -> Iterator[str]:
     """
     head = conclusions(run)
     if selection is None:
-        head["worst"] = [plain(row) for row in worst_rows(run.rows(), limit=MAX_WORST)]
+        head["worst"] = [plain(row) for row in worst_rows([*run.stored_rows()], limit=MAX_WORST)]
         yield json.dumps(head, indent=2, ensure_ascii=False) + "\n"
         return
     yield json.dumps(head, indent=2, ensure_ascii=False).removesuffix("\n}") + ',\n  "rows": ['

@@ -9,7 +9,7 @@ import pytest
 from fake_stages import write_project
 from stored_runs import row, side, write_run
 
-from probe_flow.record.run_folder import read_run
+from probe_flow.record.run_folder import StoredRun, read_run
 from probe_flow.record.types.reading import Reader
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.runs.row_table import row_table, worst_rows
@@ -183,15 +183,19 @@ def test_no_rows_make_no_table():
     assert row_table([], has_reasons=True) == []
 
 
-def test_the_worst_rows_rank_infinity_first_and_leave_out_nan_and_zero():
+def written(folder: Path, rows: list[dict[str, object]]) -> StoredRun:
+    return read_run(write_run(folder, rows, counts={}, comparisons={"result": {}}))
+
+
+def test_the_worst_rows_rank_infinity_first_and_leave_out_nan_and_zero(tmp_path):
     values = [0.5, "nan", None, "inf", 0, 0.75, 0.5]
-    rows = [record(number, metrics={"relative_euclidean_distance": value}) for number, value in enumerate(values)]
-    assert [found.order for found in worst_rows(rows, limit=3)] == [3, 5, 0]
+    rows = [data(number, metrics={"relative_euclidean_distance": value}) for number, value in enumerate(values)]
+    assert [found.order for found in worst_rows([*written(tmp_path, rows).stored_rows()], limit=3)] == [3, 5, 0]
 
 
 def test_a_name_with_brackets_matches_itself():
-    assert Filter(node="a[0]").keeps(record(0, node="a[0]"))
-    assert not Filter(node="a[0]").keeps(record(0, node="b"))
+    assert Filter(node="a[0]").has_name("a[0]")
+    assert not Filter(node="a[0]").has_name("b")
 
 
 def test_rows_are_not_held_in_memory(tmp_path: Path) -> None:
@@ -201,7 +205,7 @@ def test_rows_are_not_held_in_memory(tmp_path: Path) -> None:
     run = read_run(tmp_path)
     tracemalloc.start()
     try:
-        assert len(worst_rows(run.rows(), limit=5)) == 5
+        assert len(worst_rows([*run.stored_rows()], limit=5)) == 5
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()

@@ -7,6 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from probe_flow.errors import Diagnostic, IncompleteError
+from probe_flow.record.line_file import LineFile
+from probe_flow.record.row_index import FILE, Digest, RowIndex, write_index
+from probe_flow.record.stored_rows import StoredRows
 from probe_flow.testing.run_records import run_data
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,6 +71,22 @@ def write_run(
     for name, records in files.items():
         if records is not None:
             (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))
+    return folder
+
+
+def found_index(folder: Path) -> RowIndex:
+    """The index of the rows in a folder, found by reading all of them, without what a run may have left."""
+    file = LineFile(folder / "comparison.jsonl", "pair", lambda path, why: IncompleteError(Diagnostic("PF7113", why)))
+    rows = StoredRows(None, file, None, None)
+    rows.index.crcs, rows.index.sums, rows.index.digest = rows.lines.crcs, rows.lines.sums, rows.lines.digest
+    return rows.index
+
+
+def leave_index(folder: Path) -> Path:
+    """Write the index of a run that was written by hand, however few rows it has."""
+    nodes = Digest()
+    nodes.add((folder / "nodes.jsonl").read_bytes() if (folder / "nodes.jsonl").exists() else b"")
+    write_index(found_index(folder), nodes, folder / FILE)
     return folder
 
 

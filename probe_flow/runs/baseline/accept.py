@@ -11,8 +11,11 @@ from probe_flow.files.atomic import atomic_text
 from probe_flow.files.existing import is_there
 from probe_flow.metrics.error_figure import error_figure, number
 from probe_flow.record.baseline_file import BaselineFile, read_baseline
+from probe_flow.record.row_index import RowState
 from probe_flow.record.run_folder import StoredRun
+from probe_flow.record.stored_rows import StoredRows
 from probe_flow.record.types.conclusions import FindingRecord
+from probe_flow.record.types.reading import Reader
 from probe_flow.record.types.rows import RowRecord, SideRecord
 from probe_flow.records import ALL_PASS, Baseline, BaselineUse, Deviant, FindingKind, Phase, Status
 from probe_flow.records.baseline import FAILING_ROW, NONFINITE_ROW, NodePlace, largest, plain_name, stand
@@ -123,10 +126,10 @@ class _Deviations:
         self.counting: list[Deviant] = []
         self.waived: list[Deviant] = []
         self.nodes: set[NodePlace] = set()
-        for row in run.rows(comparison=comparison):
-            if row.verdict is Status.FAIL and is_by_rows:
+        for rows in run.stored_rows(comparison=comparison):
+            self.nodes |= node_places(rows)
+            for row in rows.rows(rows.index.numbers(_fails, lambda _: True)) if is_by_rows else ():
                 self._add(row, _deviant(row, *_of_row(row)))
-            self.nodes.add(node_place(row))
         for finding in () if is_by_rows else findings_that_count(run, comparison):
             self._add(finding, finding_deviant(finding))
 
@@ -149,9 +152,26 @@ def findings_that_count(run: StoredRun, comparison: str) -> list[FindingRecord]:
     return [each for each in listed if each.fails or each.waived is not None or each.accepted is not None]
 
 
-def node_place(row: RowRecord) -> NodePlace:
-    """Return the node of a row as baselines know it."""
-    return row.graph, plain_name(row.node), row.call, row.phase.value
+def node_places(rows: StoredRows) -> set[NodePlace]:
+    """Return the nodes of some rows as baselines know them."""
+    found = rows.parts((stretch.begin for stretch in rows.index.stretches()), _NODE)
+    return {(row.graph, plain_name(row.node), row.call, row.phase.value) for row in found}
+
+
+class _Node(Struct, frozen=True, gc=False):
+    """The fields of a row that name its node."""
+
+    graph: int | str | None
+    node: str
+    call: int
+    phase: Phase
+
+
+_NODE = Reader(_Node)
+
+
+def _fails(state: RowState) -> bool:
+    return state.status is Status.FAIL
 
 
 def finding_deviant(finding: FindingRecord) -> Deviant:

@@ -13,7 +13,7 @@ from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.records import Baseline, BaselineUse, Deviant
 from probe_flow.records.baseline import NodePlace, largest, stand
-from probe_flow.runs.baseline.accept import finding_deviant, findings_that_count, node_place
+from probe_flow.runs.baseline.accept import finding_deviant, findings_that_count, node_places
 from probe_flow.runs.diff.inputs import InputChange, changed_inputs, input_problem, inputs_of
 from probe_flow.runs.diff.rows import At, Kind, RowChange, change_of, unequal_rows
 
@@ -141,7 +141,7 @@ def _findings(a: StoredRun, b: StoredRun, names: Mapping[str, str], tolerance: f
     for name in b.comparisons:
         old = _failing(a, names[name]) if names[name] in a.comparisons else []
         if old and nodes is None:  # what is not found any more may be at a node that is gone
-            nodes = {node_place(row) for row in b.rows()}
+            nodes = {place for rows in b.stored_rows() for place in node_places(rows)}
         known = Baseline("", name, "findings", "", {}, tuple(largest(old)), path=str(a.folder))
         found[name] = stand(
             known,
@@ -164,7 +164,7 @@ def _moves(a: StoredRun, b: StoredRun, names: Mapping[str, str]) -> dict[str, tu
             before = old[place][1] if place in old else after
             if before != after:
                 if compared is None:
-                    compared = {(row.rank, row.step) for row in a.rows()}
+                    compared = {(at.rank, at.step) for rows in a.stored_rows() for at in rows.index.executions}
                 is_new = not compared.isdisjoint(after - before)
                 moves.append(Move(deviant, _sorted(before), _sorted(after), is_new))
         found[name] = tuple(moves)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import enum
 import math
 import sys
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
 from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
 
 from probe_flow.metrics.error_figure import error_figure
-from probe_flow.record.run_folder import RowLine, StoredRun
+from probe_flow.record.row_index import LineIndex
+from probe_flow.record.run_folder import StoredRun
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import Phase, Role, SlotRole, Status
 
@@ -172,9 +172,10 @@ class RunRows:
 
 
 def unequal_rows(a: StoredRun, b: StoredRun, names: Mapping[str, str]) -> tuple[int, RunRows, RunRows]:
-    """Return how many lines of both runs say the same at the same place, and the other rows of either.
+    """Return how many lines of both runs say the same, wherever they are, and the other rows of either.
 
-    Lines that are equal bytes are counted and not read, so that what is wrong in both is not seen.
+    Lines that say the same are not read, unless neither file is known to be as its run wrote it: both may be damaged
+    alike.
 
     Args:
         a: the run before.
@@ -183,18 +184,39 @@ def unequal_rows(a: StoredRun, b: StoredRun, names: Mapping[str, str]) -> tuple[
     """
     is_named = len(a.comparisons) > 1 or len(b.comparisons) > 1
     before, after, same = RunRows(), RunRows(), 0
-    for old, new in zip_longest(a.row_lines(), b.row_lines()):
-        if old is not None and new is not None and a.version == b.version and _say_the_same(old, new, names):
-            same += 1
-            continue
-        for line, rows in ((old, before), (new, after)):
-            if line is not None:
-                rows.add(line.row(), line.comparison if is_named else None)
+    olds = dict(zip(a.comparisons, a.stored_rows(), strict=True))
+    left = {name: [*range(len(old.lines))] for name, old in olds.items()}
+    for name, new in zip(b.comparisons, b.stored_rows(), strict=True):
+        numbers, partner = [*range(len(new.lines))], names.get(name, name)
+        if partner in olds and a.version == b.version:
+            numbers, left[partner] = _unequal(new.lines, olds[partner].lines)
+            same += len(new.lines) - len(numbers)
+            if not (new.is_as_written or olds[partner].is_as_written):
+                new.check(set(range(len(new.lines))).difference(numbers))
+        for row in new.rows(numbers):
+            after.add(row, name if is_named else None)
+    for name, old in olds.items():
+        for row in old.rows(left[name]):
+            before.add(row, name if is_named else None)
     return same, before, after
 
 
-def _say_the_same(old: RowLine, new: RowLine, names: Mapping[str, str]) -> bool:
-    return old.text == new.text and names.get(new.comparison, new.comparison) == old.comparison
+def _unequal(new: LineIndex, old: LineIndex) -> tuple[list[int], list[int]]:
+    """Return the numbers of the lines that only the one has, or more often, and of those that only the other has."""
+    codes = new.codes(), old.codes()
+    return (_only_in(*codes), _only_in(*reversed(codes))) if codes[0] != codes[1] else ([], [])
+
+
+def _only_in(codes: Sequence[int], others: Sequence[int]) -> list[int]:
+    left = Counter(others)
+    found = []
+    for number, code in enumerate(codes):
+        there = left.get(code, 0)
+        if there:
+            left[code] = there - 1
+        else:
+            found.append(number)
+    return found
 
 
 def _aligned(old: Sequence[RowFacts], new: Sequence[RowFacts]) -> Iterator[tuple[RowFacts | None, RowFacts | None]]:

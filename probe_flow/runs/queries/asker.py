@@ -74,7 +74,7 @@ class Asker(Struct):
         """Say whether words are a pattern of names; those of operators may hold brackets themselves."""
         if PATTERN.isdisjoint(name):
             return False
-        return all(name not in (node.node, node.title, node.name) for node in self.nodes)
+        return not self.nodes.is_name(name)
 
     def threshold(self, wanted: Threshold, *, limit: int | None, scope: Scope = EVERYWHERE) -> Reply:
         """Return the nodes beyond a threshold."""

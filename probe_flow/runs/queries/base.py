@@ -13,7 +13,7 @@ from msgspec import Struct
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 from probe_flow.record.json_values import number
 from probe_flow.record.places import InExecution, Place
-from probe_flow.record.types.nodes import NodeRecord
+from probe_flow.record.run_folder import NodeParts
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import Phase
 
@@ -95,12 +95,14 @@ def find_names(wanted: str, names: Iterable[str], *, what: str, path: str) -> Na
     if wanted in known:
         return NamesFound((wanted,), "exact")
     clean = cleaned(wanted)
-    same = tuple(name for name in known if cleaned(name) == clean)
+    same = tuple(name for name in known if len(name) == len(clean) and cleaned(name) == clean)
     if same:
         return NamesFound(same, "cleaned")
-    if clean.strip("_"):
-        fold = clean.casefold()
-        parts = tuple(name for name in known if fold in cleaned(name).casefold())
+    fold = clean.casefold()
+    words = [*filter(None, fold.split("_"))]
+    if words:
+        likely = (name for name in known if all(map(name.casefold().__contains__, words)))  # to clean takes longer
+        parts = tuple(name for name in likely if fold in cleaned(name).casefold())
         if parts:
             return NamesFound(parts, "part")
     raise UsageError(
@@ -139,7 +141,7 @@ def cleaned(name: str) -> str:
     return _UNCLEAN.sub("_", name)
 
 
-def identity(row: RowRecord | NodeRecord) -> Identity:
+def identity(row: RowRecord | NodeParts) -> Identity:
     """Return which call of which node a row or a node is of."""
     return Identity(row.comparison, row.rank, row.graph, row.step, row.node, row.call, row.phase)
 

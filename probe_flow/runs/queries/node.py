@@ -9,9 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from probe_flow.record.row_index import call_code
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.record.run_json import plain
 from probe_flow.record.types.nodes import NodeRecord
+from probe_flow.record.types.reading import Reader
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import Role, Status
 from probe_flow.reports.marks import Mark, StoredMarks
@@ -153,7 +155,7 @@ def _concerned(
 
 
 class _Judged:
-    """The rows of some nodes, read in one pass.
+    """The rows of some nodes.
 
     Rows name the target's node; those of a golden node are found by the name of their golden tensor.
     """
@@ -162,18 +164,23 @@ class _Judged:
         self._marks = StoredMarks(run.record)
         self._rows: defaultdict[tuple[str, Identity], list[RowRecord]] = defaultdict(list)
         targets = {node.known for node in nodes if node.side == "target"}
+        codes = {call_code(known, known.node, known.call, known.phase) for known in targets}
         others: defaultdict[tuple[str, str], list[StoredNode]] = defaultdict(list)
         for node in nodes:
             if node.side != "target":
                 others[node.side, node.title].append(node)
-        for row in run.rows(comparison=scope.comparison):
-            known = identity(row)
-            if known in targets and row.target is not None:
-                self._rows["target", known].append(row)
-            for name, tensor in row.sides if others else ():
-                for node in others.get((name, _title(tensor.name)), ()):
-                    if _same_execution(node, row):
-                        self._rows[name, node.known].append(row)
+        for rows in run.stored_rows(comparison=scope.comparison):
+            for row in rows.rows(rows.index.numbers_of_calls(codes)):
+                known = identity(row)
+                if known in targets and row.target is not None:
+                    self._rows["target", known].append(row)
+            titles = (_titles(part) for part in rows.all_parts(_TENSORS)) if others else ()
+            of_others = (number for number, those in enumerate(titles) if not others.keys().isdisjoint(those))
+            for row in rows.rows(of_others):
+                for name, tensor in row.sides:
+                    for node in others.get((name, _title(tensor.name)), ()):
+                        if _same_execution(node, row):
+                            self._rows[name, node.known].append(row)
 
     def rows(self, node: StoredNode) -> list[RowRecord]:
         return self._rows.get(node.key, [])
@@ -183,6 +190,27 @@ class _Judged:
 
     def mark(self, node: StoredNode) -> tuple[Mark, float | None] | None:
         return self._marks.of_rows(self.rows(node))
+
+
+class _Tensor(Struct, frozen=True, gc=False):
+    name: str
+
+
+class _Tensors(Struct, frozen=True, gc=False):
+    """The fields of a row that name its tensors."""
+
+    target: _Tensor | None
+    golden: _Tensor | None
+    reference: _Tensor | None
+
+
+_TENSORS = Reader(_Tensors)
+
+
+def _titles(row: _Tensors) -> list[tuple[str, str]]:
+    """Return side and title of the nodes whose tensors a row has."""
+    sides = (("target", row.target), ("golden", row.golden), ("reference", row.reference))
+    return [(name, _title(tensor.name)) for name, tensor in sides if tensor is not None]
 
 
 def judgement(rows: Iterable[RowRecord]) -> Judgement:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from probe_flow.record.row_index import RowState, call_code
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.record.run_json import DIVERGENCES, plain
 from probe_flow.record.types.conclusions import Conclusions, CoverageRecord, FindingRecord
@@ -75,22 +76,23 @@ def unmatched(run: StoredRun, *, limit: int | None, scope: Scope = EVERYWHERE) -
     """Return the rows that have one side only, grouped by reason; of each group the first `limit` rows."""
     groups: dict[tuple[str, str, str], Alone] = {}
     answer = UnmatchedAnswer([], run.record.coverage)
-    for row in run.rows(comparison=scope.comparison):
-        if not scope.keeps(row):
-            continue
-        answer.total += 1
-        if row.target is not None and row.golden is not None:
-            continue
-        has = "golden" if row.target is None else "target"
-        answer.count += 1
-        reason = _QUOTED.sub("`...`", row.reason or "no reason is recorded")
-        key = (has, row.verdict.value, reason)
-        group = groups.setdefault(key, Alone(*key))
-        group.count += 1
-        if limit is None or len(group.rows) < limit:
-            group.rows.append(row)
+    for rows in run.stored_rows(comparison=scope.comparison):
+        answer.total += sum(end - begin for begin, end in rows.index.spans(scope.keeps))
+        for row in rows.rows(rows.index.numbers(_is_alone, scope.keeps)):
+            has = "golden" if row.target is None else "target"
+            answer.count += 1
+            reason = _QUOTED.sub("`...`", row.reason or "no reason is recorded")
+            key = (has, row.verdict.value, reason)
+            group = groups.setdefault(key, Alone(*key))
+            group.count += 1
+            if limit is None or len(group.rows) < limit:
+                group.rows.append(row)
     answer.groups = sorted(groups.values(), key=lambda group: -group.count)
     return answer
+
+
+def _is_alone(state: RowState) -> bool:
+    return not (state.has_target and state.has_golden)
 
 
 class OriginAnswer(Struct):
@@ -148,15 +150,25 @@ def origin(run: StoredRun, *, scope: Scope = EVERYWHERE) -> OriginAnswer:
     )
     if scope.narrows:
         answer = _narrowed(answer, scope)
-    wanted = _node_of(answer.named) if answer.named is not None else None
-    stage = answer.named.comparison if answer.named is not None else None
-    for row in run.rows(comparison=scope.comparison):
-        if not scope.keeps(row):
-            continue
-        answer.inherited += row.role is Role.INHERITED
-        if wanted is not None and _node_of(row) == wanted and (stage is None or row.comparison in (None, stage)):
-            answer.rows.append(row)
+    named = answer.named
+    stage = named.comparison if named is not None else None
+    for rows in run.stored_rows(comparison=scope.comparison):
+        answer.inherited += sum(1 for _ in rows.index.numbers(_is_inherited, scope.keeps))
+        if named is not None and (stage is None or rows.comparison in (None, stage)):
+            of_node = rows.rows(rows.index.numbers_of_calls(_codes(named)))
+            answer.rows += [row for row in of_node if scope.keeps(row) and _node_of(row) == _node_of(named)]
     return answer
+
+
+def _is_inherited(state: RowState) -> bool:
+    return state.role is Role.INHERITED
+
+
+def _codes(place: FindingRecord) -> tuple[int, ...]:
+    """Return the code of the call that a finding names, if it names one."""
+    if place.node is None or place.call is None or place.phase is None:
+        return ()
+    return (call_code(place, place.node, place.call, place.phase),)
 
 
 def _narrowed(answer: OriginAnswer, scope: Scope) -> OriginAnswer:

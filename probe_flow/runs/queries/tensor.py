@@ -13,7 +13,9 @@ from probe_flow.errors import ProbeFlowError
 from probe_flow.record.json_values import json_number, number
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.record.run_json import plain
+from probe_flow.record.stored_rows import StoredRows
 from probe_flow.record.types.details import DetailRecord
+from probe_flow.record.types.reading import Reader
 from probe_flow.record.types.rows import RowRecord, SideRecord
 from probe_flow.records import ErrorMap, Statistics, TensorKind, TensorRef
 from probe_flow.reports.error_map_text import stored_maps
@@ -127,34 +129,59 @@ def tensor_view(
     """
     names: dict[str, None] = {}
     own: set[str] = set()
-    for row in _rows(run, scope):
-        called = _names(row)
-        own.add(called[0])
-        names |= dict.fromkeys(called)
+    comparisons = [*run.stored_rows(comparison=scope.comparison)]
+    for rows in comparisons:
+        for _, called in _named(rows, scope):
+            own.add(called[0])
+            names |= dict.fromkeys(called)
     found = find_names(wanted, names, what="tensor", path=str(run.folder))
     wanted_names = set(found.names)
     # The golden tensor of several rows may be called like the target of one, which is the one that is meant.
     is_own = found.how == "exact" and not own.isdisjoint(wanted_names)
     answer = NamedAnswer[TensorView](wanted, found.how)
     others: dict[str, None] = {}
-    for row in _rows(run, scope):
-        if wanted_names.isdisjoint(_names(row)):
-            continue
-        answer.matching += 1
-        if len(answer.views) < limit and not (is_own and _names(row)[0] not in wanted_names):
-            answer.views.append(_view(run, dumps, row))
-        else:
-            others.setdefault(_names(row)[0])
+    for rows in comparisons:
+        for place, called in _named(rows, scope):
+            if wanted_names.isdisjoint(called):
+                continue
+            answer.matching += 1
+            if len(answer.views) < limit and not (is_own and called[0] not in wanted_names):
+                answer.views += [_view(run, dumps, row) for row in rows.rows([place])]
+            else:
+                others.setdefault(called[0])
     shown = {_names(view.row)[0] for view in answer.views}
     answer.others = [name for name in others if name not in shown]
     return answer
 
 
-def _rows(run: StoredRun, scope: Scope) -> Iterator[RowRecord]:
-    return (row for row in run.rows(comparison=scope.comparison) if scope.keeps(row))
+class _Tensor(Struct, frozen=True, gc=False):
+    name: str
+    file: str | None
 
 
-def _names(row: RowRecord) -> list[str]:
+class _Named(Struct, frozen=True, gc=False):
+    """The fields of a row that say what its tensors are called, and where they are."""
+
+    rank: int | None
+    graph: int | str | None
+    step: int | None
+    node: str
+    name: str
+    target: _Tensor | None
+    golden: _Tensor | None
+
+
+_NAMED = Reader(_Named)
+
+
+def _named(rows: StoredRows, scope: Scope) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of each row to look at, and what its tensors may be called."""
+    for place, row in enumerate(rows.all_parts(_NAMED)):
+        if scope.keeps(row):
+            yield place, _names(row)
+
+
+def _names(row: _Named | RowRecord) -> list[str]:
     """Return what a tensor may be called: its id on each side, its file with and without folders, its node."""
     found = []
     for tensor in (row.target, row.golden):

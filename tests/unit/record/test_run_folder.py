@@ -9,7 +9,7 @@ from report_builders import comparison, good_row, missing_golden, origin
 
 from probe_flow.engine.run.record import with_summaries
 from probe_flow.errors import IncompleteError, ProbeFlowError, UsageError
-from probe_flow.record import run_folder
+from probe_flow.record import line_file
 from probe_flow.record.jsonl import write_comparison_jsonl, write_nodes_jsonl
 from probe_flow.record.run_folder import read_run
 from probe_flow.record.run_json import comparison_summary, plain
@@ -179,7 +179,7 @@ def test_a_line_that_is_no_record_is_named(tmp_path: Path, line: str) -> None:
 
 
 def test_a_file_without_line_ends_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_folder, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(line_file, "MAX_LINE_BYTES", 1000)
     rows = write_run(tmp_path, "result") / "comparison.jsonl"
     rows.write_text(json.dumps({"node": "x" * 5000, "verdict": "pass"}) + "\n")
     assert "longer than" in refused(tmp_path).diagnostic.message

@@ -8,6 +8,8 @@ import msgspec
 import pytest
 import stored_runs
 
+from probe_flow.record.row_index import RowIndex
+from probe_flow.record.stored_rows import add_records
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.record.types.run import RunRecord
 from probe_flow.runs.heat_map import MAX_LINES, HeatText
@@ -23,7 +25,10 @@ def row(
 
 def lines_of(rows: list[RowRecord], width: int = 80, record: RunRecord | None = None) -> list[str]:
     heat = HeatText(record or run_record(comparisons={"result": {}}))
-    assert list(heat.watching(rows)) == rows
+    for comparison in dict.fromkeys(row.comparison for row in rows):
+        index = RowIndex()
+        add_records(index, [row for row in rows if row.comparison == comparison])
+        heat.add(comparison, index)
     return heat.lines(width=width)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 import stored_runs
 
 from probe_flow.errors import IncompleteError
-from probe_flow.record.run_folder import RowLine, read_run
+from probe_flow.record.run_folder import read_run
+from probe_flow.record.stored_rows import StoredRows
 from probe_flow.runs.diff.differences import RunDiff, diff_runs
 from probe_flow.runs.diff.page import write_diff_html
 from probe_flow.runs.diff.rows import Kind
@@ -125,13 +127,66 @@ def test_what_becomes_of_a_tensor(diff, before, after, kind):
     assert kinds(diff([before], [after])) == ([("A", kind)] if kind else [])
 
 
-def test_only_rows_that_differ_are_read(diff, monkeypatch):
-    read = []
-    row = RowLine.row
-    monkeypatch.setattr(RowLine, "row", lambda line: read.append(line.number) or row(line))
-    found = diff([line("A"), line("B", 0.01), line("C")], [line("A"), line("B", 0.5), line("C")])
-    assert read == [2, 2]
-    assert (found.common, kinds(found)) == (3, [("B", "worse")])
+def rows_read(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The numbers of the rows that are read from now on, of each file."""
+    read: list[list[int]] = []
+    parts = StoredRows.parts
+
+    def noting(rows: StoredRows, numbers: Iterable[int], reader: Any) -> Any:
+        read.append([*numbers])
+        return parts(rows, read[-1], reader)
+
+    monkeypatch.setattr(StoredRows, "parts", noting)
+    return read
+
+
+@pytest.mark.parametrize("indexed", [("a", "b"), ("a",), ("b",)])
+def test_only_rows_that_differ_are_read(tmp_path, monkeypatch, indexed):
+    write_run(tmp_path / "a", numbered(line("A"), line("B", 0.01), line("C"), line("D")))
+    write_run(tmp_path / "b", numbered(line("New"), line("A"), line("B", 0.5), line("D"), line("C")))
+    for name in indexed:
+        stored_runs.leave_index(tmp_path / name)
+    read = rows_read(monkeypatch)
+    found = diff_runs(read_run(tmp_path / "a"), read_run(tmp_path / "b"), tolerance=0.1)
+    assert read == [[0, 2], [1]]
+    assert (found.common, kinds(found)) == (4, [("New", "appeared"), ("B", "worse")])
+
+
+def numbered(*rows: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{**row, "order": number} for number, row in enumerate(rows)]
+
+
+def test_a_line_that_both_runs_have_more_than_once_counts_as_often_as_both_have_it(diff):
+    found = diff([line("A"), line("A"), line("B")], [line("A"), line("B"), line("B")])
+    assert found.common == 2
+    assert sorted(kinds(found)) == [("A", "vanished"), ("B", "appeared")]
+
+
+@pytest.mark.parametrize("place", [0, 10, 11, 40, 200])
+@pytest.mark.parametrize("indexed", [(), ("a",), ("a", "b")])
+def test_a_line_that_is_damaged_alike_in_both_runs_is_an_error(tmp_path, place, indexed):
+    rows = numbered(line("A"), line("B"), line("C"))
+    for name in ("a", "b"):
+        folder = write_run(tmp_path / name, rows)
+        if name in indexed:
+            stored_runs.leave_index(folder)
+        text = bytearray((folder / "comparison.jsonl").read_bytes())
+        text[text.find(b"\n") + 1 + place] = ord("}")
+        (folder / "comparison.jsonl").write_bytes(text)
+    with pytest.raises(IncompleteError) as caught:
+        diff_runs(read_run(tmp_path / "a"), read_run(tmp_path / "b"), tolerance=0.1)
+    assert caught.value.diagnostic.code == "PF7113"
+    assert "line 2" in caught.value.diagnostic.message
+
+
+def test_of_a_line_that_is_damaged_in_one_run_only_it_is_an_error_too(tmp_path):
+    rows = numbered(line("A"), line("B"), line("C"))
+    stored_runs.leave_index(write_run(tmp_path / "a", rows))
+    damaged = stored_runs.leave_index(write_run(tmp_path / "b", rows)) / "comparison.jsonl"
+    damaged.write_bytes(damaged.read_bytes().replace(b'{"order": 1', b'{"ord": 1.0'))
+    for pair in (("a", "b"), ("b", "a")):
+        with pytest.raises(IncompleteError):
+            diff_runs(*(read_run(tmp_path / name) for name in pair), tolerance=0.1)
 
 
 def test_a_row_that_comes_in_between_moves_the_others_but_changes_none(diff):
