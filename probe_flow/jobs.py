@@ -19,7 +19,8 @@ class TaskMap(Protocol):
 
     ``function`` must be importable (a module-level function); results come back as ``(index, result)`` in any order.
     A batch may end its worker process each time that it is tried: ``lost`` makes its result from the batch and the
-    reason (PF6106); without it, the stage fails.
+    reason (PF6106); without it, the stage fails. ``serial_bytes`` of the sizes are worked on under the interpreter
+    lock, as numpy's small steps are, so that threads wait for each other; None = all of them.
     """
 
     def __call__(
@@ -29,6 +30,7 @@ class TaskMap(Protocol):
         *,
         sizes: Sequence[int],
         lost: Callable[[Batch, Diagnostic], Result] | None = None,
+        serial_bytes: int | None = None,
     ) -> Iterator[tuple[int, Result]]: ...
 
 

@@ -103,6 +103,7 @@ class Context(Struct, frozen=True):
         cache: what was measured before (`ResultCache`).
         small_files: small files of the dumps that were read before, with their contents.
         announce: is told of every result file before it is begun.
+        compile_later: called where compiled code would serve this run, and is not there yet.
         place: where the stage's options were written, for problems that show only while it runs; None = nowhere.
         isolate: gives a map whose batches may end their process (`Isolate`).
     """
@@ -117,5 +118,6 @@ class Context(Struct, frozen=True):
     cache: ResultCache = field(default_factory=NoCache)
     small_files: SmallFiles = field(default_factory=SmallFiles)
     announce: Callable[[Path], object] = lambda _path: None
+    compile_later: Callable[[], object] = lambda: None
     place: Place | None = None
     isolate: Isolate = _no_processes

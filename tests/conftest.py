@@ -48,7 +48,8 @@ def torchair_case(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], P
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_result_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the user's cache out of the tests and the tests out of the user's cache."""
+    """Keep the user's cache out of the tests and the tests out of the user's cache; no run leaves a compiler behind."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PROBE_FLOW_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("PROBE_FLOW_WARM_UP", "never")
         yield

@@ -16,7 +16,6 @@ from probe_flow.cli.plan_options import execution_options
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 
 if TYPE_CHECKING:
-    from probe_flow.engine.schedulers.base import Scheduler
     from probe_flow.transform.reduce.reduce_folders import Watch
     from probe_flow.transform.reduce.reduce_summary import Summary
 
@@ -89,6 +88,7 @@ def command(
     from probe_flow.cli.terminal.reduce_display import display_on
     from probe_flow.engine.run.progress import Silent
     from probe_flow.engine.run.tasks import StageTasks
+    from probe_flow.engine.schedulers.choice import make_scheduler
     from probe_flow.transform.reduce.reduce_folders import Reduction, Wanted
     from probe_flow.transform.reduce.reduce_functions import load_functions
     from probe_flow.transform.reduce.reduce_stop import Stop
@@ -103,7 +103,8 @@ def command(
         loaded = load_functions(functions)
     wanted = Wanted(Figures(names, loaded), suffix, delete_source, output, how)
     paths = [Path(dump) for dump in dumps]
-    tasks = StageTasks("reduce", _scheduler(names, scheduler, workers), progress=Silent(), emit=lambda *_, **__: None)
+    chosen = make_scheduler(scheduler or "auto", workers)
+    tasks = StageTasks("reduce", chosen, progress=Silent(), emit=lambda *_, **__: None)
     told: dict[int, Diagnostic] = {}
     # What a user's function prints is no result: on stdout is the last line only.
     with Stop() as stop, redirect_stdout(sys.stderr), display_on(quiet=quiet) as tell:
@@ -181,12 +182,3 @@ def _watch(
         usual.idle_s if idle is None else idle,
         Path(stop_file) if stop_file is not None else None,
     )
-
-
-def _scheduler(names: tuple[str, ...], scheduler: str | None, workers: int | None) -> Scheduler:
-    """Return the scheduler; extremes and checksums are found almost without the interpreter lock."""
-    from probe_flow.engine.schedulers.choice import HUGE_WORK_BYTES, LARGE_WORK_BYTES, make_scheduler
-    from probe_flow.metrics.reduction import needs_sums
-
-    above = LARGE_WORK_BYTES if needs_sums(names) else HUGE_WORK_BYTES
-    return make_scheduler(scheduler or "auto", workers, processes_above=above)

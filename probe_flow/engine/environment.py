@@ -96,6 +96,7 @@ def examine(environ: Mapping[str, str], cwd: Path, *, root: Path = Path("/")) ->
         *_folder("working directory", cwd),
         *_folder("cache", cache_folder(None, environ)),
         *(_extra(name, *EXTRAS[name]) for name in EXTRAS),
+        *_compiled_code(environ),
         *(Check("frameworks", name, State.OK, found) for name in FRAMEWORKS if (found := _installed(name))),
         *_npu(environ),
     ]
@@ -199,6 +200,41 @@ def _extra(name: str, distribution: str, enables: str) -> Check:
     if found is None:
         return Check("extras", name, State.ABSENT, "", f"{enables}: pip install 'probe-flow[{name}]'")
     return Check("extras", name, State.OK, f"{distribution} {found}", enables)
+
+
+def _compiled_code(environ: Mapping[str, str]) -> Iterator[Check]:
+    """Yield whether runs find the machine code that serves them better than numpy, and else what becomes of it."""
+    if _installed("numba") is None:
+        return
+    from probe_flow.metrics.backends.code_files import ENVIRONMENT
+    from probe_flow.metrics.backends.warm_up import ENVIRONMENT as WARM_UP
+    from probe_flow.metrics.backends.warm_up import state
+
+    def fact(name: str, state: State, value: str, note: str = "") -> Check:
+        return Check("compiled code", name, state, value, note)
+
+    try:
+        found = state()
+    except ImportError as exc:
+        yield fact("passes", State.NOTE, "cannot be loaded", f"numpy measures: {exc}")
+        return
+    if found.folder is None:
+        yield fact("folder", State.NOTE, "none can be written", f"runs compile nothing: set {ENVIRONMENT}")
+    else:
+        yield fact("folder", State.OK, str(found.folder))
+    count = f"{found.passes - found.missing} of {found.passes} compiled"
+    if not found.missing:
+        yield fact("passes", State.OK, count)
+        return
+    if found.holder is not None:
+        note = f"{found.holder} compiles the others"
+    elif found.failure:
+        note = f"compiling failed ({found.failure}); `probe-flow doctor --warm-up` tries again"
+    elif found.folder is None or environ.get(WARM_UP) == "never":
+        note = "`probe-flow doctor --warm-up` compiles the others"
+    else:
+        note = "the next large run has the others compiled when it ends, `probe-flow doctor --warm-up` does so now"
+    yield fact("passes", State.NOTE, count, f"numpy measures until all are: {note}")
 
 
 def _npu(environ: Mapping[str, str]) -> Iterator[Check]:

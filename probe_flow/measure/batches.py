@@ -7,7 +7,7 @@ golden tensor, which are many where its consumers were dumped too, stay together
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from types import MappingProxyType
@@ -24,6 +24,8 @@ from probe_flow.jobs import in_batches
 from probe_flow.measure.mixed_sides import Reduced
 from probe_flow.measure.small_pairs import SmallPairs
 from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import kinds_of
+from probe_flow.metrics.backends.choice import Backend
 from probe_flow.metrics.kernel.compare import TOGETHER, measure, measure_span
 from probe_flow.metrics.kernel.first_elements import FirstElements, count_of_first
 from probe_flow.metrics.kernel.kept_blocks import Blocks, KeptBlocks
@@ -198,6 +200,24 @@ def _contents(tasks: Sequence[Task], small_files: SmallFiles) -> Contents:
             if path is not None and content is not None:
                 found[path] = content
     return found
+
+
+def serial_bytes(tasks: Iterable[Task], options: MeasureOptions, backend: Backend) -> int:
+    """Return the bytes of what threads would measure one after another: all that is not mostly in compiled code.
+
+    The steps of numpy over a block of 65,536 elements are so short that threads wait for the interpreter most of the
+    time. A pair whose elements compiled code takes as they are needs none, unless an accumulator has no compiled pass;
+    one of a single block takes longer to open than to measure.
+    """
+    kinds = kinds_of(options.accumulators)
+    is_compiled = not kinds.second_passes and all(kind.passes for kind in kinds.of_blocks)
+    threaded = backend.threaded if is_compiled else frozenset()
+
+    def is_serial(task: Task) -> bool:
+        golden = task.golden
+        return golden is None or task.n_blocks < 2 or (task.target.dtype, golden.dtype) not in threaded
+
+    return sum(task.nbytes for task in tasks if is_serial(task))
 
 
 def measure_batch(batch: Batch) -> list[TaskResult]:

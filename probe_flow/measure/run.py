@@ -25,6 +25,7 @@ from probe_flow.measure.batches import (
     plan_batches,
     plan_reduction,
     plan_tasks,
+    serial_bytes,
 )
 from probe_flow.measure.kept_results import KeptResults, Part
 from probe_flow.measure.mixed_sides import Reduced, element_side, figures_to_take, is_mixed, with_statistics
@@ -180,7 +181,12 @@ class _Work:
         """Take from the cache what it holds, measure the rest."""
         settings = self.context.settings
         remaining = self._recall(tasks)
-        backend = backend_named(settings.metrics_backend, sum(task.nbytes for task in remaining))
+        backend = backend_named(
+            settings.metrics_backend,
+            sum(task.nbytes for task in remaining if task.golden is not None),
+            self.options.accumulators,
+            compile_later=self.context.compile_later,
+        )
         remaining += self._of_other_backends(tasks, remaining, backend.label)
         self.open_tasks = Counter(task.pair for task in remaining)
         for pair in [pair for pair in self.parts if not self.open_tasks[pair]]:
@@ -198,8 +204,12 @@ class _Work:
             small_files=self.context.small_files,
         )
         sizes = [sum(task.nbytes for task in batch.tasks) for batch in batches]
-        self.context.emit("compare.planned", tasks=len(tasks), kept=len(tasks) - len(remaining), batches=len(batches))
-        for index, results in self.context.map(measure_batch, batches, sizes=sizes, lost=lost_batch):
+        kept = len(tasks) - len(remaining)
+        self.context.emit("compare.planned", tasks=len(tasks), kept=kept, batches=len(batches), backend=backend.label)
+        serial = serial_bytes(remaining, options, backend)
+        for index, results in self.context.map(
+            measure_batch, batches, sizes=sizes, lost=lost_batch, serial_bytes=serial
+        ):
             self._take(results, batches[index].tasks, backend.label)
 
     def take(self, number: int, text: str) -> None:

@@ -14,6 +14,7 @@ from fake_stages import write_project
 
 from probe_flow.cli.main import COMMANDS, group
 from probe_flow.engine.environment import Check, State
+from probe_flow.errors import Diagnostic, IncompleteError
 
 
 def test_doctor_shows_facts_by_section_and_exits_with_0(probe_flow):
@@ -43,6 +44,24 @@ def test_doctor_exits_with_3_when_something_needed_is_broken(probe_flow, monkeyp
         "Something that every command needs is broken.\n"
     )
     assert probe_flow("doctor", "--format", "json").json["healthy"] is False
+
+
+def test_doctor_compiles_first_when_asked_to(probe_flow, monkeypatch):
+    done = []
+    monkeypatch.setattr("probe_flow.metrics.backends.warm_up.compile_now", lambda tell: done.append(tell(0, 42)))
+    found = probe_flow("doctor", "--warm-up", "--format", "json")
+    assert (found.code, found.err, found.json["healthy"]) == (0, "", True)
+    assert len(done) == 1
+
+
+def test_doctor_ends_where_compiling_fails(probe_flow, monkeypatch):
+    def fail(_tell):
+        raise IncompleteError(Diagnostic("PF5120", "machine code cannot be compiled ahead: the disk is full"))
+
+    monkeypatch.setattr("probe_flow.metrics.backends.warm_up.compile_now", fail)
+    found = probe_flow("doctor", "--warm-up")
+    assert (found.code, found.out) == (3, "")
+    assert "error[PF5120]: machine code cannot be compiled ahead: the disk is full" in found.err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

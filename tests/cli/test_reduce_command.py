@@ -15,9 +15,7 @@ import numpy as np
 import pytest
 from reduce_dumps import fx_name, ge_name, write_fx, write_ge
 
-from probe_flow.cli.reduce import _scheduler
 from probe_flow.cli.terminal.reduce_display import plain_lines
-from probe_flow.engine.schedulers.choice import HUGE_WORK_BYTES, LARGE_WORK_BYTES
 from probe_flow.errors import Diagnostic
 from probe_flow.files.folder_lock import FolderLock
 from probe_flow.transform.reduce.reduce_summary import Summary
@@ -130,19 +128,6 @@ def test_a_mistake_is_told_and_nothing_runs(probe_flow, tmp_path, words, said):
     assert done.code == 2
     assert said in done.err
     assert files(tmp_path / "ge") == [ge_name()]
-
-
-@pytest.mark.parametrize(
-    ("statistics", "total", "expected"),
-    [
-        (("min", "max", "crc32"), HUGE_WORK_BYTES, "threads"),
-        (("min", "max", "crc32"), HUGE_WORK_BYTES + 1, "processes"),
-        (("min", "max", "mean"), LARGE_WORK_BYTES, "threads"),
-        (("min", "max", "mean"), LARGE_WORK_BYTES + 1, "processes"),
-    ],
-)
-def test_sums_take_processes_earlier_than_extremes(statistics, total, expected):
-    assert _scheduler(statistics, None, 2).choose([total - 1, 1]).name == expected
 
 
 def test_a_second_reducer_is_refused(probe_flow, tmp_path):

@@ -61,7 +61,7 @@ def is_worker(pid: int) -> bool:
 def test_a_dump_larger_than_the_memory_limit_is_compared_within_it(large, tmp_path, scheduler):
     workflow = tmp_path / "w.yaml"
     executor = f"executor: {{scheduler: {scheduler}, workers: 2, memory_limit: {LIMIT // MIB}MiB}}\n"
-    # By numpy: where numba is installed, the first run on a machine compiles, which takes 90 MiB once.
+    # By numpy, whatever is compiled on this machine: loading machine code takes memory of its own.
     workflow.write_text(TORCHAIR.read_text() + executor + "metrics_backend: numpy\n")
     sets = [f"--set={side}={large / f'msprobe_{kind}_dump'}" for side, kind in (("target", "ge"), ("golden", "fx"))]
     process = subprocess.Popen(

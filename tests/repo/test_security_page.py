@@ -198,6 +198,12 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "unit/metrics/backends/test_compiled_code.py::test_code_of_another_user_is_not_run",
         "unit/metrics/backends/test_compiled_code.py::test_damaged_code_is_compiled_again",
     ),
+    "A process that a run leaves behind": (
+        "unit/metrics/backends/test_warm_up.py::test_no_compiler_is_started_where_it_is_unwanted_or_has_no_room",
+        "unit/metrics/backends/test_warm_up.py::test_in_the_background_it_has_the_lowest_priority_and_an_end",
+        "unit/metrics/backends/test_choice.py::test_auto_measures_by_numpy_and_has_compiled_later_what_is_not_there",
+        "unit/engine/run/test_execute.py::test_what_a_run_lacked_is_compiled_when_it_ends",
+    ),
 }
 
 

@@ -41,7 +41,7 @@ from probe_flow.work import Context
 
 EXECUTION = Execution(rank=0, step=0, graph=1)
 
-Trouble = Literal["usage", "incomplete", "defect", "interrupt", "wrong_kind", "warning", "error", "batch"]
+Trouble = Literal["usage", "incomplete", "defect", "interrupt", "wrong_kind", "warning", "error", "batch", "uncompiled"]
 
 
 class DumpOptions(StageOptions):
@@ -79,6 +79,8 @@ def _make_trouble(trouble: Trouble | None, context: Context) -> None:
         raise ZeroDivisionError("a defect")
     if trouble == "interrupt":
         raise KeyboardInterrupt
+    if trouble == "uncompiled":
+        context.compile_later()
     if trouble in ("warning", "error"):
         severity = Severity.WARNING if trouble == "warning" else Severity.ERROR
         context.report([Diagnostic("PF3998", f"a reported {trouble}", severity)])

@@ -62,7 +62,7 @@ def reduce_one(path: Path, figures: Figures = MIN_MAX, *, deletes_source: bool =
 
 
 def in_order(
-    function: Callable[[Any], Any], batches: Sequence[Any], *, sizes: Sequence[int], lost: object = None
+    function: Callable[[Any], Any], batches: Sequence[Any], *, sizes: Sequence[int], **_: object
 ) -> Iterator[tuple[int, Any]]:
     assert len(sizes) == len(batches)
     return ((number, function(batch)) for number, batch in enumerate(batches))

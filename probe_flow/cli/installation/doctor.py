@@ -26,13 +26,17 @@ _COLORS = {"ok": "green", "absent": "bright_black", "note": "yellow", "broken": 
 @click.command("doctor")
 @format_option
 @click.option("--quiet", is_flag=True, help="Only what is broken or may cost something.")
-def command(*, output_format: str, quiet: bool) -> int:
+@click.option("--warm-up", is_flag=True, help="First compile what the extra `accel` is for; takes a minute, once.")
+def command(*, output_format: str, quiet: bool, warm_up: bool) -> int:
     """Look at libraries, machine, folders, extras, frameworks and the NPU.
 
-    Exit code: 0; 3 when a library that every command needs is missing or broken.
+    Exit code: 0; 2 when there is nothing to compile with; 3 when a library that every command needs is missing or
+    broken, or compiling failed.
     """
     from probe_flow.engine.environment import State, examine
 
+    if warm_up:
+        _compile(is_shown=not quiet and sys.stderr.isatty())
     checks = examine(os.environ, Path.cwd())
     is_broken = any(check.state is State.BROKEN for check in checks)
     if quiet:
@@ -45,6 +49,18 @@ def command(*, output_format: str, quiet: bool) -> int:
             click.echo(line, color=color)
         click.echo("Something that every command needs is broken." if is_broken else "Everything needed is there.")
     return BROKEN if is_broken else OK
+
+
+def _compile(*, is_shown: bool) -> None:
+    """Compile every pass; in a terminal say how far it is, on one line."""
+    from probe_flow.metrics.backends.warm_up import compile_now
+
+    def tell(done: int, count: int) -> None:
+        click.echo(f"\rcompiling: {done} of {count}", nl=False, err=True)
+
+    compile_now(tell if is_shown else lambda _done, _count: None)
+    if is_shown:
+        click.echo(err=True)
 
 
 def _record(check: Check) -> dict[str, str]:

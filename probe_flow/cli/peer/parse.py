@@ -114,7 +114,6 @@ def command(
     )
     is_live = can_redraw(os.environ, is_terminal=sys.stderr.isatty())
     with progress_on(sys.stderr, quiet=quiet, is_live=is_live) as progress:
-        # Gathering and writing wait for the disk more than for the interpreter.
         chosen = make_scheduler(scheduler or "auto", workers)
         tasks = StageTasks("parse", chosen, progress=progress, emit=lambda *_, **__: None)
         progress.stage_started("parse", "converting")

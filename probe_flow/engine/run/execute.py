@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import traceback
@@ -148,6 +149,7 @@ class _Run:
     cache_folder: Path | None = None
     keeps_going: bool = False
     strict: Sequence[str] = ()
+    lacks_compiled_code: bool = False
     outcomes: list[StageOutcome] = field(default_factory=list)
     small_files: SmallFiles = field(default_factory=SmallFiles)
     results: Results = field(init=False)
@@ -263,6 +265,7 @@ class _Run:
             cache=self.cache.for_stage(forced=name in self.plan.forced),
             small_files=self.small_files,
             announce=self._announce,
+            compile_later=partial(setattr, self, "lacks_compiled_code", True),
             place=planned.stage.place,
             isolate=partial(self._isolated, name),
         )
@@ -272,6 +275,13 @@ class _Run:
 
         processes = ProcessScheduler(workers, memory_bytes=self.plan.executor.memory_bytes, batch_s=seconds)
         return StageTasks(stage, processes, progress=self.progress, emit=self._emit_for(stage), unit=unit)
+
+    def _compile_for_later_runs(self) -> None:
+        """Have made what this run lacked, now that nothing of this run can be held up by it."""
+        from probe_flow.metrics.backends.warm_up import start
+
+        if start(os.environ, memory_bytes=self.plan.executor.memory_bytes):
+            self.log.emit("compiling.started")
 
     def _keeps_tensors(self) -> bool:
         return self.plan.workflow.cache.tensors != "never"
@@ -317,6 +327,8 @@ class _Run:
         )
         self._end_cache(interrupted=bool(stopped_by))
         self._save(whole=True)
+        if self.lacks_compiled_code and not stopped_by:
+            self._compile_for_later_runs()
         self.log.emit("run.ended", status=self.record.status, verdict=self.record.verdict, exit_code=code)
         return RunOutcome(
             self.folder.path,

@@ -41,6 +41,7 @@ class StageTasks:
         *,
         sizes: Sequence[int],
         lost: Callable[[Batch, Diagnostic], Result] | None = None,
+        serial_bytes: int | None = None,
     ) -> Iterator[tuple[int, Result]]:
         """Yield ``(index, result)`` in any order.
 
@@ -49,6 +50,7 @@ class StageTasks:
             batches: its arguments.
             sizes: their bytes.
             lost: makes the result of a batch that ended its worker whenever it was tried (PF6106).
+            serial_bytes: of the sizes, what threads would do one after another; None = all.
 
         Raises:
             IncompleteError: PF6002 when a batch raises, the diagnostics of its own error follow; PF6106 when one is
@@ -58,7 +60,9 @@ class StageTasks:
         if len(sizes) != len(batches):
             raise ValueError(f"{len(batches)} batches have {len(sizes)} sizes")
         total, done = sum(sizes), 0
-        scheduler = self._scheduler.choose(sizes) if isinstance(self._scheduler, AutoScheduler) else self._scheduler
+        scheduler = self._scheduler
+        if isinstance(scheduler, AutoScheduler):
+            scheduler = scheduler.choose(sizes, serial_bytes)
         self._emit("tasks.started", batches=len(batches), total_bytes=total, scheduler=scheduler.name)
         try:
             with closing(scheduler.run(function, batches, sizes)) as results:

@@ -1,8 +1,7 @@
-"""Which scheduler runs the batches: the one of a name, or for `auto` the fastest for the bytes, workers and backend."""
+"""Which scheduler runs the batches: the one of a name, or for `auto` the fastest for the bytes and the workers."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -40,35 +39,22 @@ SMALL_WORK_BYTES = 32 * 2**20
 """Below this total, starting workers costs more than it saves (measured: loading Dask alone takes 0.1 s)."""
 
 LARGE_WORK_BYTES = 256 * 2**20
-"""From this total on, processes earn their start with the numpy backend, whose threads hold each other up (measured:
+"""From this total on, processes earn their start where numpy does the work, whose threads hold each other up (measured:
 two threads do 1.2 times the work of one, two processes 1.8 times)."""
 
-HUGE_WORK_BYTES = 16 * 2**30
-"""From this total on, processes earn their start even where threads hardly need the interpreter lock: they wait for it
-a few microseconds at every block (measured when reducing to extremes: 0 to 30 % longer from 32 GiB on, even at 16)."""
 
-
-def processes_above(backend: str) -> float:
-    """Return the bytes above which comparing takes processes: never with numba, asked for or there to be chosen.
-
-    Its threads meet at the lock rarely, and each process would load it again.
-    """
-    is_numba = backend == "numba" or (backend == "auto" and find_spec("numba") is not None)
-    return math.inf if is_numba else LARGE_WORK_BYTES
-
-
-def choose(total_bytes: int, *, threads: int, processes: int, above: float) -> str:
+def choose(total_bytes: int, *, threads: int, processes: int, serial_bytes: int | None = None) -> str:
     """Return ``sync``, ``threads`` or ``processes``.
 
     Args:
         total_bytes: what is to be read, both sides.
         threads: worker threads that there may be.
         processes: worker processes that there may be.
-        above: bytes above which processes are worth their start.
+        serial_bytes: of these bytes, what threads would do one after another; None = all.
     """
     if total_bytes < SMALL_WORK_BYTES or threads < 2:
         return "sync"
-    if total_bytes <= above or processes < 2:
+    if (total_bytes if serial_bytes is None else serial_bytes) <= LARGE_WORK_BYTES or processes < 2:
         return "threads"
     return "processes"
 
@@ -79,28 +65,27 @@ class AutoScheduler:
     Args:
         sync: for small work.
         threads: for more.
-        processes: for large work.
-        processes_above: bytes above which work counts as large.
+        processes: for large work that threads would do one after another.
     """
 
     name = "auto"
     warnings = ()
 
-    def __init__(self, sync: Scheduler, threads: Scheduler, processes: Scheduler, *, processes_above: float) -> None:
+    def __init__(self, sync: Scheduler, threads: Scheduler, processes: Scheduler) -> None:
         self._by_name = {"sync": sync, "threads": threads, "processes": processes}
-        self._above = processes_above
 
     @property
     def workers(self) -> int:
         """Workers that large work gets."""
         return self._by_name["threads"].workers
 
-    def choose(self, sizes: Sequence[int]) -> Scheduler:
-        """Return the scheduler for batches of these bytes."""
+    def choose(self, sizes: Sequence[int], serial_bytes: int | None = None) -> Scheduler:
+        """Return the scheduler for batches of these bytes; see `choose` for what is serial."""
         if len(sizes) < 2:
             return self._by_name["sync"]
         threads, processes = self._by_name["threads"].workers, self._by_name["processes"].workers
-        return self._by_name[choose(sum(sizes), threads=threads, processes=processes, above=self._above)]
+        found = choose(sum(sizes), threads=threads, processes=processes, serial_bytes=serial_bytes)
+        return self._by_name[found]
 
     def run(
         self, function: Callable[[Batch], Result], batches: Sequence[Batch], sizes: Sequence[int]
@@ -143,7 +128,6 @@ def make_scheduler(
     trust: Trust | None = None,
     memory_bytes: int | None = None,
     batch_s: int | None = None,
-    processes_above: float = math.inf,
 ) -> Scheduler:
     """Return the scheduler of that name.
 
@@ -156,7 +140,6 @@ def make_scheduler(
         trust: ``network`` for an address that is not ``tls://``.
         memory_bytes: memory for all workers together; None = that of the machine.
         batch_s: seconds that a batch of ``processes`` may take; None = as long as its worker lives.
-        processes_above: bytes above which ``auto`` takes processes instead of threads; never by default.
 
     Raises:
         UsageError: PF2103 for an unknown name, PF6105 without the package; PF6101, PF6102, PF6104, PF6108,
@@ -184,4 +167,4 @@ def make_scheduler(
         return threads
     count = fitting_workers(threads.workers, PROCESS_BYTES, memory_bytes)
     processes = ProcessScheduler(count, memory_bytes=memory_bytes)
-    return AutoScheduler(SyncScheduler(), threads, processes, processes_above=processes_above)
+    return AutoScheduler(SyncScheduler(), threads, processes)

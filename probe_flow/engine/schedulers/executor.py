@@ -13,7 +13,6 @@ from probe_flow.engine.schedulers.choice import (
     check_scheduler,
     choose,
     make_scheduler,
-    processes_above,
 )
 from probe_flow.engine.schedulers.limits import fitting_workers, worker_bytes, workers_within
 from probe_flow.errors import Diagnostic, UsageError
@@ -34,7 +33,6 @@ class Executor(Struct, frozen=True):
         reason: the choice in words.
         address: of a running Dask scheduler.
         memory_bytes: memory for all workers together; None = that of the machine.
-        backend: what computes the metrics.
         trust: ``network`` for an address that is not ``tls://``.
         batch_s: seconds that a batch may take; None = as long as its worker lives.
     """
@@ -44,7 +42,6 @@ class Executor(Struct, frozen=True):
     reason: str
     address: str | None = None
     memory_bytes: int | None = None
-    backend: str = "auto"
     trust: Trust | None = None
     batch_s: int | None = None
 
@@ -61,7 +58,6 @@ class Executor(Struct, frozen=True):
             trust=self.trust,
             memory_bytes=self.memory_bytes,
             batch_s=self.batch_s,
-            processes_above=processes_above(self.backend),
         )
 
 
@@ -86,19 +82,20 @@ def plan_executor(workflow: Workflow, total_bytes: int, *, scheduler: str | None
     backend = workflow.metrics_backend
     if settings.batch_timeout is not None and name != "processes":
         raise UsageError(_no_end(name))
-    if backend == "numba" and find_spec("numba") is None:
+    has_numba = find_spec("numba") is not None
+    if backend == "numba" and not has_numba:
         raise UsageError(_no_numba())
     if name == "sync":
-        return Executor(name, 1, "as asked for", None, memory, backend)
+        return Executor(name, 1, "as asked for", None, memory)
     if name == "distributed" and settings.address is not None:
         reason = f"as asked for, at {settings.address}"
-        return Executor(name, asked, reason, settings.address, memory, backend, settings.trust)
+        return Executor(name, asked, reason, settings.address, memory, settings.trust)
     if name == "auto":
-        count, reason = _choice(asked, memory, total_bytes, backend)
-        return Executor(name, count, reason, None, memory, backend)
+        count, reason = _choice(asked, memory, total_bytes, may_compile=backend != "numpy" and has_numba)
+        return Executor(name, count, reason, None, memory)
     count = workers_within(name, asked, memory)
     reason = "as asked for" + _shortage(count, asked, memory)
-    return Executor(name, count, reason, None, memory, backend, batch_s=settings.batch_timeout)
+    return Executor(name, count, reason, None, memory, batch_s=settings.batch_timeout)
 
 
 def _no_end(scheduler: str) -> Diagnostic:
@@ -117,19 +114,19 @@ def _no_numba() -> Diagnostic:
     )
 
 
-def _choice(asked: int | None, memory: int | None, total_bytes: int, backend: str) -> tuple[int, str]:
+def _choice(asked: int | None, memory: int | None, total_bytes: int, *, may_compile: bool) -> tuple[int, str]:
     """Return the workers of `auto` and what it does with work of this size."""
     threads = workers_within("threads", asked, memory)
     processes = fitting_workers(threads, worker_bytes("processes"), memory)
     small, large = SMALL_WORK_BYTES // _MIB, LARGE_WORK_BYTES // _MIB
-    above = processes_above(backend)
-    found = choose(total_bytes, threads=threads, processes=processes, above=above)
+    found = choose(total_bytes, threads=threads, processes=processes)
     if found == "processes":
-        return processes, f"above {large} MB in all: {processes} processes" + _shortage(processes, asked, memory)
+        others = f", {threads} threads for what compiled code measures" if may_compile else ""
+        what = f"above {large} MB in all: {processes} processes{others}"
+        return processes, what + _shortage(processes, asked, memory)
     if found == "threads":
-        why = f"{small} to {large} MB in all"
-        if total_bytes > LARGE_WORK_BYTES:
-            why = "the metrics backend runs on threads" if total_bytes <= above else "no memory for two processes"
+        is_large = total_bytes > LARGE_WORK_BYTES
+        why = "no memory for two processes" if is_large else f"{small} to {large} MB in all"
         return threads, f"{why}: {threads} threads" + _shortage(threads, asked, memory)
     why = f"below {small} MB in all" if total_bytes < SMALL_WORK_BYTES else "one worker"
     return threads, f"{why}: batches run one after another"

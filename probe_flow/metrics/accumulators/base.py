@@ -7,7 +7,7 @@ that name it. The numpy form works with every backend; the compiled form is for 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from msgspec import Struct
 
@@ -62,6 +62,9 @@ class CompiledBlock(NamedTuple):
 class OfValues(Accumulator, frozen=True, gc=False):
     """Sees the values of both sides."""
 
+    passes: ClassVar[tuple[LanePass, ...]] = ()
+    """What `update_compiled` runs, so that it can be compiled ahead; empty where it has nothing compiled."""
+
     @classmethod
     def update(cls, block: PairValues) -> Self:
         """Return what is found in a block of at least one element."""
@@ -75,6 +78,9 @@ class OfValues(Accumulator, frozen=True, gc=False):
 
 class OfErrors(Accumulator, frozen=True, gc=False):
     """Sees the absolute and relative errors that every measurement finds anyway."""
+
+    passes: ClassVar[tuple[LanePass, ...]] = ()
+    """What `update_compiled` runs, so that it can be compiled ahead; empty where it has nothing compiled."""
 
     @classmethod
     def update(cls, block: PairErrors) -> Self:

@@ -35,6 +35,7 @@ class Masked(OfErrors, frozen=True, gc=False):
     """Sum and maximum of relative and absolute errors; ``abs_sum`` is divided by 2**exponent."""
 
     name = "masked"
+    passes = (ERRORS_BEYOND,)
     rel_sum: float = 0.0
     max_rel: float = 0.0
     abs_sum: float = 0.0

@@ -63,6 +63,7 @@ class Moments(OfValues, frozen=True, gc=False):
     """The spread of each side's finite numbers."""
 
     name = "moments"
+    passes = (_DEVIATIONS,)
     target: Spread = Spread()
     golden: Spread = Spread()
 

@@ -47,6 +47,11 @@ class Kinds(NamedTuple):
     of_errors: tuple[type[OfErrors], ...]
     second_passes: tuple[type[SecondPass], ...]
 
+    @property
+    def of_blocks(self) -> tuple[type[OfValues | OfErrors], ...]:
+        """Those of the first pass."""
+        return (*self.of_values, *self.of_errors)
+
 
 @cache
 def kinds_of(names: tuple[str, ...]) -> Kinds:

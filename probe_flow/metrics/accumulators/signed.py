@@ -27,6 +27,7 @@ class Signed(OfValues, frozen=True, gc=False):
     """Sum of target - golden where both are finite, divided by 2**exponent; 0 for complex numbers."""
 
     name = "signed"
+    passes = (_ERRORS,)
     total: float = 0.0
     exponent: int = 0
 

@@ -31,6 +31,7 @@ class Significant(OfErrors, frozen=True, gc=False):
     """Number of such elements, sum and maximum of their relative errors."""
 
     name = "significant"
+    passes = (_TINY, ERRORS_BEYOND)
     elements: int = 0
     rel_sum: float = 0.0
     max_rel: float = 0.0

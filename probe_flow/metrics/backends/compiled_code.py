@@ -9,26 +9,20 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
-import os
-import stat
 import threading
-from contextlib import suppress
 from ctypes import CFUNCTYPE, c_double, c_int32, c_int64, c_void_p
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 from llvmlite import binding as llvm
 from numpy.typing import NDArray
 
 from probe_flow.metrics.accumulators.base import LanePass
+from probe_flow.metrics.backends import code_files
 
 VERSION = version("numba")
-
-ENVIRONMENT = "NUMBA_CACHE_DIR"
-"""Names the folder of compiled code, as for everything that numba compiles."""
 
 _SOURCES = (
     "probe_flow.metrics.backends.numba_kernels",
@@ -38,8 +32,6 @@ _SOURCES = (
     "probe_flow.metrics.accumulators.base",
 )
 """What the machine code of every pass is made from."""
-
-_DIGEST_BYTES = 32
 
 _loading = threading.Lock()  # so that threads do not compile a pass twice
 
@@ -86,15 +78,33 @@ def compiled_pass(what: str | LanePass, elements: tuple[str, ...]) -> Pass:
 
 @functools.cache
 def _loaded(what: str | LanePass, elements: tuple[str, ...]) -> Pass:
-    name, source = (what, "") if isinstance(what, str) else (what.name, what.add.__code__.co_filename)
-    file = f"{name}-{'-'.join(elements)}-{_key(source)}.code"
-    code = _kept(file)
-    if code is None:
-        from probe_flow.metrics.backends.numba_compiler import object_code
+    file = _file_name(what, elements)
+    code = code_files.kept(file) or _compiled(file, what, elements)
+    return Pass(what if isinstance(what, str) else what.name, len(elements), code)
 
-        code = object_code(what, elements, target_machine())
-        _keep(file, code)
-    return Pass(name, len(elements), code)
+
+def is_kept(what: str | LanePass, elements: tuple[str, ...]) -> bool:
+    """Return whether the code of a pass is there: whole, for this source, these versions and this processor."""
+    return code_files.kept(_file_name(what, elements)) is not None
+
+
+def compile_ahead(what: str | LanePass, elements: tuple[str, ...]) -> bool:
+    """Compile a pass without loading it; return whether its code can be read back."""
+    _compiled(_file_name(what, elements), what, elements)
+    return is_kept(what, elements)
+
+
+def _compiled(file: str, what: str | LanePass, elements: tuple[str, ...]) -> bytes:
+    from probe_flow.metrics.backends.numba_compiler import object_code
+
+    code = object_code(what, elements, target_machine())
+    code_files.keep(file, code)
+    return code
+
+
+def _file_name(what: str | LanePass, elements: tuple[str, ...]) -> str:
+    name, source = (what, "") if isinstance(what, str) else (what.name, what.add.__code__.co_filename)
+    return f"{name}-{'-'.join(elements)}-{key(source)}{code_files.SUFFIX}"
 
 
 def check() -> None:
@@ -103,7 +113,7 @@ def check() -> None:
     Raises:
         ImportError: numba does not load.
     """
-    if not any(True for folder in _folders() for _ in folder.glob(f"*-{_key()}.code")):
+    if not any(True for folder in code_files.folders() for _ in folder.glob(f"*-{key()}{code_files.SUFFIX}")):
         import numba  # noqa: F401
 
 
@@ -121,7 +131,7 @@ def target_machine() -> llvm.TargetMachine:
 
 
 @functools.cache
-def _key(source: str = "") -> str:
+def key(source: str = "") -> str:
     """Return what tells the code of one source, compiler and processor from that of others.
 
     Args:
@@ -145,54 +155,3 @@ def _file_of(module: str) -> Path:
     assert spec is not None
     assert spec.origin is not None
     return Path(spec.origin)
-
-
-def _folders() -> tuple[Path, ...]:
-    """Return where code may be kept, the best place first."""
-    if os.environ.get(ENVIRONMENT):
-        return (Path(os.environ[ENVIRONMENT]),)
-    with_the_module = Path(__file__).parent / "__pycache__"
-    cache = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", with_the_module), ".cache")
-    return with_the_module, Path(cache, "probe_flow", "compiled")
-
-
-def _kept(file: str) -> bytes | None:
-    for folder in _folders():
-        try:
-            descriptor = os.open(folder / file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            with os.fdopen(descriptor, "rb") as opened:
-                if not _is_ours(os.fstat(descriptor)):
-                    continue
-                content = opened.read()
-        except OSError:
-            continue
-        digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-        if digest == _digest(code):  # damaged code would end the process
-            return code
-    return None
-
-
-def _is_ours(status: os.stat_result) -> bool:
-    """Return whether only this user and root can have written a file: what is in it runs in this process."""
-    is_private = not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISREG(status.st_mode) and is_private and status.st_uid in (os.geteuid(), 0)
-
-
-def _keep(file: str, code: bytes) -> None:
-    """Keep code in the first folder that takes it; where none does, each process compiles for itself."""
-    for folder in _folders():
-        temporary = folder / f"{file}.{uuid4().hex}.tmp"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(_digest(code) + code)
-            temporary.chmod(0o644)
-            temporary.replace(folder / file)
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink()
-        else:
-            return
-
-
-def _digest(code: bytes) -> bytes:
-    return hashlib.blake2b(code, digest_size=_DIGEST_BYTES).digest()

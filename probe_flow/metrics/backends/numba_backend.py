@@ -8,13 +8,13 @@ depends on its values alone, so the bits of a result do not depend on how the wo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from probe_flow.metrics.accumulators.base import CompiledBlock, LanePass, Rules
+from probe_flow.metrics.accumulators.base import CompiledBlock, LanePass, OfErrors, OfValues, Rules
 from probe_flow.metrics.backends import compiled_code, numpy_backend
 from probe_flow.metrics.sums.block_sums import Floats, Numbers, Scratch, Values, load, summed
 from probe_flow.metrics.sums.figures import Bounds, Figures, can_square, exponent_within, is_ordinary, ordinary_record
@@ -35,7 +35,20 @@ _FIGURES = len(Figures._fields)
 
 _SHORT = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 _SINGLE = np.dtype(np.float32)
-_MIXED = frozenset((*((short, _SINGLE) for short in _SHORT), *((_SINGLE, short) for short in _SHORT)))
+_MIXED = (*((short, _SINGLE) for short in _SHORT), *((_SINGLE, short) for short in _SHORT))
+_PAIRS = frozenset((*((dtype, dtype) for dtype in _COMPILED_AS), *_MIXED))
+
+THREADED = frozenset((target.name, golden.name) for target, golden in _PAIRS)
+"""Types of target and golden whose blocks compiled code takes as they are, while other threads run."""
+
+
+def passes_with(accumulators: Iterable[type[OfValues | OfErrors]]) -> Iterator[tuple[str | LanePass, tuple[str, ...]]]:
+    """Yield every pass that runs with these accumulators may need, each with the types of elements that it may meet."""
+    singles = [(element,) for element in _COMPILED_AS.values()]
+    pairs = sorted((_COMPILED_AS[target], _COMPILED_AS[golden]) for target, golden in _PAIRS)
+    yield from (("measure", pair) for pair in pairs)
+    for lane_pass in dict.fromkeys(each for kind in accumulators for each in kind.passes):
+        yield from ((lane_pass, elements) for elements in (singles if lane_pass.tensors == 1 else pairs))
 
 
 def measure_block(target: Values, golden: Values, start: int, rules: Rules, scratch: Scratch) -> Record:
@@ -69,11 +82,7 @@ def measure_blocks(
 def _prepare(target: Values, golden: Values, scratch: Scratch) -> tuple[Values, Values, tuple[Bounds, Bounds] | None]:
     """Return both sides in types of compiled code, with their exact bounds if they had to be converted first."""
     types = target.dtype, golden.dtype
-    if (
-        (types in _MIXED or (types[0] == types[1] and types[0] in _COMPILED_AS))
-        and _is_contiguous(target)
-        and _is_contiguous(golden)
-    ):
+    if types in _PAIRS and _is_contiguous(target) and _is_contiguous(golden):
         return target, golden, None
     x, target_bounds = load(target, scratch.target, scratch)
     y, golden_bounds = load(golden, scratch.golden, scratch)

@@ -106,8 +106,10 @@ def parse_paths(paths: Sequence[Path], wanted: Wanted, map_: TaskMap) -> Outcome
     filled = in_batches(([source.size] for source in sources), most_bytes=BATCH_BYTES, most_jobs=BATCH_FILES)
     batches = [Batch(tuple(sources[piece]), wanted) for piece in filled]
     sizes = [sum(source.size for source in batch.sources) for batch in batches]
-    ended = sorted(map_(parse_batch, batches, sizes=sizes, lost=lost_batch), key=lambda found: found[0])
-    for parsed in (parsed for _, found in ended for parsed in found):
+    # Gathering and writing wait for the disk more than for the interpreter.
+    found = map_(parse_batch, batches, sizes=sizes, lost=lost_batch, serial_bytes=0)
+    ended = sorted(found, key=lambda each: each[0])
+    for parsed in (parsed for _, batch in ended for parsed in batch):
         outcome.add(parsed)
     _write_lists(wanted.output, outcome, frozenset({source.path for source in sources} | {*paths}))
     if not outcome.chosen and not outcome.failed:

@@ -162,7 +162,8 @@ class Reduction(Struct):
         batches = self._batches([job for _, _, job in found])
         sizes = [sum(job.size for job in batch.jobs) for batch in batches]
         count = 0
-        for _, ended in self.map(reduce_batch, batches, sizes=sizes, lost=lost_batch):
+        serial = self.wanted.figures.serial_bytes(sum(sizes))
+        for _, ended in self.map(reduce_batch, batches, sizes=sizes, lost=lost_batch, serial_bytes=serial):
             for done in ended:
                 count += done.ending in (Ending.REDUCED, Ending.ALREADY)
                 self._take(done, *places[done.job.source])

@@ -82,7 +82,8 @@ class SourceReduction:
             self._output.mkdir(parents=True, exist_ok=True)
         with FolderLock(self._output) as lock:
             clear_leftovers(self._output, self._suffix, own=(self._output,))
-            for _, ended in tasks(reduce_batch, batches, sizes=sizes, lost=lost_batch):
+            serial = self._figures.serial_bytes(sum(sizes))
+            for _, ended in tasks(reduce_batch, batches, sizes=sizes, lost=lost_batch, serial_bytes=serial):
                 for done in ended:
                     self._take(done, summary, tell)
                 lock.keep()

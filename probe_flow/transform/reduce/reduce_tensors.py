@@ -30,6 +30,11 @@ _ANYWHERE = Execution(None, None, None)
 _buffers = threading.local()
 
 
+SERIAL_SHARE = 64
+"""One in so many bytes counts as reduced under the interpreter lock where only extremes and checksums are found:
+threads wait for it a few microseconds at every block (measured: processes are faster from 32 GiB on, even at 16)."""
+
+
 class Figures(Struct, frozen=True):
     """What every tensor is reduced to: statistics by name, then the user's functions."""
 
@@ -40,6 +45,10 @@ class Figures(Struct, frozen=True):
     def names(self) -> tuple[str, ...]:
         """Names of all figures, in the order of reduced files."""
         return (*self.statistics, *(name for function in self.functions for name in function.names))
+
+    def serial_bytes(self, total: int) -> int:
+        """Return how many of these bytes threads would reduce one after another."""
+        return total if needs_sums(self.statistics) or self.functions else total // SERIAL_SHARE
 
 
 class Reduced(Struct):

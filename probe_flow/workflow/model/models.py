@@ -145,6 +145,7 @@ class WorkflowFile(Model):
     )
     metrics_backend: Literal["auto", "numpy", "numba"] = Field(
         "auto",
-        description="What computes the metrics. `auto` is numba where it is installed and there is much to measure; "
-        "its machine code is compiled once on a machine, which takes some seconds and 90 MiB.",
+        description="What computes the metrics. `auto` is numba where there is much to measure and its machine code "
+        "is compiled already, which a large run has done when it ends, or `probe-flow doctor --warm-up` does; else "
+        "numpy. `numba` compiles what it needs at once. The two differ in the last digits of sums.",
     )

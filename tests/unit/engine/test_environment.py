@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from probe_flow.engine import environment
 from probe_flow.engine.environment import Check, State, _libraries, examine
+from probe_flow.files.lock_file import Holder
+from probe_flow.metrics.backends import warm_up
 
 
 def by_name(checks: list[Check], section: str) -> dict[str, Check]:
@@ -97,3 +100,56 @@ def test_a_missing_extra_names_how_to_get_it(tmp_path: Path, monkeypatch: pytest
     found = by_name(examine({"HOME": "/"}, tmp_path), "extras")
     assert found["xlsx"].state is State.ABSENT
     assert found["xlsx"].note == "the report format `xlsx`: pip install 'probe-flow[xlsx]'"
+
+
+FOLDER = Path("/home/me/.cache/probe_flow/compiled")
+
+
+@pytest.mark.parametrize(
+    ("compiled", "environ", "state", "told"),
+    [
+        (warm_up.State(42, 0, FOLDER, None, ""), {}, State.OK, ""),
+        (warm_up.State(42, 0, None, None, ""), {}, State.OK, ""),
+        (warm_up.State(42, 40, FOLDER, None, ""), {}, State.NOTE, "the next large run has the others compiled"),
+        (warm_up.State(42, 40, FOLDER, Holder(17, "here"), ""), {}, State.NOTE, "process 17 on `here` compiles the"),
+        (warm_up.State(42, 40, FOLDER, None, "TypingError: no"), {}, State.NOTE, "compiling failed (TypingError: no)"),
+        (
+            warm_up.State(42, 40, FOLDER, None, ""), {"PROBE_FLOW_WARM_UP": "never"}, State.NOTE,
+            "numpy measures until all are: `probe-flow doctor --warm-up` compiles the others",
+        ),
+        (
+            warm_up.State(42, 40, None, None, ""), {}, State.NOTE,
+            "numpy measures until all are: `probe-flow doctor --warm-up` compiles the others",
+        ),
+    ],
+)  # fmt: skip
+def test_it_says_whether_runs_find_compiled_code(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    compiled: warm_up.State,
+    environ: dict[str, str],
+    state: State,
+    told: str,
+) -> None:
+    monkeypatch.setattr(environment, "_installed", lambda _name: "1.0")
+    monkeypatch.setattr(warm_up, "state", lambda: compiled)
+    found = by_name(examine({"HOME": str(tmp_path), **environ}, tmp_path), "compiled code")
+    assert found["passes"].state is state
+    assert found["passes"].value == f"{42 - compiled.missing} of 42 compiled"
+    assert told in found["passes"].note
+    assert found["folder"].value == (str(FOLDER) if compiled.folder else "none can be written")
+
+
+def test_without_numba_nothing_is_said_of_compiled_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_installed", lambda name: None if name == "numba" else "1.0")
+    assert by_name(examine({"HOME": str(tmp_path)}, tmp_path), "compiled code") == {}
+
+
+def test_an_llvmlite_that_does_not_load_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> object:
+        raise ImportError("libllvmlite.so is missing")
+
+    monkeypatch.setattr(environment, "_installed", lambda _name: "1.0")
+    monkeypatch.setattr(warm_up, "state", broken)
+    found = by_name(examine({"HOME": str(tmp_path)}, tmp_path), "compiled code")
+    assert found["passes"].note == "numpy measures: libllvmlite.so is missing"

@@ -9,8 +9,18 @@ import pytest
 from raw_pairs import raw
 
 from probe_flow.measure import batches as measuring
-from probe_flow.measure.batches import MAX_TASKS_PER_BATCH, Batch, Task, measure_batch, plan_batches, plan_tasks
+from probe_flow.measure.batches import (
+    MAX_TASKS_PER_BATCH,
+    Batch,
+    Task,
+    measure_batch,
+    plan_batches,
+    plan_reduction,
+    plan_tasks,
+    serial_bytes,
+)
 from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.backends.choice import NUMPY, Backend
 from probe_flow.metrics.kernel.compare import TOGETHER
 from probe_flow.metrics.sums.record import BLOCK, SpanRecord, fold
 from probe_flow.records import Extent, TensorKind, TensorRef
@@ -74,6 +84,32 @@ def test_spans_of_any_split_fold_to_the_bits_of_the_whole(tmp_path, monkeypatch)
         assert fold([result.record for result in run(reversed(tasks))]) == whole
     exact = np.fromfile(golden.extents[0].file, np.float32).astype(np.float64)
     assert whole.golden.squares == pytest.approx(float(exact @ exact), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("accumulators", "dtypes", "blocks", "is_serial"),
+    [
+        ((), ("float32", "float32"), 2, False),
+        (("masked", "moments", "signed", "significant"), ("float32", "float32"), 2, False),
+        (("minmax",), ("float32", "float32"), 2, True),
+        (("moments", "softmax"), ("float32", "float32"), 2, True),
+        ((), ("int8", "float32"), 2, True),
+        ((), ("float32", "float32"), 1, True),
+    ],
+)
+def test_threads_wait_for_each_other_but_within_compiled_code(tmp_path, accumulators, dtypes, blocks, is_serial):
+    target, golden = (raw(tmp_path, side, side, np.ones(8, dtype)) for side, dtype in zip("tg", dtypes, strict=True))
+    task = Task(0, target, golden, 0, blocks)
+    compiled = Backend("compiled", "1", NUMPY.measure_block, NUMPY.measure_blocks, frozenset({("float32", "float32")}))
+    options = MeasureOptions(accumulators)
+    assert serial_bytes([task], options, compiled) == (task.nbytes if is_serial else 0)
+    assert serial_bytes([task, task], options, NUMPY) == 2 * task.nbytes
+
+
+def test_figures_of_one_side_are_taken_by_numpy(tmp_path):
+    alone = plan_reduction(0, raw(tmp_path, "t", "x", np.ones(8, np.float32)), ("min", "max"))
+    compiled = Backend("compiled", "1", NUMPY.measure_block, NUMPY.measure_blocks, frozenset({("float32", "float32")}))
+    assert serial_bytes([alone], PLAIN, compiled) == alone.nbytes == 32
 
 
 def run(tasks, options=PLAIN, io="auto"):

@@ -436,3 +436,19 @@ def test_results_are_dropped_when_no_consumer_remains(demo, tmp_path, monkeypatc
     monkeypatch.setattr(module, "Results", Remembered)
     execute(make_plan(demo()), scheduler=make_scheduler("sync"), cwd=tmp_path, output=Path("out"), progress=Watching())
     assert held == [("target",), ("target", "golden"), ("pairs",), ("result",), ()]
+
+
+def test_what_a_run_lacked_is_compiled_when_it_ends(run, tmp_path, monkeypatch):
+    started: list[tuple[Path, dict[str, Any]]] = []
+
+    def start(environ, **options):
+        assert environ["PROBE_FLOW_WARM_UP"] == "never", "no test starts a compiler"
+        started.append((json.loads((tmp_path / "out" / "run.json").read_text())["status"], options))
+        return True
+
+    monkeypatch.setattr("probe_flow.metrics.backends.warm_up.start", start)
+    run()
+    assert started == []
+    outcome = run(on_result="trouble: uncompiled", more=TWO_BRANCHES + "executor: {memory_limit: 3GiB}\n")
+    assert started == [("ended", {"memory_bytes": 3 * 2**30})]
+    assert [each["event"] for each in events_of(outcome)][-2:] == ["compiling.started", "run.ended"]

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import pytest
 
 from probe_flow.engine.schedulers.choice import (
@@ -11,7 +9,6 @@ from probe_flow.engine.schedulers.choice import (
     SyncScheduler,
     choose,
     make_scheduler,
-    processes_above,
 )
 from probe_flow.engine.schedulers.executor import plan_executor
 from probe_flow.engine.schedulers.limits import PROCESS_BYTES, THREAD_BYTES
@@ -24,47 +21,42 @@ LARGE = LARGE_WORK_BYTES + 1
 
 @pytest.fixture(autouse=True)
 def roomy_machine(monkeypatch):
-    """Four CPUs, much memory, no numba."""
+    """Four CPUs and much memory."""
     monkeypatch.setattr("probe_flow.engine.schedulers.limits.usable_cpus", lambda: 4)
     monkeypatch.setattr("probe_flow.engine.schedulers.executor.usable_cpus", lambda: 4)
     monkeypatch.setattr("probe_flow.engine.schedulers.limits.memory_of_machine", lambda: 2**40)
-    monkeypatch.setattr(
-        "probe_flow.engine.schedulers.choice.find_spec", lambda name: None if name == "numba" else find_spec(name)
-    )
 
 
 @pytest.mark.parametrize(
-    ("total", "threads", "processes", "backend", "expected"),
+    ("total", "serial", "threads", "processes", "expected"),
     [
-        (SMALL_WORK_BYTES - 1, 8, 8, "numpy", "sync"),
-        (SMALL_WORK_BYTES, 8, 8, "numpy", "threads"),
-        (LARGE_WORK_BYTES, 8, 8, "numpy", "threads"),
-        (LARGE, 8, 8, "numpy", "processes"),
-        (LARGE, 8, 8, "auto", "processes"),
-        (LARGE, 8, 8, "numba", "threads"),
-        (LARGE, 8, 1, "numpy", "threads"),
-        (LARGE, 1, 1, "numpy", "sync"),
+        (SMALL_WORK_BYTES - 1, None, 8, 8, "sync"),
+        (SMALL_WORK_BYTES, None, 8, 8, "threads"),
+        (LARGE_WORK_BYTES, None, 8, 8, "threads"),
+        (LARGE, None, 8, 8, "processes"),
+        (LARGE, LARGE, 8, 8, "processes"),
+        (2**50, LARGE_WORK_BYTES, 8, 8, "threads"),
+        (2**50, 0, 8, 8, "threads"),
+        (2**50, LARGE, 8, 8, "processes"),
+        (LARGE, None, 8, 1, "threads"),
+        (LARGE, None, 1, 1, "sync"),
     ],
 )
-def test_the_choice_follows_bytes_workers_and_backend(total, threads, processes, backend, expected):
-    found = choose(total, threads=threads, processes=processes, above=processes_above(backend))
-    assert found == expected
-
-
-def test_the_backend_auto_runs_on_threads_where_numba_is_there(monkeypatch):
-    monkeypatch.setattr("probe_flow.engine.schedulers.choice.find_spec", lambda _: object())
-    assert choose(2**50, threads=8, processes=8, above=processes_above("auto")) == "threads"
-    assert choose(LARGE, threads=8, processes=8, above=processes_above("numpy")) == "processes"
+def test_the_choice_follows_bytes_workers_and_what_threads_do_one_after_another(
+    total, serial, threads, processes, expected
+):
+    assert choose(total, threads=threads, processes=processes, serial_bytes=serial) == expected
 
 
 def test_auto_chooses_for_each_call_by_its_batches():
     sync, threads, processes = SyncScheduler(), ThreadScheduler(2), ProcessScheduler(2)
-    auto = AutoScheduler(sync, threads, processes, processes_above=LARGE_WORK_BYTES)
+    auto = AutoScheduler(sync, threads, processes)
     half = SMALL_WORK_BYTES // 2
     assert auto.choose([half, half - 1]) is sync
     assert auto.choose([half, half]) is threads
     assert auto.choose([LARGE]) is sync, "one batch has nobody to share with"
     assert auto.choose([LARGE, 1]) is processes
+    assert auto.choose([LARGE, 1], LARGE_WORK_BYTES) is threads
 
 
 @pytest.mark.parametrize(
@@ -72,12 +64,12 @@ def test_auto_chooses_for_each_call_by_its_batches():
     [
         (1, "", 4, "below 32 MB in all: batches run one after another"),
         (SMALL_WORK_BYTES, "", 4, "32 to 256 MB in all: 4 threads"),
-        (LARGE, "", 4, "above 256 MB in all: 4 processes"),
-        (LARGE, "metrics_backend: numba\n", 4, "the metrics backend runs on threads: 4 threads"),
+        (LARGE, "metrics_backend: numpy\n", 4, "above 256 MB in all: 4 processes"),
+        (LARGE, "", 4, "above 256 MB in all: 4 processes, 4 threads for what compiled code measures"),
         (LARGE, "executor: {workers: 1}\n", 1, "one worker: batches run one after another"),
         (
             LARGE,
-            "executor: {memory_limit: 128MiB}\n",
+            "metrics_backend: numpy\nexecutor: {memory_limit: 128MiB}\n",
             2,
             "above 256 MB in all: 2 processes; the memory_limit of 128 MiB has room for 2 of 4 workers",
         ),
@@ -118,11 +110,12 @@ def test_a_metrics_backend_that_is_not_installed_is_found_before_anything_runs(d
     with pytest.raises(UsageError) as caught:
         plan_executor(demo(more="metrics_backend: numba\n"), 0, scheduler=None, workers=None)
     assert caught.value.diagnostic.code == "PF5116"
-    assert plan_executor(demo(), 0, scheduler=None, workers=None).backend == "auto"
+    executor = plan_executor(demo(), LARGE, scheduler=None, workers=None)
+    assert executor.reason == "above 256 MB in all: 4 processes", "nothing can be compiled"
 
 
 def test_auto_is_made_with_as_many_threads_and_processes_as_fit():
-    auto = make_scheduler("auto", 8, memory_bytes=4 * PROCESS_BYTES, processes_above=LARGE_WORK_BYTES)
+    auto = make_scheduler("auto", 8, memory_bytes=4 * PROCESS_BYTES)
     assert isinstance(auto, AutoScheduler)
     assert auto.choose([SMALL_WORK_BYTES, 1]).workers == min(8, 4 * PROCESS_BYTES // THREAD_BYTES)
     assert auto.choose([LARGE, 1]).workers == 4

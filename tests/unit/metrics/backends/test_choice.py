@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from probe_flow.errors import UsageError
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.backends import choice as backends
+from probe_flow.metrics.backends import code_files
 from probe_flow.metrics.backends.choice import NUMPY, WORTH_COMPILED_BYTES, backend_named
 from probe_flow.metrics.kernel.compare import backend_label, measure
 from probe_flow.testing.builders import ArrayBlocks
@@ -35,8 +37,39 @@ def test_little_work_is_left_to_numpy() -> None:
 
 
 @pytest.mark.usefixtures("without_numba")
-def test_auto_does_without_numba() -> None:
-    assert backend_named("auto", 10**12) is NUMPY
+def test_auto_does_without_numba(never: Callable[[], None]) -> None:
+    assert backend_named("auto", 10**12, compile_later=never) is NUMPY
+
+
+@pytest.fixture
+def never() -> Callable[[], None]:
+    return lambda: pytest.fail("there is nothing to compile")
+
+
+def test_auto_measures_by_numpy_and_has_compiled_later_what_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "find_spec", lambda _name: object())
+    asked, compiled = [], {("moments",): True}
+    monkeypatch.setattr(backends, "is_compiled", lambda names: compiled.get(names, False))
+    monkeypatch.setattr(backends, "_numba", lambda: "compiled")
+    assert backend_named("auto", WORTH_COMPILED_BYTES - 1, compile_later=lambda: asked.append(1)) is NUMPY
+    assert asked == []
+    assert backend_named("auto", WORTH_COMPILED_BYTES, ("masked",), compile_later=lambda: asked.append(1)) is NUMPY
+    assert asked == [1]
+    found: object = backend_named("auto", WORTH_COMPILED_BYTES, ("moments",), compile_later=lambda: asked.append(2))
+    assert (found, asked) == ("compiled", [1])
+
+
+def test_nothing_is_loaded_where_nothing_was_ever_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(code_files.ENVIRONMENT, str(tmp_path))
+    monkeypatch.setattr(backends, "import_module", lambda name: pytest.fail(f"{name} is loaded"))
+    assert not backends.is_compiled(())
+
+
+@pytest.mark.usefixtures("without_numba")
+def test_code_of_a_numba_that_is_gone_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(code_files.ENVIRONMENT, str(tmp_path))
+    (tmp_path / "measure-float32-float32-0123.code").write_bytes(b"x")
+    assert not backends.is_compiled(())
 
 
 @pytest.mark.usefixtures("without_numba")

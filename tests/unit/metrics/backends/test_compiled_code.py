@@ -15,8 +15,9 @@ pytest.importorskip("numba", reason="numba is not installed (extra accel)")
 
 from probe_flow.errors import UsageError
 from probe_flow.metrics.backends import choice as backends
-from probe_flow.metrics.backends import compiled_code, numba_compiler
-from probe_flow.metrics.backends.compiled_code import ENVIRONMENT, compiled_pass
+from probe_flow.metrics.backends import code_files, compiled_code, numba_compiler
+from probe_flow.metrics.backends.code_files import ENVIRONMENT
+from probe_flow.metrics.backends.compiled_code import compiled_pass
 
 pytestmark = pytest.mark.frameworks
 
@@ -83,7 +84,7 @@ def test_code_that_others_can_write_is_not_run_but_compiled_again(folder: Path, 
     widened([1.0])
     [path] = folder.iterdir()
     assert path.stat().st_mode & 0o777 == 0o644
-    path.write_bytes(compiled_code._digest(b"planted") + b"planted")
+    path.write_bytes(code_files.digest(b"planted") + b"planted")
     path.chmod(mode)
     forget()
     assert widened([4.0]) == [4.0]
@@ -97,7 +98,7 @@ def test_code_of_another_user_is_not_run(folder: Path) -> None:
     [path] = folder.iterdir()
     planted = os.geteuid() + 4711  # root may read the files of everybody, and would run them
     os.chown(path, planted, -1)
-    path.write_bytes(compiled_code._digest(b"planted") + b"planted")
+    path.write_bytes(code_files.digest(b"planted") + b"planted")
     forget()
     assert widened([4.0]) == [4.0]
     assert path.stat().st_uid == os.geteuid()
@@ -126,11 +127,11 @@ def test_a_change_of_source_or_compiler_leaves_kept_code_alone(folder: Path, mon
     widened([1.0])
     monkeypatch.setattr(compiled_code, "VERSION", "another")
     forget()
-    compiled_code._key.cache_clear()
+    compiled_code.key.cache_clear()
     try:
         assert widened([2.0]) == [2.0]
     finally:
-        compiled_code._key.cache_clear()
+        compiled_code.key.cache_clear()
     assert len(list(folder.iterdir())) == 2
 
 

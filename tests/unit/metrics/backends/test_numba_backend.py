@@ -22,9 +22,10 @@ pytest.importorskip("numba", reason="numba is not installed (extra accel)")
 
 from probe_flow.metrics.accumulators.moments import Moments
 from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import ACCUMULATORS, kinds_of
 from probe_flow.metrics.accumulators.signed import Signed
 from probe_flow.metrics.accumulators.significant import Significant
-from probe_flow.metrics.backends import numba_backend
+from probe_flow.metrics.backends import choice, compiled_code, numba_backend
 from probe_flow.metrics.backends.choice import WORTH_COMPILED_BYTES, backend_named
 from probe_flow.metrics.backends.compiled_code import compiled_pass
 from probe_flow.metrics.kernel.compare import backend_label, measure, measure_span
@@ -261,6 +262,28 @@ def test_views_of_any_kind_give_the_same_record_and_are_not_written() -> None:
         assert (values.tobytes(), values.flags.writeable) == (before, flags)
 
 
-def test_auto_takes_numba_for_much_work() -> None:
+def test_auto_takes_numba_for_much_work_once_its_passes_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "is_compiled", lambda _accumulators: True)
     assert backend_named("auto", WORTH_COMPILED_BYTES).name == "numba"
     assert backend_label(COMPILED) == f"numba {numba_backend.VERSION}"
+
+
+@pytest.mark.parametrize("name", [name for name in ACCUMULATORS if kinds_of((name,)).of_blocks])
+def test_every_pass_that_runs_is_one_of_those_that_are_compiled_ahead(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead, run = set(numba_backend.passes_with(kinds_of((name,)).of_blocks)), set()
+
+    def seen(*asked: Any) -> Any:
+        run.add(asked)
+        return compiled_pass(*asked)
+
+    monkeypatch.setattr(compiled_code, "compiled_pass", seen)
+    for target, golden in PAIRS + CONVERTED:
+        sides = noisy(500, target, golden)
+        if golden == "float32":
+            sides[1].array.flags.writeable = True
+            sides[1].array[::3] = 1e-25  # next to nothing: some have a pass of their own for it
+        measure(*sides, MeasureOptions((name,), backend="numba"))
+    assert run <= ahead
+    assert {what for what, _ in run} == {what for what, _ in ahead}

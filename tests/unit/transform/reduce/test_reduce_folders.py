@@ -49,6 +49,13 @@ def test_a_dump_is_reduced_in_all_its_folders(tmp_path, stop):
     assert LOCK_NAME not in files(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("statistics", "serial"), [(("min", "max", "crc32"), 1), (("min", "max", "mean"), 64), (("nan_count",), 64)]
+)
+def test_threads_wait_for_each_other_more_for_sums_than_for_extremes(statistics, serial):
+    assert Figures(statistics).serial_bytes(64 * 2**30) == serial * 2**30
+
+
 def test_deleting_frees_the_disk_and_says_how_much(tmp_path, stop):
     path = write_fx(tmp_path, np.zeros(10_000, np.float32))
     size = path.stat().st_size
