@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "probe_flow"
 ELSEWHERE = {
     "files/opening.py": "the one way itself",
     "metrics/backends/code_files.py": "looks at the owner of the file too, and waits for nothing",
+    "metrics/backends/compiled_code.py": "files of the package",
     "cli/main.py": "/dev/null, for writing",
     "apis/values.py": "imports nothing else of ours; looks first whether it is a regular file",
     "errors/explanations.py": "files of the package",

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from msgspec import Struct, structs
@@ -149,7 +150,7 @@ class _Run:
     cache_folder: Path | None = None
     keeps_going: bool = False
     strict: Sequence[str] = ()
-    lacks_compiled_code: bool = False
+    lacks_compiled_code: Event = field(default_factory=Event)
     outcomes: list[StageOutcome] = field(default_factory=list)
     small_files: SmallFiles = field(default_factory=SmallFiles)
     results: Results = field(init=False)
@@ -265,7 +266,7 @@ class _Run:
             cache=self.cache.for_stage(forced=name in self.plan.forced),
             small_files=self.small_files,
             announce=self._announce,
-            compile_later=partial(setattr, self, "lacks_compiled_code", True),
+            compile_later=self.lacks_compiled_code.set,
             place=planned.stage.place,
             isolate=partial(self._isolated, name),
         )
@@ -277,7 +278,6 @@ class _Run:
         return StageTasks(stage, processes, progress=self.progress, emit=self._emit_for(stage), unit=unit)
 
     def _compile_for_later_runs(self) -> None:
-        """Have made what this run lacked, now that nothing of this run can be held up by it."""
         from probe_flow.metrics.backends.warm_up import start
 
         if start(os.environ, memory_bytes=self.plan.executor.memory_bytes):
@@ -327,7 +327,7 @@ class _Run:
         )
         self._end_cache(interrupted=bool(stopped_by))
         self._save(whole=True)
-        if self.lacks_compiled_code and not stopped_by:
+        if self.lacks_compiled_code.is_set() and not stopped_by:  # now that it holds up nothing of this run
             self._compile_for_later_runs()
         self.log.emit("run.ended", status=self.record.status, verdict=self.record.verdict, exit_code=code)
         return RunOutcome(
