@@ -206,8 +206,8 @@ def serial_bytes(tasks: Iterable[Task], options: MeasureOptions, backend: Backen
     """Return the bytes of what threads would measure one after another: all that is not mostly in compiled code.
 
     The steps of numpy over a block of 65,536 elements are so short that threads wait for the interpreter most of the
-    time. A pair whose elements compiled code takes as they are needs none; one of a single block takes longer to open
-    than to measure. Where compiled code leaves a second pass or an accumulator to numpy, half counts (measured for
+    time. A pair whose elements compiled code takes as they are needs none, but a small one takes longer to open than to
+    measure. Where compiled code leaves a second pass or an accumulator to numpy, half counts (measured for
     offline models: processes are as fast as threads at 0.6 GB of pairs, and take 0.8 of their time at 1.3 GB).
     """
     kinds = kinds_of(options.accumulators)
@@ -215,7 +215,9 @@ def serial_bytes(tasks: Iterable[Task], options: MeasureOptions, backend: Backen
 
     def serial(task: Task) -> int:
         golden = task.golden
-        if golden is None or task.n_blocks < 2 or (task.target.dtype, golden.dtype) not in backend.threaded:
+        if golden is None or (task.target.dtype, golden.dtype) not in backend.threaded:
+            return task.nbytes
+        if (task.target.numel or 0) <= TOGETHER:
             return task.nbytes
         return task.nbytes // 2 if is_mixed else 0
 

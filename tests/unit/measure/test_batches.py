@@ -87,20 +87,22 @@ def test_spans_of_any_split_fold_to_the_bits_of_the_whole(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("accumulators", "dtypes", "blocks", "share"),
+    ("accumulators", "dtypes", "count", "share"),
     [
-        ((), ("float32", "float32"), 2, 0),
-        (("masked", "moments", "signed", "significant"), ("float32", "float32"), 2, 0),
-        (("minmax",), ("float32", "float32"), 2, 0.5),
-        (("moments", "softmax"), ("float32", "float32"), 2, 0.5),
-        ((), ("int8", "float32"), 2, 1),
-        (("minmax",), ("int8", "float32"), 2, 1),
-        ((), ("float32", "float32"), 1, 1),
+        ((), ("float32", "float32"), TOGETHER + 1, 0),
+        (("masked", "moments", "signed", "significant"), ("float32", "float32"), TOGETHER + 1, 0),
+        (("minmax",), ("float32", "float32"), TOGETHER + 1, 0.5),
+        (("moments", "softmax"), ("float32", "float32"), TOGETHER + 1, 0.5),
+        ((), ("int8", "float32"), TOGETHER + 1, 1),
+        (("minmax",), ("int8", "float32"), TOGETHER + 1, 1),
+        ((), ("float32", "float32"), TOGETHER, 1),
     ],
 )
-def test_threads_wait_for_each_other_but_within_compiled_code(tmp_path, accumulators, dtypes, blocks, share):
-    target, golden = (raw(tmp_path, side, side, np.ones(8, dtype)) for side, dtype in zip("tg", dtypes, strict=True))
-    task = Task(0, target, golden, 0, blocks)
+def test_threads_wait_for_each_other_but_within_compiled_code(tmp_path, accumulators, dtypes, count, share):
+    target, golden = (
+        raw(tmp_path, side, side, np.ones(count, dtype)) for side, dtype in zip("tg", dtypes, strict=True)
+    )
+    task = Task(0, target, golden, 0, 1)
     compiled = Backend("compiled", "1", NUMPY.measure_block, NUMPY.measure_blocks, frozenset({("float32", "float32")}))
     options = MeasureOptions(accumulators)
     assert serial_bytes([task], options, compiled) == share * task.nbytes
