@@ -21,7 +21,7 @@ from probe_flow.engine.cache import PARTIAL, RunCache, catalog_store, collect_ga
 from probe_flow.engine.run.clock import Clock
 from probe_flow.engine.run.events import FILE_BEGUN, EventLog, open_events
 from probe_flow.engine.run.kept_catalogs import KeptCatalogs
-from probe_flow.engine.run.outcome import StageOutcome, StageStatus, exit_code, run_verdict
+from probe_flow.engine.run.outcome import StageOutcome, StageStatus, became, ended_by, exit_code, is_gap, run_verdict
 from probe_flow.engine.run.output import (
     EVENTS_NAME,
     OWN_FILES,
@@ -191,7 +191,7 @@ class _Run:
         failed = [name for name, status in ended.items() if status is StageStatus.FAILED]
         lacking = [need for need in planned.needs if ended[need] is not StageStatus.DONE]
         if lacking:
-            reason = f"it needs `{lacking[0]}`, which {_became(ended[lacking[0]])}"
+            reason = f"it needs `{lacking[0]}`, which {became(ended[lacking[0]])}"
         elif failed and not self.keeps_going:
             reason = f"stage `{failed[0]}` failed before it; `run --keep-going` runs what does not depend on that"
         else:
@@ -238,10 +238,10 @@ class _Run:
         except KeyboardInterrupt:
             return replace(outcome, status=StageStatus.INTERRUPTED, reason="interrupted")
         except ProbeFlowError as exc:
-            return _failed(outcome, exc.diagnostics, is_wrong_input=isinstance(exc, UsageError))
+            return ended_by(outcome, exc.diagnostics, is_wrong_input=isinstance(exc, UsageError))
         except Exception as exc:  # a stage of any origin: its failure must not take the record of the others along
             self.log.emit("stage.crashed", stage=outcome.name, traceback=traceback.format_exc())
-            return _failed(outcome, (out_of_memory(exc) or _unforeseen(outcome.name, exc),))
+            return ended_by(outcome, (out_of_memory(exc) or _unforeseen(outcome.name, exc),))
         return outcome
 
     def _context(self, planned: PlannedStage) -> Context:
@@ -312,7 +312,7 @@ class _Run:
             incomplete=bool(incomplete),
             gate_failed=bool(results.failed_gates()),
         )
-        unfinished = [f"stage `{o.name}` {o.status.value}: {o.reason}" for o in self.outcomes if _is_gap(o)]
+        unfinished = [f"stage `{o.name}` {o.status.value}: {o.reason}" for o in self.outcomes if is_gap(o)]
         if stopped_by:
             self.results.report("run", [_stopped(stopped_by, self.folder.path)])
             unfinished.insert(0, f"the run was stopped by {signal.Signals(stopped_by).name}")
@@ -369,20 +369,6 @@ class _Run:
         write_run_json(shown, self.folder.path / RECORD_NAME)
 
 
-def _failed(
-    outcome: StageOutcome, diagnostics: tuple[Diagnostic, ...], *, is_wrong_input: bool = False
-) -> StageOutcome:
-    own = tuple(d if d.stage else replace(d, stage=outcome.name) for d in diagnostics)
-    more = f" (and {len(own) - 1} more)" if len(own) > 1 else ""
-    return replace(
-        outcome,
-        status=StageStatus.FAILED,
-        reason=f"[{own[0].code}] {own[0].message}{more}",
-        diagnostics=own,
-        is_wrong_input=is_wrong_input,
-    )
-
-
 def _unforeseen(stage: str, error: Exception) -> Diagnostic:
     return Diagnostic(
         "PF6003",
@@ -401,11 +387,3 @@ def _stopped(number: int, folder: Path) -> Diagnostic:
         help=f"`run` with `--resume --output {shlex.quote(str(folder))}` continues it; "
         "`compare` again takes what was measured from the cache",
     )
-
-
-def _is_gap(outcome: StageOutcome) -> bool:
-    return outcome.status in (StageStatus.FAILED, StageStatus.SKIPPED, StageStatus.INTERRUPTED)
-
-
-def _became(status: StageStatus) -> str:
-    return "failed" if status is StageStatus.FAILED else "did not run"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic
 
@@ -46,6 +47,31 @@ class StageOutcome(Struct, frozen=True):
     reason: str = ""
     diagnostics: tuple[Diagnostic, ...] = ()
     is_wrong_input: bool = False
+
+
+def ended_by(
+    outcome: StageOutcome, diagnostics: tuple[Diagnostic, ...], *, is_wrong_input: bool = False
+) -> StageOutcome:
+    """Return the outcome of a stage that these problems ended."""
+    own = tuple(d if d.stage else replace(d, stage=outcome.name) for d in diagnostics)
+    more = f" (and {len(own) - 1} more)" if len(own) > 1 else ""
+    return replace(
+        outcome,
+        status=StageStatus.FAILED,
+        reason=f"[{own[0].code}] {own[0].message}{more}",
+        diagnostics=own,
+        is_wrong_input=is_wrong_input,
+    )
+
+
+def is_gap(outcome: StageOutcome) -> bool:
+    """Return whether a stage was to run and did not come to its end."""
+    return outcome.status in (StageStatus.FAILED, StageStatus.SKIPPED, StageStatus.INTERRUPTED)
+
+
+def became(status: StageStatus) -> str:
+    """Return what to say of a stage that another one needs and lacks."""
+    return "failed" if status is StageStatus.FAILED else "did not run"
 
 
 def exit_code(*, stopped_by: int, wrong_input: bool, stage_failed: bool, incomplete: bool, gate_failed: bool) -> int:
