@@ -115,7 +115,8 @@ class Sandbox:
 
     def strays(self) -> list[str]:
         """Return what of the cache is no entry of it."""
-        return [str(path) for path in (self.root / "cache").rglob("*") if path.is_file() and path.suffix != ".h5"]
+        found = (self.root / "cache").rglob("*")
+        return [str(path) for path in found if path.is_file() and path.suffix not in (".h5", ".msgpack")]
 
     def record(self) -> dict[str, Any] | None:
         path = self.root / "out" / "run.json"

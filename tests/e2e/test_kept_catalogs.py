@@ -12,6 +12,7 @@ import pytest
 
 from e2e.projects import SAMPLE, TORCHAIR, WORKFLOWS, Command, Done, Dumps, samples, settle, write_dumps
 from probe_flow.files.opening import open_regular
+from probe_flow.files.torch.torch_load import has_torch
 
 LONG_AGO = (1_700_000_000, 1_700_000_000)
 BOTH = ["target", "golden"]
@@ -163,7 +164,7 @@ def test_other_options_find_other_things(tmp_path, probe_flow: Command, dumps: D
 
 def test_other_readers_find_other_things(probe_flow: Command, dumps: Dumps, monkeypatch):
     probe_flow("run", TORCHAIR, *dumps.sets(), output="one", cache="c")
-    for name, value in (("has_torch", lambda: True), ("_readers", lambda: "changed"), ("__version__", "99")):
+    for name, value in (("has_torch", lambda: not has_torch()), ("_readers", lambda: "changed"), ("__version__", "99")):
         with monkeypatch.context() as patch:
             patch.setattr(f"probe_flow.engine.run.kept_catalogs.{name}", value)
             assert recalled(probe_flow("run", TORCHAIR, *dumps.sets(), output=name, cache="c")) == []
