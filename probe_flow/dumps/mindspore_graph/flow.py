@@ -14,106 +14,14 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from probe_flow.dumps.mindspore_graph.ir import IrError, IrNode, IrText, read_ir
 from probe_flow.dumps.mindspore_graph.names import PARAMETER, op_name
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.files.opening import lines_of, open_text
 from probe_flow.files.walk import DumpFile
 from probe_flow.records import Edge, Execution, NodeKey, Problem
 
-MAX_TEXT_BYTES = 1 << 30
-_MAX_DEFINITION_LINES = 100_000
-
-_DEFINITION = re.compile(r"\s*%(?P<number>\d{1,9})\([^=]*?\) = (?P<operator>\w+)\((?P<rest>.*)", re.DOTALL)
-_SCOPE = re.compile(r"\s*# Fullname with scope: \((?P<scope>[^()]+)\)")
-_PARAMETER = re.compile(r"%para\d+_(?P<name>[^:]+): .*IsWeight: (?P<weight>true|false)")
 _REFERENCE = re.compile(r"%(?P<number>\d{1,9})")
-_OPEN, _CLOSE = "([{", ")]}"
-
-
-class Definition(Struct):
-    """One operator of the text: its number there, its operator word, its arguments as text, its scope."""
-
-    number: int
-    operator: str
-    arguments: tuple[str, ...]
-    scope: str | None = None
-
-
-class GraphText(Struct, frozen=True):
-    """The definitions of one graph in order, and its parameters: name -> whether it is a weight."""
-
-    definitions: tuple[Definition, ...]
-    parameters: dict[str, bool]
-
-
-class GraphTextError(ValueError):
-    """The text is no kernel graph; the message says why."""
-
-
-def read_graph_text(path: Path) -> GraphText:
-    """Read one text.
-
-    Raises:
-        GraphTextError: it cannot be read, holds no operator, or more than one graph.
-    """
-    try:
-        if path.stat().st_size > MAX_TEXT_BYTES:
-            raise GraphTextError(f"is larger than {MAX_TEXT_BYTES} bytes")
-        with open_text(path, errors="replace") as stream:
-            text = _parse(lines_of(stream))
-    except OSError as error:
-        raise GraphTextError(f"cannot be read: {error.strerror}") from error
-    if not text.definitions:
-        raise GraphTextError("holds no operator")
-    return text
-
-
-def _parse(lines: Iterable[str]) -> GraphText:
-    definitions: list[Definition] = []
-    parameters: dict[str, bool] = {}
-    graphs = 0
-    source = iter(lines)
-    for line in source:
-        if line.lstrip().startswith("subgraph @"):
-            graphs += 1
-            if graphs > 1:
-                raise GraphTextError("holds several graphs")
-        elif (parameter := _PARAMETER.match(line)) is not None:
-            parameters[parameter["name"].strip()] = parameter["weight"] == "true"
-        elif (scope := _SCOPE.match(line)) is not None:
-            if definitions:
-                definitions[-1].scope = scope["scope"]
-        elif (found := _DEFINITION.match(line)) is not None:
-            arguments = _arguments(found["rest"], source)
-            definitions.append(Definition(int(found["number"]), found["operator"], arguments))
-    return GraphText(tuple(definitions), parameters)
-
-
-def _arguments(text: str, following: Iterator[str]) -> tuple[str, ...]:
-    """Split the arguments at commas outside brackets and quotes; take further lines until the bracket closes."""
-    depth, quoted = 0, False
-    found: list[str] = []
-    current: list[str] = []
-    for _ in range(_MAX_DEFINITION_LINES):
-        for char in text:
-            if char == '"':
-                quoted = not quoted
-            elif not quoted and char in _CLOSE:
-                depth -= 1
-                if depth < 0:
-                    return (*found, "".join(current).strip()) if current or found else ()
-            elif not quoted and char in _OPEN:
-                depth += 1
-            if char == "," and depth == 0 and not quoted:
-                found.append("".join(current).strip())
-                current = []
-            else:
-                current.append(char)
-        text = next(following, "")
-        if not text:
-            break
-    raise GraphTextError("ends inside a definition")
-
 
 Source = tuple[int, int]
 """Number of a definition and number of its output."""
@@ -126,20 +34,22 @@ class DataFlow:
     value that a weight has when the iteration begins.
     """
 
-    def __init__(self, text: GraphText) -> None:
-        self._by_number = {definition.number: definition for definition in text.definitions}
-        self._parameters = text.parameters
+    def __init__(self, text: IrText) -> None:
+        self._by_number = {definition.number: definition for definition in text.nodes}
+        self._parameters = {
+            each.name: each.is_weight for each in text.parameters.values() if each.is_weight is not None
+        }
 
-    def sources(self, definition: Definition) -> list[Source | str | None]:
+    def sources(self, definition: IrNode) -> list[Source | str | None]:
         """Return what feeds each input; a tuple counts as many inputs as it has elements."""
         return [self._source(argument) for argument in self._inputs(definition)]
 
-    def written(self, definition: Definition) -> dict[int, str]:
+    def written(self, definition: IrNode) -> dict[int, str]:
         """Return input -> weight, for the weights that an operator gets by reference and may write."""
         names = enumerate(map(self._parameter, self._inputs(definition)))
         return {place: name for place, name in names if name is not None and self._parameters[name]}
 
-    def _inputs(self, definition: Definition) -> list[str]:
+    def _inputs(self, definition: IrNode) -> list[str]:
         found: list[str] = []
         for argument in definition.arguments:
             elements = self._elements(argument)
@@ -154,7 +64,7 @@ class DataFlow:
         definition = self._definition(argument)
         return definition.arguments if definition is not None and definition.operator == "MakeTuple" else None
 
-    def _definition(self, argument: str) -> Definition | None:
+    def _definition(self, argument: str) -> IrNode | None:
         found = _REFERENCE.fullmatch(argument)
         return self._by_number.get(int(found["number"])) if found else None
 
@@ -202,7 +112,7 @@ Link = tuple[Call, int, Call, int]
 class Beside(Struct):
     """What lies beside the iterations of one rank, by graph id; ``scopes``: flattened name -> scope with ``/``."""
 
-    texts: dict[int, GraphText] = field(default_factory=dict)
+    texts: dict[int, IrText] = field(default_factory=dict)
     scopes: dict[str, str] = field(default_factory=dict)
 
 
@@ -210,13 +120,18 @@ def read_beside(texts: Mapping[int, DumpFile], orders: Collection[DumpFile], pro
     """Read the graph texts and execution orders of one rank; what cannot be used is reported (PF3455)."""
     beside = Beside()
     for graph, file in texts.items():
+        by_value = "producers of inputs are found by their values instead"
         try:
-            text = read_graph_text(Path(file.path))
-        except GraphTextError as error:
-            problems.append(_unusable(file, str(error), "producers of inputs are found by their values instead"))
+            text = read_ir(Path(file.path))
+        except IrError as error:
+            problems.append(_unusable(file, str(error), by_value))
             continue
         beside.texts[graph] = text
-        for definition in text.definitions:
+        if text.cut_in is not None:
+            problems.append(_unusable(file, "is cut off", by_value))
+        elif len(text.graphs) > 1:
+            problems.append(_unusable(file, "holds several graphs", by_value))
+        for definition in text.nodes:
             if definition.scope is not None:
                 _add_scope(beside.scopes, definition.scope)
     for file in orders:
@@ -242,11 +157,11 @@ def _add_scope(scopes: dict[str, str], full: str) -> None:
     scopes.setdefault(op_name(full).base, name if name and number.isdecimal() else full)
 
 
-def links_of(text: GraphText, dumped: Mapping[str, Sequence[int]]) -> tuple[Link, ...] | None:
+def links_of(text: IrText, dumped: Mapping[str, Sequence[int]]) -> tuple[Link, ...] | None:
     """Return the data flow of a graph between operators by name and place among their namesakes.
 
     Args:
-        text: the graph.
+        text: one whole graph.
         dumped: name -> the numbers under which its operators were dumped, increasing.
 
     Returns:
@@ -260,7 +175,7 @@ def links_of(text: GraphText, dumped: Mapping[str, Sequence[int]]) -> tuple[Link
         return None
     flow = DataFlow(text)
     links: list[Link] = []
-    for definition in text.definitions:
+    for definition in text.nodes:
         consumer = calls.get(definition.number)
         if consumer is None:
             continue
@@ -280,10 +195,10 @@ def links_of(text: GraphText, dumped: Mapping[str, Sequence[int]]) -> tuple[Link
     return tuple(links)
 
 
-def _calls(text: GraphText) -> dict[int, Call]:
+def _calls(text: IrText) -> dict[int, Call]:
     """Return definition number -> node name and place among its namesakes, by the numbers that the text gives them."""
     named: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for definition in text.definitions:
+    for definition in text.nodes:
         if definition.scope is not None:
             name = op_name(definition.scope)
             named[name.base].append((name.number, definition.number))
@@ -308,9 +223,9 @@ def edges_of(links: Sequence[Link], execution: Execution, keys: Mapping[Call, No
         yield Edge(key(producer), output, key(consumer), place)
 
 
-def network_inputs(text: GraphText) -> frozenset[str]:
+def network_inputs(text: IrText) -> frozenset[str]:
     """Return the node names of the values that enter the network; their files are written last."""
-    return frozenset(_parameter(name)[0] for name, is_weight in text.parameters.items() if not is_weight)
+    return frozenset(_parameter(each.name)[0] for each in text.parameters.values() if each.is_weight is False)
 
 
 def text_of_another_graph(file: DumpFile) -> Problem:

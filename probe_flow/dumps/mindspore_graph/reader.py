@@ -323,7 +323,7 @@ class _Reading:
         graphs = Counter((run.rank, run.step) for _, run, _ in runs)
         for _, run, numbers in runs:
             text = self._beside.get(run.rank, Beside()).texts.get(run.graph)
-            if text is None or numbers is None or graphs[run.rank, run.step] > 1:
+            if text is None or not text.is_one_graph or numbers is None or graphs[run.rank, run.step] > 1:
                 return
             same = run.rank, run.graph, tuple((name, tuple(known)) for name, known in sorted(numbers.items()))
             if same not in made:

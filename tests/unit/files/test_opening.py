@@ -35,7 +35,7 @@ def test_a_file_that_is_too_large_is_not_taken(tmp_path: Path) -> None:
 
 
 READERS = {
-    "ir": "from probe_flow.dumps.mindspore_graph.flow import *\ndef read(path): read_graph_text(path)",
+    "ir": "from probe_flow.dumps.mindspore_graph.ir import *\ndef read(path): read_ir(path)",
     "py": "from probe_flow.dumps.torchair.source_lines import *\ndef read(path): read_source_lines(path)",
     "csv": "from probe_flow.dumps.file_names import *\ndef read(path): read_name_mapping(path, 'm')",
 }

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from probe_flow.dumps.mindspore_graph.flow import DataFlow, GraphText, GraphTextError, links_of, read_graph_text
+from probe_flow.dumps.mindspore_graph.flow import DataFlow, links_of
+from probe_flow.dumps.mindspore_graph.ir import IrError, IrText, read_ir
 
 TEXT = """\
 # IR entry: @kernel_graph0
@@ -38,29 +39,29 @@ subgraph @kernel_graph0() {
 
 
 @pytest.fixture
-def text(tmp_path: Path) -> GraphText:
+def text(tmp_path: Path) -> IrText:
     file = tmp_path / "ms_output_trace_code_graph_0.ir"
     file.write_text(TEXT)
-    return read_graph_text(file)
+    return read_ir(file)
 
 
 def test_definitions_have_operator_arguments_and_scope(text):
-    operators = [definition.operator for definition in text.definitions]
+    operators = [definition.operator for definition in text.nodes]
     assert operators == ["Load", "PrimFunc_Split", "TupleGetItem", "MakeTuple", "Depend", "PrimFunc_Concat",
                          "TupleGetItem", "SGD"]  # fmt: skip
-    split = text.definitions[1]
+    split = text.nodes[1]
     assert split.scope == "Default/net-Net/Split-op4"
     assert split.arguments == (
         "%para2_фx",
         "Tensor(shape=[2], dtype=Float32, value=\n[ 1.0e+00, (2)])",
         '"a, (b"',
     )
-    assert text.parameters == {"net.w": True, "фx": False}
+    assert {name: each.is_weight for name, each in text.parameters.items()} == {"net.w": True, "фx": False}
 
 
 def test_inputs_are_followed_through_tuples_and_loads(text):
     flow = DataFlow(text)
-    by_operator = {definition.operator: definition for definition in text.definitions}
+    by_operator = {definition.operator: definition for definition in text.nodes}
     assert flow.sources(by_operator["PrimFunc_Split"]) == ["фx", None, None]
     assert flow.sources(by_operator["PrimFunc_Concat"]) == [(1, 1), None, (1, 0), None]
     assert flow.sources(by_operator["SGD"]) == [None, (5, 0), (1, 1)]
@@ -87,18 +88,18 @@ def test_a_text_without_a_dumped_operator_is_of_another_graph(text):
 def test_a_text_that_refers_to_itself_ends(tmp_path):
     file = tmp_path / "g.ir"
     file.write_text("  %0(a) = Depend(%1, %1)\n  %1(b) = Depend(%0, %0)\n  %2(c) = Add(%1, %7)\n")
-    text = read_graph_text(file)
-    assert DataFlow(text).sources(text.definitions[2]) == [None, None]
+    text = read_ir(file)
+    assert DataFlow(text).sources(text.nodes[2]) == [None, None]
 
 
 @pytest.mark.parametrize("content", ["", "no graph", "  %0(a) = Add(%1, (%2\n" * 3])
 def test_what_is_no_graph_is_refused(tmp_path, content):
     file = tmp_path / "g.ir"
     file.write_text(content)
-    with pytest.raises(GraphTextError):
-        read_graph_text(file)
+    with pytest.raises(IrError):
+        read_ir(file)
 
 
 def test_a_missing_text_is_refused(tmp_path):
-    with pytest.raises(GraphTextError, match="cannot be read"):
-        read_graph_text(tmp_path / "none.ir")
+    with pytest.raises(IrError, match="cannot be read"):
+        read_ir(tmp_path / "none.ir")

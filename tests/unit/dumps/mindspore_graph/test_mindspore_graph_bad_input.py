@@ -134,8 +134,9 @@ def test_two_runs_in_one_folder_are_reported(dump):
     ("text", "what"),
     [
         ("", "no operator"),
-        ("subgraph @a() {\n  %0(x) = Add(%1, (2\n", "ends inside"),
-        ("subgraph @a() {\n}\nsubgraph @b() {\n}\n", "several graphs"),
+        ("subgraph @a() {\n  %0(x) = Add(%1, (2\n", "cut off before"),
+        ("subgraph @a() {\n  %0(x) = Add(%1)\n", "cut off"),
+        ("subgraph @a() {\n  %0(x) = Add(%1)\n}\nsubgraph @b() {\n  %0(x) = Add(%1)\n}\n", "several graphs"),
         ("\0\x80" * 100, "no operator"),
     ],
 )
