@@ -10,8 +10,8 @@ A text is a header with parameters, then graphs, each with one definition after 
       Return(%0)
     }
 
-Numbers begin anew in each graph. Arguments may run over several lines and hold brackets and quotes. What stands behind a
-definition belongs to it until the next one, ``Return`` or the end of the graph. Source: texts written by MindSpore 2.10.
+Numbers begin anew in each graph. Arguments may run over several lines and hold brackets and quotes. What stands behind
+a definition belongs to it until the next one, ``Return`` or the end of the graph. Source: texts of MindSpore 2.10.
 """
 
 from __future__ import annotations
