@@ -26,6 +26,7 @@ FIRST_WRONG = {
     "torchair_with_reference": "Gelu_1",
     "pytorch_compare": "Tensor.__mul__",
     "mindspore_compare": "Tensor.__mul__",
+    "mindspore_code_mapping": "Expand__Muls_Mul",
     "multi_rank_merge": "Tensor.__add__",
     "offline_om_vs_caffe": "pool1",
     "offline_om_vs_om": "fc",

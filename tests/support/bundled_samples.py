@@ -7,7 +7,13 @@ from pathlib import Path
 from probe_flow.workflow.templates.samples import ARCHIVE, at_hand
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-FIRST = {"arrays": "golden", "dump_json": "golden", "offline": "onnx", "torchair": "healthy"}
+FIRST = {
+    "arrays": "golden",
+    "dump_json": "golden",
+    "mindspore_graph": "golden",
+    "offline": "onnx",
+    "torchair": "healthy",
+}
 """A sample of each scenario; the others are unpacked with it."""
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from probe_flow.dumps.mindspore_graph.ir import IrError, IrNode, IrText, read_ir
+from probe_flow.dumps.mindspore_graph.ir_code import IrFile
 from probe_flow.dumps.mindspore_graph.names import PARAMETER, op_name
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.files.opening import lines_of, open_text
@@ -113,6 +114,7 @@ class Beside(Struct):
     """What lies beside the iterations of one rank, by graph id; ``scopes``: flattened name -> scope with ``/``."""
 
     texts: dict[int, IrText] = field(default_factory=dict)
+    files: list[IrFile] = field(default_factory=list)
     scopes: dict[str, str] = field(default_factory=dict)
 
 
@@ -127,6 +129,7 @@ def read_beside(texts: Mapping[int, DumpFile], orders: Collection[DumpFile], pro
             problems.append(_unusable(file, str(error), by_value))
             continue
         beside.texts[graph] = text
+        beside.files.append(IrFile(Path(file.path), text))
         if text.cut_in is not None:
             problems.append(_unusable(file, "is cut off", by_value))
         elif len(text.graphs) > 1:

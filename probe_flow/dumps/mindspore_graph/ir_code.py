@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.dumps.mindspore_graph.ir import IrNode, IrText
-from probe_flow.dumps.mindspore_graph.names import PARAMETER, op_name
+from probe_flow.dumps.mindspore_graph.names import PARAMETER, OpName, op_name
 
 _GRAPH_FILE = re.compile(r"(?:graph_build|(?:ms_output_)?trace_code_graph)_(\d{1,9})(?:_\d+)?\.ir")
 _REFERENCE = re.compile(r"%(\d{1,9})")
@@ -43,6 +44,24 @@ class Code(Struct, frozen=True):
     inferred_from: str | None = None
 
 
+_LINE = re.compile(r"In file (?P<file>.+?):(?P<line>\d{1,9})(?:~\d+)?(?:, [\d~]+)?/\s*(?P<text>.*)", re.DOTALL)
+
+
+def frames_of(code: Code) -> tuple[str, ...]:
+    r"""Return lines of code as the frames of a stack, innermost first, in the form that collectors write.
+
+    >>> frames_of(Code(("In file /model/net.py:30, 12~20/        p = self.net(x)",)))
+    ('File /model/net.py, line 30, \\n p = self.net(x)',)
+    """
+    frames = []
+    for line in reversed(code.lines):
+        found = _LINE.fullmatch(line)
+        frames.append(f"File {found['file']}, line {found['line']}, \n {found['text']}" if found else line)
+    if code.inferred_from is not None:
+        frames.append(f"(inferred: the code of {code.inferred_from})")
+    return tuple(frames)
+
+
 class Bound(Struct, frozen=True):
     """What texts say of one name of a dump.
 
@@ -65,6 +84,7 @@ class IrIndex:
     def __init__(self, files: Sequence[IrFile]) -> None:
         self._files = files
         self._codes: list[_Codes | None] = [None] * len(files)
+        self._bases: dict[int, dict[str, list[tuple[int, int]]]] = {}
         self._operators: dict[str, list[tuple[int, int]]] = defaultdict(list)  # name -> (file, node)
         self._parameters: dict[str, list[tuple[int, str]]] = defaultdict(list)  # name -> (file, parameter)
         for number, file in enumerate(files):
@@ -97,6 +117,35 @@ class IrIndex:
             tuple(code for code in codes if code.lines),
             files=self._paths(file for file, _ in found),
         )
+
+    def namesake(self, graph: int, name: str, place: int) -> Code | None:
+        """Return the code of the operator at a place among those of one scope and type, in the text of a graph.
+
+        A text may number them otherwise than the dump, but in the same order.
+
+        Args:
+            graph: id of the graph.
+            name: the operators' name without number.
+            place: from 0.
+        """
+        for number, file in enumerate(self._files):
+            if file.graph == graph:
+                found = self._by_base(number).get(name, ())
+                return self._code(number, found[place][1]) if place < len(found) else None
+        return None
+
+    def _by_base(self, file: int) -> dict[str, list[tuple[int, int]]]:
+        """Return the operators of a text by name without number: their numbers, ascending, and their places in it."""
+        known = self._bases.get(file)
+        if known is None:
+            known = self._bases[file] = defaultdict(list)
+            for place, node in enumerate(self._files[file].text.nodes):
+                if node.scope is not None and not node.scope.isdecimal():
+                    name = op_name(node.scope)
+                    known[name.base].append((name.number, place))
+            for members in known.values():
+                members.sort()
+        return known
 
     def _parameter(self, found: Sequence[tuple[int, str]]) -> Bound | None:
         if not found:
@@ -170,3 +219,25 @@ class _Codes:
             other = self._by_number.get((node.graph, int(found[1]))) if found else None
             if other is not None:
                 yield other
+
+
+class Stacks:
+    """The stacks of operators of one rank, by its texts; ``frames``: those that were asked for, with their ids."""
+
+    def __init__(self, texts: Sequence[IrFile]) -> None:
+        self._index = IrIndex(texts) if texts else None
+        self.frames: dict[tuple[str, ...], str] = {}
+
+    def stack(self, op_type: str, op: OpName, graph: int, place: int) -> str | None:
+        """Return the id of the stack of an operator, by its exact name, else by its place among its namesakes."""
+        if self._index is None:
+            return None
+        found = self._index.find(op_type, op.full, graph)
+        if found is not None:
+            code = found.codes[0] if found.codes else None
+        else:
+            code = self._index.namesake(graph, op.base, place)
+            if code is not None and code.lines and code.inferred_from is None:
+                code = replace(code, inferred_from=f"operator {place} of {op.base}")
+        frames = frames_of(code) if code is not None and code.lines else ()
+        return self.frames.setdefault(frames, "\n".join(frames)) if frames else None

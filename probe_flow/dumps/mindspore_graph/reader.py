@@ -8,14 +8,10 @@ hold the values that they have after the iteration.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from msgspec import Struct, field
-
-from probe_flow.dumps.file_names import is_hashed, read_name_mapping, real_name
 from probe_flow.dumps.mindspore_graph.flow import (
     Beside,
     Link,
@@ -25,6 +21,9 @@ from probe_flow.dumps.mindspore_graph.flow import (
     read_beside,
     text_of_another_graph,
 )
+from probe_flow.dumps.mindspore_graph.graph_files import GraphFiles, no_tensors, sort_graph_files
+from probe_flow.dumps.mindspore_graph.ir_code import IrFile, Stacks
+from probe_flow.dumps.mindspore_graph.ir_files import read_ir_files
 from probe_flow.dumps.mindspore_graph.items import (
     UNKNOWN,
     Item,
@@ -35,12 +34,12 @@ from probe_flow.dumps.mindspore_graph.items import (
     tensor_ref,
     unnamed_item,
 )
-from probe_flow.dumps.mindspore_graph.layout import RunFolder, rank_of, run_folder
-from probe_flow.dumps.mindspore_graph.names import PARAMETER, TensorFileName, parse_tensor_file_name
-from probe_flow.dumps.mindspore_graph.statistic_csv import STATISTICS_FILE, read_statistics
+from probe_flow.dumps.mindspore_graph.layout import RunFolder
+from probe_flow.dumps.mindspore_graph.names import PARAMETER
+from probe_flow.dumps.mindspore_graph.statistic_csv import read_statistics
 from probe_flow.dumps.selection import EVERYTHING, Selection, keeps_no_execution, keeps_no_node
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
-from probe_flow.files.walk import DumpFile, DumpListing, dump_root, fingerprint, list_dump
+from probe_flow.files.walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.records import (
     CallFacts,
     Catalog,
@@ -56,144 +55,6 @@ from probe_flow.records import (
 )
 from probe_flow.records.frameworks import MINDSPORE
 
-MAPPING_FILE = "mapping.csv"
-_TEXT = re.compile(r"ms_output_trace_code_graph_(\d{1,9})\.ir")
-_ORDER = re.compile(r"ms_execution_order_graph_\d{1,9}\.csv")
-_ABOVE = 4
-
-
-class RunFiles(Struct):
-    """The files of one iteration of one graph; ``unnamed``: what holds tensors that cannot be told, with the reason."""
-
-    tensors: list[tuple[DumpFile, TensorFileName]] = field(default_factory=list)
-    statistics: list[DumpFile] = field(default_factory=list)
-    unnamed: list[tuple[DumpFile, str]] = field(default_factory=list)
-
-
-class GraphFiles(Struct):
-    """The files of a dump: by iteration, and by rank what lies beside.
-
-    ``empty``: iterations without a file, with the reason; ``odd`` counts other files for messages.
-    """
-
-    runs: dict[RunFolder, RunFiles] = field(default_factory=lambda: defaultdict(RunFiles))
-    texts: dict[int | None, dict[int, DumpFile]] = field(default_factory=lambda: defaultdict(dict))
-    orders: dict[int | None, list[DumpFile]] = field(default_factory=lambda: defaultdict(list))
-    problems: list[Problem] = field(default_factory=list)
-    empty: dict[RunFolder, str] = field(default_factory=dict)
-    odd: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-
-
-def sort_graph_files(listing: DumpListing) -> GraphFiles:
-    """Return the files of a listing by their role.
-
-    Problems: PF3208 a hashed name without its real one, PF3453 a file among the tensors whose name tells nothing,
-    PF3216 a malformed row of `mapping.csv`, PF3456 a folder without files.
-    """
-    files = GraphFiles(problems=list(listing.problems))
-    above = listing.root.parts[-_ABOVE:]
-    mappings: dict[tuple[str, ...], Mapping[str, str]] = {}
-    for file in listing.files:
-        if file.name == MAPPING_FILE:
-            mappings[file.folders], bad = read_name_mapping(Path(file.path), file.relative)
-            files.problems.extend(bad)
-    for file in listing.files:
-        run = run_folder(file.folders, above=above)
-        if run is None:
-            _take_beside(file, above, files)
-        elif file.name == STATISTICS_FILE:
-            files.runs[run].statistics.append(file)
-        elif file.name != MAPPING_FILE:
-            _take_tensor(file, run, mappings.get(file.folders, {}), files)
-    _take_empty_folders(listing, above, files)
-    return files
-
-
-def _take_empty_folders(listing: DumpListing, above: tuple[str, ...], files: GraphFiles) -> None:
-    """Report the iterations and ranks without any file: a dump that was killed, or a disk that was full."""
-    filled = {file.folders[:depth] for file in listing.files for depth in range(len(file.folders) + 1)}
-    pending: list[tuple[str, ...]] = [()]
-    while pending:
-        folders = pending.pop()
-        run = run_folder(folders, above=above) if folders else None
-        if folders and folders not in filled and (run is not None or rank_of(folders[-1]) is not None):
-            problem = no_tensors(f"`{'/'.join(folders)}`", path="/".join(folders))
-            files.problems.append(problem)
-            if run is not None:
-                files.empty[run] = problem.message
-        elif len(folders) <= _ABOVE:
-            below = _folders_in(listing.root.joinpath(*folders))
-            pending.extend((*folders, name) for name in reversed(below))
-
-
-def _folders_in(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    except OSError:  # the listing of files has reported it
-        return []
-
-
-def _take_beside(file: DumpFile, above: tuple[str, ...], files: GraphFiles) -> None:
-    rank = next((r for name in reversed((*above, *file.folders)) if (r := rank_of(name)) is not None), None)
-    if (text := _TEXT.fullmatch(file.name)) is not None:
-        files.texts[rank][int(text.group(1))] = file
-    elif _ORDER.fullmatch(file.name):
-        files.orders[rank].append(file)
-    else:
-        files.odd[file.name.rpartition(".")[2] if "." in file.name else "file"] += 1
-
-
-def _take_tensor(file: DumpFile, run: RunFolder, mapping: Mapping[str, str], files: GraphFiles) -> None:
-    name: str | None = file.name
-    if is_hashed(file.name):
-        name = real_name(file.name, mapping)
-    parsed = parse_tensor_file_name(name) if name is not None else None
-    if parsed is not None:
-        files.runs[run].tensors.append((file, parsed))
-        return
-    problem = _unresolved(file) if name is None else _no_tensor(file)
-    files.problems.append(problem)
-    if file.name.endswith(".npy"):
-        files.runs[run].unnamed.append((file, problem.message))
-    else:
-        files.odd["other file"] += 1
-
-
-def no_tensors(where: str, *, path: str | None = None) -> Problem:
-    """Report an iteration without a tensor."""
-    return Diagnostic(
-        "PF3456",
-        f"{where} holds no tensor",
-        severity=Severity.WARNING,
-        help="wait until the dump is written; if it is, free some disk and dump again",
-        path=path,
-    )
-
-
-def _unresolved(file: DumpFile) -> Problem:
-    return Diagnostic(
-        "PF3208",
-        f"`{file.relative}` is skipped: its name is a hash and `{MAPPING_FILE}` beside it does not name it",
-        severity=Severity.ERROR,
-        help=f"copy the dump together with its `{MAPPING_FILE}`",
-        path=file.relative,
-    )
-
-
-def _no_tensor(file: DumpFile) -> Problem:
-    # An array under a name that tells nothing is a lost tensor; a log or a lock beside the tensors is not.
-    is_array = file.name.endswith(".npy")
-    return Diagnostic(
-        "PF3453",
-        f"`{file.relative}` cannot be taken: its name is not that of a dumped tensor",
-        severity=Severity.ERROR if is_array else Severity.NOTE,
-        help="give the file the name that MindSpore wrote, or remove it" if is_array else None,
-        notes=("expected `{type}.{name}.{task}.{stream}.{time}.{input|output}.{slot}.{format}.{dtype}.npy`",),
-        path=file.relative,
-    )
-
-
 LEVEL = "L2"
 """The collector's word for dumps of kernels."""
 
@@ -203,19 +64,22 @@ def read_mindspore_graph(
     *,
     side: str,
     select: Selection = EVERYTHING,
+    ir: Sequence[Path] = (),
 ) -> Catalog:
     """Describe every tensor of a kernel dump; tensor data stay on disk.
 
     Edges come from the graph texts in `rank_{r}/graphs` where every iteration is one run of one graph; otherwise there
-    are none, and producers are found by value.
+    are none, and producers are found by value. Stacks are the lines of code that these texts, and those named with
+    ``ir``, give for an operator.
 
     Args:
         path: any folder from the root of the dump down to one iteration.
         side: name of the stage.
         select: what to read; a step is an iteration.
+        ir: more IR texts, or folders of them.
 
     Raises:
-        UsageError: PF3201 if the folder is not there.
+        UsageError: PF3201 if the folder is not there; PF3460 if a text of ``ir`` is not there or none.
         IncompleteError: PF3450 if it holds no kernel dump.
     """
     root = dump_root(path)
@@ -223,7 +87,9 @@ def read_mindspore_graph(
     files = sort_graph_files(listing)
     if not any(run.tensors or run.statistics or run.unnamed for run in files.runs.values()):
         raise IncompleteError(_nothing_to_read(listing, files))
-    reading = _Reading(files, select)
+    texts, problems = read_ir_files(ir) if ir else ((), ())
+    files.problems.extend(problems)
+    reading = _Reading(files, select, texts)
     reading.read()
     edges = tuple(reading.edges())
     return Catalog(
@@ -234,6 +100,7 @@ def read_mindspore_graph(
         reading.nodes,
         tuple(reading.tensors),
         edges=edges,
+        stacks=reading.stacks,
         problems=tuple(reading.problems),
         fingerprint=fingerprint(listing.files),
         attrs={"select": reading.selection.as_attrs(), "level": LEVEL},
@@ -243,7 +110,7 @@ def read_mindspore_graph(
 class _Reading:
     """What has been read so far."""
 
-    def __init__(self, files: GraphFiles, selection: Selection) -> None:
+    def __init__(self, files: GraphFiles, selection: Selection, texts: Sequence[IrFile]) -> None:
         self.files = files
         self.selection = selection
         self.problems = files.problems
@@ -256,6 +123,8 @@ class _Reading:
             rank: read_beside(files.texts.get(rank, {}), files.orders.get(rank, ()), self.problems)
             for rank in {*files.texts, *files.orders}
         }
+        ranks = {run.rank for run in (*files.runs, *files.empty)}
+        self._stacks = {rank: Stacks([*self._beside.get(rank, Beside()).files, *texts]) for rank in ranks}
         self._runs: list[tuple[Execution, RunFolder, dict[str, list[int]] | None]] = []
 
     def read(self) -> None:
@@ -298,12 +167,18 @@ class _Reading:
         for number in ordered:
             members = calls[number]
             if self._takes(members[0].name):
-                node = _node(execution, members, places[number], beside)
+                stack = self._stacks[run.rank].stack(members[0].op_type, members[0].op, run.graph, places[number])
+                node = _node(execution, members, places[number], beside, stack)
                 self.nodes[node.key] = node
                 members = sorted(members, key=lambda item: item.place[1:])
                 found = (tensor_ref(item, node.key, self.problems) for item in members)
                 self.tensors.extend(tensor.stored_in(self.tables) for tensor in found)
         return [members[0].name for members in calls]
+
+    @property
+    def stacks(self) -> dict[str, tuple[str, ...]]:
+        """Stack id -> frames, over all ranks."""
+        return {"\n".join(frames): frames for each in self._stacks.values() for frames in each.frames}
 
     def _check_repeats(self, execution: Execution, calls: Sequence[list[Item]]) -> None:
         """Report an iteration that was dumped more than once into one folder: parameters are written once each."""
@@ -340,13 +215,14 @@ class _Reading:
             yield from edges_of(links[run], execution, keys[execution])
 
 
-def _node(execution: Execution, members: Sequence[Item], call: int, beside: Beside) -> Node:
+def _node(execution: Execution, members: Sequence[Item], call: int, beside: Beside, stack: str | None) -> Node:
     first = members[0]
     scope = beside.scopes.get(first.op.base)
     return Node(
         NodeKey(execution, first.name, call, first.op.phase),
         first.op_type,
         parent=(scope.rpartition("/")[0] or None) if scope is not None else None,
+        stack_id=stack,
         order=first.timestamp,
         facts=CallFacts(NodeKind.KERNEL, entry=first.op.full, scope=scope),
     )

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from probe_flow.files.cells import number_cell, text_cell
 from probe_flow.record.rows import shape_of
 from probe_flow.records import Comparison, NodeKey, Row, TensorRef
 from probe_flow.records.frameworks import NPY
-from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
 from probe_flow.reports.table import Cell, Table
 from probe_flow.reports.tables.offline.flags import FLAG_COLUMNS, ModelOutputs, flags, overflow

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probe_flow.reports.cells import number_cell, text_cell
+from probe_flow.files.cells import number_cell, text_cell
 
 
 @pytest.mark.parametrize(
