@@ -240,14 +240,24 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0] == lines[-1]
 
 
-_TAKE_FRAMEWORKS = ("compare", "merge_result", "acc_check", "multi_acc_check", "api_precision_compare", "code_mapping")
+_TAKE_FRAMEWORKS = {
+    "compare": "pytorch",
+    "merge_result": "pytorch",
+    "acc_check": "pytorch",
+    "multi_acc_check": "pytorch",
+    "api_precision_compare": "pytorch",
+    "code_mapping": "mindspore",
+}
+"""Commands that take ``-f``, each with a framework that it takes."""
 
 
 def test_commands_that_take_a_framework_are_those_that_declare_it(capsys: pytest.CaptureFixture[str]) -> None:
     for name in cli.COMMANDS:
         assert cli.main([name, "--help"]) == 0
         assert ("-f FRAMEWORK" in capsys.readouterr().out) == (name in _TAKE_FRAMEWORKS), name
-        assert cli.main(["-f", "pytorch", name, "--help"]) == (0 if name in _TAKE_FRAMEWORKS else 2)
+        assert cli.main(["-f", _TAKE_FRAMEWORKS.get(name, "pytorch"), name, "--help"]) == (
+            0 if name in _TAKE_FRAMEWORKS else 2
+        )
         err = capsys.readouterr().err
         refused = f"`{name}` takes no `-f`; it belongs to "
         refused += (
@@ -258,16 +268,18 @@ def test_commands_that_take_a_framework_are_those_that_declare_it(capsys: pytest
 
 @pytest.mark.parametrize("name", _TAKE_FRAMEWORKS)
 @pytest.mark.parametrize(
-    ("framework", "help_text"),
-    [("pytroch", "did you mean `pytorch`?"), ("jax", "`pytorch`; `-f` may be left out")],
+    ("end", "help_text"),
+    [("x", "did you mean `{}`?"), ("", "`{}`; `-f` may be left out")],
 )
 def test_an_unknown_framework_is_refused_with_those_there_are(
-    name: str, framework: str, help_text: str, capsys: pytest.CaptureFixture[str]
+    name: str, end: str, help_text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    own = _TAKE_FRAMEWORKS[name]
+    framework = f"{own}{end}" if end else "jax"
     assert cli.main(["-f", framework, name, "--help"]) == 2
     err = capsys.readouterr().err
     assert f"error[PF2120]: `-f {framework}` is not part of this version" in err
-    assert help_text in err
+    assert help_text.format(own) in err
 
 
 @pytest.mark.parametrize(
