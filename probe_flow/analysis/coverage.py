@@ -72,7 +72,8 @@ def cover(
     zero: set[int] = set()
     for row, verdict in zip(rows, verdicts, strict=True):
         target, golden = row.pair.target, row.pair.golden
-        if target is not None and golden is not None and verdict.status in COMPARED:
+        may_say_nothing = verdict.status in COMPARED and not row.pair.rule.is_of_overflow
+        if target is not None and golden is not None and may_say_nothing:
             figures = _figures(row)
             found = nonfinite if _are_nonfinite(figures) else zero if _are_zero(figures) else None
             if found is not None:

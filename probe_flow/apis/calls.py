@@ -53,6 +53,7 @@ class TensorSpec:
         dtype: canonical, e.g. ``float32``.
         shape: of its elements.
         low, high: recorded extremes, as they are in the dump; None where it has none.
+        finite_low, finite_high: those of its finite elements, where the dump records them apart.
         file: name of the file with its elements, where it has one.
         has_gradient: whether the framework computed its gradient; True where the dump does not say.
     """
@@ -63,6 +64,8 @@ class TensorSpec:
     high: object = None
     file: str | None = None
     has_gradient: bool = True
+    finite_low: object = None
+    finite_high: object = None
 
     @property
     def numel(self) -> int:
@@ -248,14 +251,14 @@ def _tensor(element: Mapping[str, Any]) -> TensorSpec:
         raise UnusableError("a tensor was recorded without `dtype` or `shape`")
     if not all(type(dim) is int and dim >= 0 for dim in shape):
         raise UnusableError(f"`{shape}` is no shape")
-    low, high = (_extreme(element, name) for name in ("Min", "Max"))
+    finite = [element.get(f"{name}_except_inf_nan") for name in ("Min", "Max")]
+    low, high = (
+        known if element.get(name) is None else element[name]
+        for name, known in zip(("Min", "Max"), finite, strict=True)
+    )
     named = file if isinstance(file, str) and file else None
-    return TensorSpec(canonical_dtype(word), tuple(shape), low, high, named, element.get("requires_grad") is not False)
-
-
-def _extreme(element: Mapping[str, Any], name: str) -> object:
-    finite = element.get(f"{name}_except_inf_nan")
-    return element.get(name) if finite is None else finite
+    has_gradient = element.get("requires_grad") is not False
+    return TensorSpec(canonical_dtype(word), tuple(shape), low, high, named, has_gradient, *finite)
 
 
 def leaves(tree: Tree, path: Path = ()) -> Iterator[tuple[Path, Leaf]]:

@@ -77,7 +77,7 @@ def per_slot(api: str) -> Source:
 def _floats(spec: TensorSpec, low: float, high: float, random: np.random.Generator) -> Values:
     largest = _LARGEST.get(spec.dtype, _LARGEST["float32"])
     odd = [bound for bound in (low, high) if not math.isfinite(bound)]
-    first, last = (bound if math.isfinite(bound) else None for bound in (low, high))
+    first, last = _finite(low, spec.finite_low), _finite(high, spec.finite_high)
     if first is None and last is None:
         first, last = -largest * PARTLY_FINITE, largest * PARTLY_FINITE
     elif first is None or last is None:
@@ -96,6 +96,13 @@ def _floats(spec: TensorSpec, low: float, high: float, random: np.random.Generat
     for number, bound in enumerate(dict.fromkeys(map(str, odd))):  # NaN is no equal of itself
         flat[min(number, flat.size - 1) if bound == "-inf" else -1 - min(number, flat.size - 1)] = float(bound)
     return values.astype(spec.dtype) if spec.dtype.startswith("complex") else values
+
+
+def _finite(bound: float, other: object) -> float | None:
+    """Return an extreme, or that of the finite elements where it is not finite and the other is known."""
+    if math.isfinite(bound):
+        return bound
+    return float(other) if isinstance(other, int | float) and math.isfinite(other) else None
 
 
 def ms_seed42(spec: TensorSpec, place: str) -> Values:

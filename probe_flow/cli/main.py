@@ -61,6 +61,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "merge_result": ("probe_flow.cli.peer.merge_result", "Merge the result tables of several ranks."),
         "acc_check": ("probe_flow.cli.peer.acc_check", "Check the APIs of a dump one by one."),
         "multi_acc_check": ("probe_flow.cli.peer.multi_acc_check", "Check the APIs of a dump on several devices."),
+        "run_overflow_check": (
+            "probe_flow.cli.peer.run_overflow_check",
+            "Run the APIs of a dump again whose results overflowed.",
+        ),
         "api_precision_compare": (
             "probe_flow.cli.peer.api_precision_compare",
             "Judge the checks of APIs on one device by those on another.",
@@ -79,7 +83,18 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 _COMPUTING = frozenset(
-    {"run", "compare", "suggest-mapping", "reduce", "parse", "cache", "code_mapping", "acc_check", "multi_acc_check"}
+    {
+        "run",
+        "compare",
+        "suggest-mapping",
+        "reduce",
+        "parse",
+        "cache",
+        "code_mapping",
+        "acc_check",
+        "multi_acc_check",
+        "run_overflow_check",
+    }
 )
 """Commands that load numpy."""
 

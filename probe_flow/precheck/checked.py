@@ -67,12 +67,14 @@ class Choice(Struct, frozen=True):
         listed: names of APIs, without kind and number; others are left out. Empty = none is.
         unlisted: names of APIs that are left out.
         once: whether of calls that are alike but for their values only the first is checked.
+        overflowing: whether only calls are checked whose recorded results may not all be finite.
     """
 
     only: Collection[tuple[object, str]] | None = None
     listed: frozenset[str] = frozenset()
     unlisted: frozenset[str] = frozenset()
     once: bool = False
+    overflowing: bool = False
 
     def why_not(self, key: NodeKey, api: str) -> str | None:
         """Return why a call is left out; None if it is not."""

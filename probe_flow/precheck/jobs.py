@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
+from probe_flow.apis.overflow import overflowed
 from probe_flow.dumps.dump_json.names import parse_entry_name
 from probe_flow.dumps.dump_json.stream import EntryStream
 from probe_flow.dumps.dump_json.tensor_files import FOLDER
@@ -32,6 +34,7 @@ class How(Struct, frozen=True):
         options: what the kernel measures.
         kernels: of the framework whose APIs are checked, which decides how they are judged.
         standards: ``per_api`` or ``benchmark_only``: how the standards of PyTorch go by APIs.
+        judge: ``acc_check`` or ``overflow``: what decides.
         compiles: whether operators of an NPU are compiled for each shape.
         devices: numbers of the devices, of which each worker takes one.
         locks: folder of the files that say which device is taken.
@@ -46,6 +49,7 @@ class How(Struct, frozen=True):
     options: MeasureOptions
     kernels: Kernels = Kernels.MINDSPORE
     standards: str = "per_api"
+    judge: str = "acc_check"
     compiles: bool = False
     devices: tuple[int, ...] = (0,)
     locks: str | None = None
@@ -126,31 +130,41 @@ def find_calls(catalog: Catalog, choice: Choice = EVERY_CALL) -> Found:
                 help="dump at level L1 or mix; modules and cells are no APIs",
             )
         )
+    _read_entries(found, catalog, choice)
+    return found
+
+
+def _read_entries(found: Found, catalog: Catalog, choice: Choice) -> None:
+    """Read the entries of the calls that are not refused, as text, and leave out what these say is not wanted."""
     skipped = found.refused.keys() | found.left_out.keys()
-    entries: dict[str, dict[str, object]] = {}
+    known: dict[tuple[str, bytes], str] = {}
+    overflows: set[str] = set()
     for entry, value in EntryStream(_file(catalog), _shown(catalog)):
         parts = parse_entry_name(entry)
         if parts is None:
             continue
-        name = _call_name(parts.name, parts.call)  # the number may be written with zeros before it
-        if parts.phase.value in found.nodes.get(name, ()) and name not in skipped:
-            entries.setdefault(name, {})[parts.phase.value] = value
-    found.entries = {name: json.dumps(value) for name, value in entries.items()}
-    if choice.once:
-        _drop_alike(found, entries)
-    return found
-
-
-def _drop_alike(found: Found, entries: Mapping[str, Mapping[str, object]]) -> None:
-    """Leave out calls whose forward entry is that of an earlier call of the API, but for the extremes."""
-    known: dict[tuple[str, str], str] = {}
-    for name, parts in entries.items():
-        if "forward" in parts:
-            key = name.rpartition(".")[0], json.dumps(_without_extremes(parts["forward"]))
-            first = known.setdefault(key, name)
+        name, phase = _call_name(parts.name, parts.call), parts.phase.value  # numbers may have zeros before them
+        if phase not in found.nodes.get(name, ()) or name in skipped:
+            continue
+        text = json.dumps(value)
+        found.entries[name] = (
+            f'{found.entries[name][:-1]}, "{phase}": {text}}}' if name in found.entries else (f'{{"{phase}": {text}}}')
+        )
+        if choice.overflowing and overflowed(value) is not False:
+            overflows.add(name)
+        if choice.once and phase == "forward":
+            digest = hashlib.sha256(json.dumps(_without_extremes(value)).encode()).digest()
+            first = known.setdefault((name.rpartition(".")[0], digest), name)
             if first != name:
-                del found.entries[name]
                 found.left_out[name] = f"it is alike `{first}`"
+    if choice.overflowing:
+        found.left_out |= {name: FINITE for name in found.entries if name not in overflows}
+    for name in found.left_out:
+        found.entries.pop(name, None)
+
+
+FINITE = "its recorded results are finite"
+"""Why calls are left out where only those are asked for that overflowed."""
 
 
 def _without_extremes(value: object) -> object:
@@ -165,6 +179,22 @@ _VALUES = frozenset({"Max", "Min", "Mean", "Norm", "md5", "data_name"})
 
 def _call_name(name: str, number: int) -> str:
     return writable(f"{name}.{number}")
+
+
+def may_overflow(dump: Path) -> bool:
+    """Return False for a dump.json with calls of APIs whose recorded results are all finite.
+
+    Raises:
+        FormatError: it cannot be read.
+    """
+    has_calls = False
+    for entry, value in EntryStream(dump, dump.name):
+        parts = parse_entry_name(entry)
+        if parts is not None and parts.kind is NodeKind.API:
+            has_calls = True
+            if overflowed(value) is not False:
+                return True
+    return not has_calls
 
 
 def jobs_of(found: Found, how: How) -> Iterator[Job]:

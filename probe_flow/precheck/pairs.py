@@ -38,6 +38,7 @@ from probe_flow.tensors.encoding import held_as
 
 class PrecheckRule:
     CHECKED = Rule("precheck", is_judged=True)
+    OVERFLOW = Rule("precheck", is_judged=True, is_of_overflow=True)
     SKIPPED = Rule("none")
 
 
@@ -49,7 +50,13 @@ class PrecheckReason:
     LEFT_OUT = ReasonKind("left_out", narrows=True)
 
 
-def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult], tables: Sequence[Path]) -> Pairs:
+def make_pairs(
+    source: Catalog,
+    found: Found,
+    results: Iterable[ApiResult],
+    tables: Sequence[Path],
+    rule: Rule = PrecheckRule.CHECKED,
+) -> Pairs:
     """Return the pairs of all calls.
 
     Args:
@@ -57,6 +64,7 @@ def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult], tabl
         found: its calls.
         results: what became of them.
         tables: files with the results, below whose folder elements were saved.
+        rule: of what was checked.
     """
     folder = tables[0].parent
     dumped = _outputs(source)
@@ -78,7 +86,7 @@ def make_pairs(source: Catalog, found: Found, results: Iterable[ApiResult], tabl
                     continue
                 if output.measured:
                     measured[len(pairs)] = output.measured
-                pairs.append(_pair(node, number, output, direction.fallback, folder))
+                pairs.append(_pair(node, number, output, direction.fallback, folder, rule))
     target = replace(
         source,
         side="target",
@@ -118,13 +126,13 @@ def _unknown(node: NodeKey, direction: Direction) -> TensorRef:
     return TensorRef.of(node, shared_slot(SlotRole.OUTPUT, (0,)), TensorKind.OPAQUE, reason=direction.reason)
 
 
-def _pair(node: NodeKey, number: int, output: Output, fallback: str, folder: Path) -> Pair:
+def _pair(node: NodeKey, number: int, output: Output, fallback: str, folder: Path, rule: Rule) -> Pair:
     target, golden = (_tensor(node, number, side, folder) for side in (output.tested, output.benchmark))
     reason = PrecheckReason.FALLBACK.expected(f"ran as {fallback}") if fallback else None
     if not output.is_right:
         kind = PrecheckReason.DOUBTFUL if output.is_doubtful else PrecheckReason.WRONG
         reason = kind.expected(f"{output.message} (ran as {fallback})" if fallback else output.message)
-    return Pair(target, golden, entry_name(node, NodeKind.API), PrecheckRule.CHECKED, reason)
+    return Pair(target, golden, entry_name(node, NodeKind.API), rule, reason)
 
 
 def _tensor(node: NodeKey, number: int, side: Side, folder: Path) -> TensorRef:

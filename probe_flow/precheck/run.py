@@ -123,7 +123,7 @@ def _terms(source: Catalog, found: Found, how: How) -> Terms:
     digest.update("\0".join((*found.refused, *found.left_out)).encode())
     digest.update(source.task.encode())
     options = json.dumps(
-        {name: getattr(how, name) for name in ("benchmark", "generator", "max_abs_limit", "standards")}
+        {name: getattr(how, name) for name in ("benchmark", "generator", "max_abs_limit", "standards", "judge")}
     )
     return Terms(VERSION, digest.hexdigest(), options, how.kernels)
 

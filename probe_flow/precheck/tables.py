@@ -147,7 +147,9 @@ def _number(value: Figure) -> str:
 def _message(direction: Direction) -> str:
     if direction.status is Status.SKIP:
         return direction.reason
-    return " ".join(f"{output.message};" for output in direction.outputs if not output.is_right)
+    return " ".join(
+        f"{output.message};" for output in direction.outputs if output.message and output.status is not Status.SKIP
+    )
 
 
 def safe_text(text: str) -> str:

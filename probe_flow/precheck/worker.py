@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from probe_flow.apis import check, run, values
+from probe_flow.apis import check, overflow, run, values
 from probe_flow.apis.calls import UnusableError, shown_path
 from probe_flow.apis.side import Held, Result
 from probe_flow.apis.side import Side as Runtime
@@ -66,6 +66,8 @@ def lost_batch(job: Job, reason: Diagnostic) -> ApiResult:
 
 def _checked(job: Job, entries: dict[str, Any], runners: Sequence[run.Runner], device: int) -> ApiResult:
     raw = check.check_call(job.kind, job.api, entries, runners)
+    if job.how.judge == "overflow":
+        raw = {phase: overflow.repeated(each, entries[phase]) for phase, each in raw.items()}
     saved, unsaved = _saved(job, raw)
     found = {phase: _direction(each, job.how.options, saved.get(phase, {})) for phase, each in raw.items()}
     names = dict.fromkeys(name for files in saved.values() for name in files.values())  # both directions name inputs
@@ -137,6 +139,8 @@ def _source(job: Job) -> values.Source:
 
 def _judge(job: Job) -> run.Judge:
     """Return what judges the results of a call."""
+    if job.how.judge == "overflow":
+        return overflow.judge_overflow
     if job.how.kernels is Kernels.PYTORCH:
         return check.judge_pytorch(job.api, job.entries, job.how.standards)
     return check.judge_mindspore(job.how.max_abs_limit)

@@ -23,12 +23,14 @@ class Rule(Struct, frozen=True, gc=False):
         is_inner: the target's tensor is of an operator that carries none of the tensors of the originals that it is a
             part of.
         is_judged: whoever made the pair has judged it too: it passes unless its reason has another verdict.
+        is_of_overflow: it was asked whether both sides overflow, so that a tensor without a finite element is an answer.
     """
 
     name: str
     is_self: bool = False
     is_inner: bool = False
     is_judged: bool = False
+    is_of_overflow: bool = False
 
 
 SELF = Rule("self", is_self=True)

@@ -40,13 +40,19 @@ class Options(StageOptions):
     benchmark: Literal["auto", "float64_rounded", "float64", "raise_one", "same"] = Field(
         "auto",
         description="Precision of the benchmark: float64 with results rounded to the tested type, float64 as it is, "
-        "the next wider type, or the same type. `auto`: `float64_rounded` for MindSpore, `raise_one` for PyTorch, "
-        "whose standards are made for it.",
+        "the next wider type, or the same type. `auto`: `float64_rounded` for MindSpore and for overflows, `raise_one` "
+        "for PyTorch, whose standards are made for it.",
     )
     generator: Literal["per_slot", "ms_seed42"] = Field(
         "per_slot",
         description="How inputs are made of a dump of statistics: differently for each tensor, or as msprobe makes "
         "them, one seed before each.",
+    )
+    judge: Literal["acc_check", "overflow"] = Field(
+        "acc_check",
+        description="What decides. `acc_check`: cosine and largest absolute error for MindSpore, statuses of msprobe "
+        "for PyTorch. `overflow`: whether results that are not finite in the dump are so on the benchmark too; other "
+        "calls are left out.",
     )
     max_abs_err_threshold: float = Field(
         1e-4, gt=0, description="A result passes if its largest absolute error is below it and its cosine above 0.99."
@@ -90,7 +96,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     from probe_flow.metrics.catalogue.registry import metric_ids, options_for
     from probe_flow.precheck.checked import Choice
     from probe_flow.precheck.jobs import How, data_folder, find_calls
-    from probe_flow.precheck.pairs import make_pairs
+    from probe_flow.precheck.pairs import PrecheckRule, make_pairs
     from probe_flow.precheck.run import Request, check_calls
 
     source: Catalog = inputs["source"][0]
@@ -99,6 +105,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         frozenset(options.white_list),
         frozenset(options.black_list),
         options.filter_api,
+        options.judge == "overflow",
     )
     found = find_calls(source, choice)
     data, kernels = data_folder(source), source.framework.kernels
@@ -107,7 +114,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         _check_packages(source, is_run=data is None)
     memory = context.settings.memory_bytes or memory_of_machine() or 1 << 62
     how = How(
-        _BENCHMARKS[kernels] if options.benchmark == "auto" else options.benchmark,
+        _benchmark(options, kernels),
         options.generator,
         options.max_abs_err_threshold,
         data,
@@ -116,6 +123,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         options_for(metric_ids("default")),
         kernels,
         options.standards,
+        options.judge,
         options.jit_compile,
         tuple(options.devices),
     )
@@ -129,7 +137,14 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     )
     outcome = check_calls(source, found, how, request, context.isolate)
     context.report(outcome.problems)
-    return make_pairs(source, found, outcome.results, outcome.tables)
+    rule = PrecheckRule.OVERFLOW if options.judge == "overflow" else PrecheckRule.CHECKED
+    return make_pairs(source, found, outcome.results, outcome.tables, rule)
+
+
+def _benchmark(options: Options, kernels: Kernels) -> str:
+    if options.benchmark != "auto":
+        return options.benchmark
+    return "float64_rounded" if options.judge == "overflow" else _BENCHMARKS[kernels]
 
 
 def _suspects(options: Options, inputs: Mapping[str, Sequence[Any]]) -> Collection[tuple[object, str]] | None:

@@ -245,10 +245,11 @@ _TAKE_FRAMEWORKS = {
     "merge_result": "pytorch",
     "acc_check": "pytorch",
     "multi_acc_check": "pytorch",
+    "run_overflow_check": "pytorch",
     "api_precision_compare": "pytorch",
     "code_mapping": "mindspore",
 }
-"""Commands that take ``-f``, each with a framework that it takes."""
+"""Commands that take ``-f`` in the order of the help, each with a framework that it takes."""
 
 
 def test_commands_that_take_a_framework_are_those_that_declare_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -260,9 +261,8 @@ def test_commands_that_take_a_framework_are_those_that_declare_it(capsys: pytest
         )
         err = capsys.readouterr().err
         refused = f"`{name}` takes no `-f`; it belongs to "
-        refused += (
-            "`compare`, `merge_result`, `acc_check`, `multi_acc_check`, `api_precision_compare` and `code_mapping`"
-        )
+        *names, last = (f"`{each}`" for each in _TAKE_FRAMEWORKS)
+        refused += f"{', '.join(names)} and {last}"
         assert (refused in err) == (name not in _TAKE_FRAMEWORKS)
 
 

@@ -23,66 +23,77 @@ MSPROBE = {"generator": "ms_seed42", "benchmark": "same", "max_abs_err_threshold
 """What `--profile msprobe` sets."""
 
 
-def check_options(command: Command) -> Command:
-    """Add the options that both commands have."""
-    for option in (
-        click.option("--force-resume", is_flag=True, help="With -csv_path: continue whatever the tables are of."),
-        click.option(
-            "--timeout",
-            type=click.IntRange(min=1),
-            default=600,
-            show_default=True,
-            help="Seconds a call may take.",
-        ),
-        click.option(
-            "--profile",
-            type=click.Choice(["acc_check", "msprobe"]),
-            default="acc_check",
-            show_default=True,
-            help="`msprobe`: its inputs, its benchmark of the same precision, its limit of 1e-3, to set beside it.",
-        ),
-        click.option(
-            "--standards",
-            type=click.Choice(["per_api", "benchmark_only"]),
-            default="per_api",
-            show_default=True,
-            help="PyTorch: which figures a result gets; `benchmark_only` is what msprobe 26.2.0 has.",
-        ),
-        click.option(
-            "-j", "--jit_compile", is_flag=True, help="PyTorch on an NPU: compile each operator for its shape."
-        ),
-        click.option("-f", "--filter_api", is_flag=True, help="Check calls once that are alike but for their values."),
-        click.option(
-            "-config",
-            "--config_path",
-            "config_path",
-            metavar="FILE",
-            help="JSON file with `white_list` and `black_list`, names of APIs.",
-        ),
-        click.option(
-            "-save_error_data", "--save_error_data", is_flag=True, help="Save inputs and results of calls that fail."
-        ),
-        click.option(
-            "-csv_path",
-            "--result_csv_path",
-            "csv_path",
-            metavar="FILE",
-            help="accuracy_checking_result_*.csv of a check that did not end: continue it.",
-        ),
-        click.option(
-            "-o", "--out_path", "out_path", default="./", show_default=True, metavar="DIR", help="Folder of the tables."
-        ),
-        click.option(
-            "-api_info",
-            "--api_info_file",
-            "api_info",
-            required=True,
-            metavar="FILE",
-            help="dump.json of level L1 or mix.",
-        ),
-    ):
+_EVERYWHERE = (
+    click.option("--force-resume", is_flag=True, help="With -csv_path: continue whatever the tables are of."),
+    click.option(
+        "--timeout",
+        type=click.IntRange(min=1),
+        default=600,
+        show_default=True,
+        help="Seconds a call may take.",
+    ),
+    click.option("-j", "--jit_compile", is_flag=True, help="PyTorch on an NPU: compile each operator for its shape."),
+    click.option(
+        "-csv_path",
+        "--result_csv_path",
+        "csv_path",
+        metavar="FILE",
+        help="accuracy_checking_result_*.csv of a check that did not end: continue it.",
+    ),
+    click.option(
+        "-o", "--out_path", "out_path", default="./", show_default=True, metavar="DIR", help="Folder of the tables."
+    ),
+    click.option(
+        "-api_info",
+        "--api_info_file",
+        "api_info",
+        required=True,
+        metavar="FILE",
+        help="dump.json of level L1 or mix.",
+    ),
+)
+
+_OF_ACCURACY = (
+    click.option(
+        "--profile",
+        type=click.Choice(["acc_check", "msprobe"]),
+        default="acc_check",
+        show_default=True,
+        help="`msprobe`: its inputs, its benchmark of the same precision, its limit of 1e-3, to set beside it.",
+    ),
+    click.option(
+        "--standards",
+        type=click.Choice(["per_api", "benchmark_only"]),
+        default="per_api",
+        show_default=True,
+        help="PyTorch: which figures a result gets; `benchmark_only` is what msprobe 26.2.0 has.",
+    ),
+    click.option("-f", "--filter_api", is_flag=True, help="Check calls once that are alike but for their values."),
+    click.option(
+        "-config",
+        "--config_path",
+        "config_path",
+        metavar="FILE",
+        help="JSON file with `white_list` and `black_list`, names of APIs.",
+    ),
+    click.option(
+        "-save_error_data", "--save_error_data", is_flag=True, help="Save inputs and results of calls that fail."
+    ),
+)
+
+
+def run_options(command: Command) -> Command:
+    """Add the options of every command that runs the calls of a dump."""
+    for option in _EVERYWHERE:
         command = option(command)
     return command
+
+
+def check_options(command: Command) -> Command:
+    """Add the options that `acc_check` and `multi_acc_check` have."""
+    for option in _OF_ACCURACY:
+        command = option(command)
+    return run_options(command)
 
 
 @click.command("acc_check", cls=PeerCommand, frameworks=FRAMEWORKS)
@@ -104,26 +115,36 @@ def command(**given: Any) -> int:
     return check(devices=(0,), **given)
 
 
-def check(
-    *,
-    devices: Sequence[int],
-    api_info: str,
-    out_path: str,
-    csv_path: str | None,
-    save_error_data: bool,
-    profile: str,
-    standards: str,
-    jit_compile: bool,
-    filter_api: bool,
-    config_path: str | None,
-    timeout: int,
-    force_resume: bool,
+def check(*, devices: Sequence[int], save_error_data: bool, profile: str, config_path: str | None, **given: Any) -> int:
+    """Check the accuracy of the calls of a dump as a command line wants it, and return the exit code."""
+    own: dict[str, Any] = {"devices": list(devices), "save_error_data": save_error_data}
+    if config_path:
+        file = Path.cwd() / config_path
+        _check_path("-config", file)
+        own |= _lists(file)
+    if profile == "msprobe":
+        if framework_of(Path.cwd() / given["api_info"]) == "pytorch":
+            raise click.UsageError(
+                "`--profile msprobe` is for dumps of MindSpore: msprobe draws the inputs of all calls of PyTorch from "
+                "one sequence, which a check call by call does not have; `--standards benchmark_only` gives its figures"
+            )
+        own |= MSPROBE
+    return run_calls(**given, **own)
+
+
+def run_calls(
+    *, api_info: str, out_path: str, csv_path: str | None, timeout: int, force_resume: bool, **own: Any
 ) -> int:
-    """Run the packaged workflow of a pre-check as a command line wants it, and return the exit code."""
+    """Run the packaged workflow of a pre-check, and return the exit code.
+
+    Args:
+        api_info, out_path, csv_path, timeout, force_resume: of the command line.
+        own: further options of the stage `precheck`.
+    """
     from msgspec.structs import replace
 
     from probe_flow.api.running import How
-    from probe_flow.cli.peer.compare import RUN_FOLDER, check_paths
+    from probe_flow.cli.peer.compare import RUN_FOLDER
     from probe_flow.cli.peer.compare_workflow import with_options
     from probe_flow.cli.terminal.running import show_run
     from probe_flow.engine.run.plan import make_plan
@@ -133,31 +154,21 @@ def check(
     cwd = Path.cwd()
     output = cwd / (out_path or ".")
     dump = cwd / api_info
-    check_paths({"-api_info": dump, **({"-config": cwd / config_path} if config_path else {})})
-    resumed = {"resume": str(cwd / csv_path), "force_resume": force_resume} if csv_path else {}
-    own: dict[str, Any] = {
-        "devices": list(devices),
-        "save_error_data": save_error_data,
-        "time_limit": timeout,
-        "standards": standards,
-        "jit_compile": jit_compile,
-        "filter_api": filter_api,
-        **(_lists(cwd / config_path) if config_path else {}),
-        "output": str((cwd / csv_path).parent if csv_path else output),
-        **(MSPROBE if profile == "msprobe" else {}),
-        **resumed,
-    }
-    framework = _framework(dump)
-    if profile == "msprobe" and framework == "pytorch":
-        raise click.UsageError(
-            "`--profile msprobe` is for dumps of MindSpore: msprobe draws the inputs of all calls of PyTorch from one "
-            "sequence, which a check call by call does not have; `--standards benchmark_only` gives its figures"
-        )
-    template = templates()[WORKFLOWS[framework]]
+    _check_path("-api_info", dump)
+    if csv_path:
+        own |= {"resume": str(cwd / csv_path), "force_resume": force_resume}
+    own |= {"time_limit": timeout, "output": str((cwd / csv_path).parent if csv_path else output)}
+    template = templates()[WORKFLOWS[framework_of(dump)]]
     workflow = load_workflow(template, sets={"api_info": str(dump)}, env=os.environ, cwd=cwd)
     stages = tuple(with_options(stage, **own) if stage.type.uses == "precheck" else stage for stage in workflow.stages)
     plan = make_plan(replace(workflow, stages=stages))
     return show_run(plan, output=output / RUN_FOLDER, cwd=cwd, how=How())
+
+
+def _check_path(option: str, path: Path) -> None:
+    from probe_flow.cli.peer.compare import check_paths
+
+    check_paths({option: path})
 
 
 def _lists(path: Path) -> dict[str, list[str]]:
@@ -191,7 +202,7 @@ def _lists(path: Path) -> dict[str, list[str]]:
     return lists
 
 
-def _framework(dump: Path) -> str:
+def framework_of(dump: Path) -> str:
     """Return what wrote a dump: PyTorch, or anything else, which the check itself tells apart."""
     from probe_flow.dumps.dump_json.head import read_head
     from probe_flow.records.frameworks import PYTORCH

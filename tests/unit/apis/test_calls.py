@@ -55,7 +55,7 @@ def tensor(dtype: str = "Float32", shape: Any = (2, 3), **more: Any) -> dict[str
         (tensor(data_name=""), TensorSpec("float32", (2, 3))),
         (
             {**tensor("torch.float16"), "type": "torch.Tensor", "Max": math.inf, "Max_except_inf_nan": 7.0, "Min": 0},
-            TensorSpec("float16", (2, 3), 0, 7.0),
+            TensorSpec("float16", (2, 3), 0, math.inf, finite_high=7.0),
         ),
         ([], ()),
         ([{"type": "int", "value": 1}, [None]], (Plain(1), (Plain(None),))),

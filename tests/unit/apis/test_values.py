@@ -133,6 +133,16 @@ def test_the_other_values_stay_finite_in_the_type_of_the_tensor(dtype: str, larg
         assert np.count_nonzero(~np.isfinite(found)) == sum(map(math.isinf, (low, high)))
 
 
+def test_finite_elements_lie_within_their_own_extremes_where_the_dump_records_them() -> None:
+    spec = TensorSpec("float32", (100,), -math.inf, math.nan, finite_low=-2.0, finite_high=7)
+    found = per_slot("Torch.a.0")(spec, "input.0")
+    assert found[0] == -math.inf
+    assert math.isnan(found[-2])
+    rest = found[np.isfinite(found)]
+    assert (rest.size, rest.max()) == (98, 7.0)
+    assert rest.min() >= -2.0
+
+
 def test_a_scalar_with_an_infinite_extreme_is_infinite() -> None:
     assert made("float32", -math.inf, 3.0).tolist() == -math.inf
     assert made("float32", 0.0, math.inf, 1).tolist() == [math.inf]

@@ -36,6 +36,12 @@ def root(x: Any) -> Any:
         return Tensor(np.sqrt(x.values))
 
 
+def detour(x: Any) -> Any:
+    """Return the argument, by way of its square: infinite where that is beyond the type."""
+    with np.errstate(all="ignore"):
+        return Tensor(x.values * x.values / x.values)
+
+
 def slow(x: Any) -> Any:
     time.sleep(SLOW_S)
     return x
