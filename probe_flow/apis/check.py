@@ -40,6 +40,13 @@ def mindspore_side(device: int) -> Side:
     return MindSporeSide(device)
 
 
+def msadapter_side(device: int) -> Side:
+    """Return MSAdapter, the `torch` over MindSpore, on its device."""
+    from probe_flow.apis.mindspore_side import MSAdapterSide
+
+    return MSAdapterSide(device)
+
+
 def judge_mindspore(max_abs_limit: float) -> Judge:
     """Return what judges results of MindSpore."""
     return partial(judge, max_abs_limit=max_abs_limit)

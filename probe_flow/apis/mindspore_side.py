@@ -1,4 +1,4 @@
-"""MindSpore in PyNative mode: the tested side of MindSpore dumps."""
+"""MindSpore in PyNative mode, by its own names and by those of MSAdapter: the tested side of their dumps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
-from probe_flow.apis.calls import FLOATS, Path, UnusableError
+import numpy as np
+
+from probe_flow.apis.calls import FLOATS, Path, UnusableError, canonical_dtype
 from probe_flow.apis.side import Held, flat_results, replaced, tensors_of
 
 _HOMES: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -20,6 +22,11 @@ _HOMES: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Where the APIs of a kind are: module, and class in it."""
 
+_ADAPTED_HOMES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"Torch": ("torch", ""), "Functional": ("torch.nn.functional", ""), "Tensor": ("torch", "Tensor")}
+)
+"""The same of MSAdapter, whose package is named like that of PyTorch."""
+
 
 def _nothing_to_wait_for() -> None:
     """Return at once: the processor has no stream, and is asked to run each kernel when it is called."""
@@ -31,6 +38,9 @@ class MindSporeSide:
     Args:
         device_id: number of the device; the processor has one.
     """
+
+    homes = _HOMES
+    library = "MindSpore"
 
     def __init__(self, device_id: int = 0) -> None:
         self._mindspore: Any = import_module("mindspore")
@@ -52,16 +62,16 @@ class MindSporeSide:
 
     def find(self, kind: str, api: str) -> tuple[Callable[..., Any], str]:
         """Return the function of an API, and its full name."""
-        if kind not in _HOMES:
+        if kind not in self.homes:
             raise UnusableError(f"APIs of kind `{kind}` are not checked", is_expected=True)
-        module, owner = _HOMES[kind]
+        module, owner = self.homes[kind]
         home = import_module(module)
         name = ".".join(part for part in (module, owner, api) if part)
         found: Any = getattr(home, owner) if owner else home
         for part in api.split("."):
             found = getattr(found, part, None)
         if not callable(found):
-            raise UnusableError(f"MindSpore has no `{name}` that can be called")
+            raise UnusableError(f"{self.library} has no `{name}` that can be called")
         return found, name
 
     def tensor(self, held: Held) -> Any:
@@ -78,7 +88,7 @@ class MindSporeSide:
         """Return the elements of a tensor."""
         if not isinstance(tensor, self._mindspore.Tensor):
             return None
-        dtype = str(tensor.dtype).lower()
+        dtype = canonical_dtype(str(tensor.dtype))
         wide = tensor.astype(self._mindspore.float32) if dtype == "bfloat16" else tensor
         return Held(wide.asnumpy().copy(), dtype)
 
@@ -129,7 +139,43 @@ class MindSporeSide:
         return [(place, gradient) for (place, _), gradient in zip(inputs, found, strict=True)]
 
     def _has_gradient(self, value: Any) -> bool:
-        return isinstance(value, self._mindspore.Tensor) and str(value.dtype).lower() in FLOATS
+        return isinstance(value, self._mindspore.Tensor) and canonical_dtype(str(value.dtype)) in FLOATS
+
+
+class MSAdapterSide(MindSporeSide):
+    """APIs of MSAdapter: functions of a package named `torch`, whose tensors are those of MindSpore.
+
+    Args:
+        device_id: number of the device.
+
+    Raises:
+        ImportError: MindSpore or a package `torch` is not installed.
+        UnusableError: the `torch` that is found first is not MSAdapter.
+    """
+
+    homes = _ADAPTED_HOMES
+    library = "MSAdapter"
+
+    def __init__(self, device_id: int = 0) -> None:
+        super().__init__(device_id)
+        self._torch: Any = import_module("torch")
+        self.name = f"MSAdapter, {self.name}"
+        if not isinstance(self._torch.tensor(0.0), self._mindspore.Tensor):
+            raise UnusableError(
+                f"the `torch` that is found first, {self._torch.__file__}, is not MSAdapter: put the folder of that "
+                "first on PYTHONPATH"
+            )
+
+    def tensor(self, held: Held) -> Any:
+        """Return a tensor of these values."""
+        return self._torch.from_numpy(np.array(held.values)).to(self.dtype(held.dtype))
+
+    def dtype(self, name: str) -> Any:
+        """Return an element type."""
+        found = getattr(self._torch, name, None)
+        if found is None:
+            raise UnusableError(f"MSAdapter has no element type `{name}`", is_expected=True)
+        return found
 
 
 _FLOATS = ("float16", "float32", "float64", "bfloat16", "complex64", "complex128")

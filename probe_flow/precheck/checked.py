@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from probe_flow.records import NodeKey
-from probe_flow.records.frameworks import Kernels
+from probe_flow.records import Framework, NodeKey
+from probe_flow.records.frameworks import MINDTORCH, Kernels
 
 TENSOR_METHODS = frozenset(
     re.findall(
@@ -31,22 +31,24 @@ _LISTED: Mapping[str, frozenset[str] | None] = MappingProxyType(
     {"Mint": None, "MintFunctional": None, "Tensor": TENSOR_METHODS, "Functional": FUNCTIONALS}
 )
 _TORCH_KINDS = frozenset({"Functional", "Tensor", "Torch", "Aten"})
+_ADAPTED_KINDS = frozenset({"Functional", "Tensor", "Torch"})
+"""Of MSAdapter."""
 _NOTHING_COMPUTED = frozenset(
     ["to", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_with_format"]
 )
 """What msprobe never runs: moving a tensor, and results that are not initialised."""
 
 
-def why_not(kernels: Kernels, kind: str, api: str) -> str | None:
+def why_not(framework: Framework, kind: str, api: str) -> str | None:
     """Return why calls of an API are not checked; None if they are.
 
     Args:
-        kernels: of the framework that wrote the dump.
+        framework: that wrote the dump.
         kind: first part of the call's name, e.g. ``Mint``.
         api: the rest without the number, e.g. ``where``.
     """
-    if kernels is Kernels.PYTORCH:
-        if kind not in _TORCH_KINDS:
+    if framework.kernels is Kernels.PYTORCH or framework.name == MINDTORCH.name:
+        if kind not in (_ADAPTED_KINDS if framework.name == MINDTORCH.name else _TORCH_KINDS):
             return f"calls of kind `{kind}` are not checked"
         return f"`{api}` computes nothing" if api in _NOTHING_COMPUTED else None
     if kind not in _LISTED:

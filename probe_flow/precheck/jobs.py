@@ -33,6 +33,7 @@ class How(Struct, frozen=True):
         memory_bytes: what the tensors of one call may take.
         options: what the kernel measures.
         kernels: of the framework whose APIs are checked, which decides how they are judged.
+        is_adapted: whether its APIs are those of MSAdapter, so that both sides have a package `torch`.
         standards: ``per_api`` or ``benchmark_only``: how the standards of PyTorch go by APIs.
         judge: ``acc_check`` or ``overflow``: what decides.
         compiles: whether operators of an NPU are compiled for each shape.
@@ -48,6 +49,7 @@ class How(Struct, frozen=True):
     memory_bytes: int
     options: MeasureOptions
     kernels: Kernels = Kernels.MINDSPORE
+    is_adapted: bool = False
     standards: str = "per_api"
     judge: str = "acc_check"
     compiles: bool = False
@@ -104,11 +106,11 @@ def find_calls(catalog: Catalog, choice: Choice = EVERY_CALL) -> Found:
         choice: which of them are checked.
 
     Raises:
-        UsageError: PF6601 the dump has several executions, PF6602 it records no call of an API, PF6603 it was written
-            by MSAdapter or records no values.
+        UsageError: PF6601 the dump has several executions, PF6602 it records no call of an API, PF6603 it is of no
+            program, or records no values.
         FormatError: the dump.json changed since it was read, so that it is none any more.
     """
-    kernels = _check(catalog)
+    _check(catalog)
     found = Found({}, {}, {}, {})
     for key, node in catalog.nodes.items():
         if node.kind is not NodeKind.API or key.phase is Phase.NONE:
@@ -116,7 +118,7 @@ def find_calls(catalog: Catalog, choice: Choice = EVERY_CALL) -> Found:
         name = _call_name(key.name, key.call)
         found.nodes.setdefault(name, {})[key.phase.value] = key
         kind, _, api = key.name.partition(".")
-        refused, left_out = why_not(kernels, kind, api), choice.why_not(key, api)
+        refused, left_out = why_not(catalog.framework, kind, api), choice.why_not(key, api)
         if refused is not None:
             found.refused[name] = refused
         elif left_out is not None:
@@ -220,7 +222,7 @@ def _shown(catalog: Catalog) -> str:
     return str(files[0])
 
 
-def _check(catalog: Catalog) -> Kernels:
+def _check(catalog: Catalog) -> None:
     files = catalog.attrs.get("files")
     if not isinstance(files, tuple) or catalog.framework.kernels is None:
         raise UsageError(
@@ -237,15 +239,6 @@ def _check(catalog: Catalog) -> Kernels:
                 help="name one of them, or one rank and step by `select`: " + ", ".join(map(str, files[:4])),
             )
         )
-    if catalog.framework.name != catalog.framework.kernels.value:
-        raise UsageError(
-            Diagnostic(
-                "PF6603",
-                f"`{catalog.root}` is a dump of {catalog.framework.name}, whose APIs cannot be checked yet",
-                path=catalog.root,
-                help="dumps of PyTorch and of MindSpore can",
-            )
-        )
     if catalog.task not in ("statistics", "tensor"):
         raise UsageError(
             Diagnostic(
@@ -255,4 +248,3 @@ def _check(catalog: Catalog) -> Kernels:
                 help="dump with task `statistics` or `tensor`",
             )
         )
-    return catalog.framework.kernels

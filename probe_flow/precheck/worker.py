@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from probe_flow.errors import Diagnostic, ProbeFlowError
 from probe_flow.files.atomic import atomic_bytes
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.brought import measured_text
+from probe_flow.precheck.far_torch import FarTorch, without_first
 from probe_flow.precheck.jobs import How, Job
 from probe_flow.precheck.results import (
     ApiResult,
@@ -46,10 +48,15 @@ def check_batch(job: Job) -> ApiResult:
     device = _device(job.how)
     try:
         tested = _tested(job, device)
-        benchmark = _benchmark()
+        benchmark = _far_torch(has_adapter=tested is not None) if job.how.is_adapted else _benchmark()
     except ImportError as error:
         missing = _skip(UnusableError(f"`{error.name or error}` is not installed"))
         return ApiResult.alike(job.name, entries, missing)
+    except UnusableError as error:
+        return ApiResult.alike(job.name, entries, _skip(error))
+    except Exception as error:  # whatever a framework raises that cannot start
+        words = f"its framework cannot be started: {type(error).__name__}: {error}"
+        return ApiResult.alike(job.name, entries, _skip(UnusableError(words)))
     how = run.How(
         job.how.benchmark, _judge(job), job.how.memory_bytes, counts_absent=job.how.kernels is Kernels.PYTORCH
     )
@@ -150,16 +157,25 @@ def _tested(job: Job, device: int) -> Runtime | None:
     """Return the tested side; None where the dump holds its results."""
     if job.how.kernels is Kernels.PYTORCH:
         return _torch(device, compiles=job.how.compiles)
-    return None if job.how.data is not None else _mindspore(device)
+    if job.how.data is not None:
+        return None
+    return _msadapter(device) if job.how.is_adapted else _mindspore(device)
 
 
 _torch = lru_cache(maxsize=1)(check.torch_side)
 _mindspore = lru_cache(maxsize=1)(check.mindspore_side)
+_msadapter = lru_cache(maxsize=1)(check.msadapter_side)
 
 
 @lru_cache(maxsize=1)
 def _benchmark() -> Runtime:
     return check.torch_side()
+
+
+@lru_cache(maxsize=1)
+def _far_torch(*, has_adapter: bool) -> Runtime:
+    """Return PyTorch, in a process of its own, for in this one `torch` is MSAdapter; or none, where nothing is run."""
+    return FarTorch(without_first(sys.path) if has_adapter else sys.path)
 
 
 _taken: dict[str, int] = {}

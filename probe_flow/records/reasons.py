@@ -23,7 +23,7 @@ class Rule(Struct, frozen=True, gc=False):
         is_inner: the target's tensor is of an operator that carries none of the tensors of the originals that it is a
             part of.
         is_judged: whoever made the pair has judged it too: it passes unless its reason has another verdict.
-        is_of_overflow: it was asked whether both sides overflow, so that a tensor without a finite element is an answer.
+        is_of_overflow: it was asked whether both sides overflow, so that having nothing finite is an answer.
     """
 
     name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from probe_flow.errors import Diagnostic, UsageError
-from probe_flow.records.frameworks import Kernels
+from probe_flow.records.frameworks import MINDTORCH, Kernels
 from probe_flow.stages.base import DumpOf, Forecast, IsPath, Kind, Only, StageOptions, StageType
 from probe_flow.work import Context
 
@@ -122,6 +123,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         int(memory * _MEMORY_SHARE),
         options_for(metric_ids("default")),
         kernels,
+        source.framework.name == MINDTORCH.name,
         options.standards,
         options.judge,
         options.jit_compile,
@@ -161,6 +163,8 @@ def _check_packages(source: Catalog, *, is_run: bool) -> None:
     needed = ["torch"]
     if is_run and source.framework.kernels is Kernels.MINDSPORE:
         needed.insert(0, "mindspore")
+    if source.framework.name == MINDTORCH.name:
+        _check_both_torches(is_run=is_run)
     lacking = [package for package in needed if find_spec(package) is None]
     if lacking:
         names = " and ".join(f"`{package}`" for package in lacking)
@@ -169,6 +173,22 @@ def _check_packages(source: Catalog, *, is_run: bool) -> None:
                 "PF6604",
                 f"checking APIs of {source.framework.name} needs {names}, not installed here",
                 help=f"pip install {' '.join(lacking)}, in the environment that runs probe_flow",
+            )
+        )
+
+
+def _check_both_torches(*, is_run: bool) -> None:
+    from probe_flow.precheck.far_torch import folders_of_torch
+
+    found = folders_of_torch(sys.path)
+    if is_run and len(found) == 1:
+        raise UsageError(
+            Diagnostic(
+                "PF6604",
+                "checking APIs of mindtorch needs two packages named `torch`, MSAdapter and PyTorch, and there is only "
+                f"that in `{found[0]}`",
+                help="install PyTorch in the environment that runs probe_flow, and put the folder of MSAdapter first "
+                "on PYTHONPATH",
             )
         )
 

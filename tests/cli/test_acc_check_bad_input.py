@@ -23,7 +23,6 @@ CHECKSUMS = {"Mint.exp.0.forward": forward(CHECKSUM, outputs=[CHECKSUM])}
         pytest.param({"Cell.net.Net.forward.0": forward(tensor(4))}, {}, "PF6602", "no call of an API", id="cells"),
         pytest.param({"Module.net.Net.forward.0": forward(tensor(4))}, {}, "PF6602", "no call", id="modules"),
         pytest.param(CHECKSUMS, {"task": "md5"}, "PF6603", "task `md5`", id="md5"),
-        pytest.param(plain_calls(1), {"framework": "mindtorch"}, "PF6603", "cannot be checked yet", id="MSAdapter"),
     ],
 )
 def test_a_dump_without_calls_that_can_be_checked_is_refused(

@@ -14,7 +14,8 @@ from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.precheck.checked import TENSOR_METHODS, UNSUSPECTED, Choice, why_not
 from probe_flow.precheck.jobs import Found, How, data_folder, find_calls, jobs_of
 from probe_flow.precheck.results import Status
-from probe_flow.records.frameworks import Kernels
+from probe_flow.records import Framework
+from probe_flow.records.frameworks import MINDSPORE, MINDTORCH, PYTORCH
 from probe_flow.testing import builders
 
 DATA = Path(__file__).parents[2] / "data" / "precheck"
@@ -133,7 +134,6 @@ def test_a_dump_of_several_executions_is_refused_until_one_is_chosen(tmp_path: P
         ({"Cell.net.Net.forward.0": forward()}, {"level": "L0"}, "PF6602", "records no call"),
         ({"Mint.exp.0.forward": forward(tensor(md5="1f"))}, {"task": "md5"}, "PF6603", "task `md5`"),
         ({"Mint.exp.0.forward": {}}, {"task": "structure"}, "PF6603", "task `structure`"),
-        ({"Torch.exp.0.forward": forward()}, {"framework": "mindtorch"}, "PF6603", "cannot be checked yet"),
     ],
 )
 def test_dumps_with_nothing_to_check(
@@ -173,25 +173,31 @@ def test_tensors_lie_beside_the_dump(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernels", "kind", "api", "is_checked"),
+    ("framework", "kind", "api", "is_checked"),
     [
-        (Kernels.MINDSPORE, "Mint", "anything", True),
-        (Kernels.MINDSPORE, "MintFunctional", "anything", True),
-        (Kernels.MINDSPORE, "Tensor", "view_as", True),
-        (Kernels.MINDSPORE, "Tensor", "__add__", False),
-        (Kernels.MINDSPORE, "Tensor", "sum", False),
-        (Kernels.MINDSPORE, "Functional", "flash_attention_score", True),
-        (Kernels.MINDSPORE, "Functional", "relu", False),
-        (Kernels.MINDSPORE, "Torch", "add", False),
-        (Kernels.MINDSPORE, "Distributed", "all_reduce", False),
-        (Kernels.PYTORCH, "Torch", "add", True),
-        (Kernels.PYTORCH, "Torch", "empty_like", False),
-        (Kernels.PYTORCH, "Tensor", "sum", True),
-        (Kernels.PYTORCH, "Distributed", "all_reduce", False),
+        (MINDSPORE, "Mint", "anything", True),
+        (MINDSPORE, "MintFunctional", "anything", True),
+        (MINDSPORE, "Tensor", "view_as", True),
+        (MINDSPORE, "Tensor", "__add__", False),
+        (MINDSPORE, "Tensor", "sum", False),
+        (MINDSPORE, "Functional", "flash_attention_score", True),
+        (MINDSPORE, "Functional", "relu", False),
+        (MINDSPORE, "Torch", "add", False),
+        (MINDSPORE, "Distributed", "all_reduce", False),
+        (MINDTORCH, "Torch", "anything", True),
+        (MINDTORCH, "Functional", "relu", True),
+        (MINDTORCH, "Tensor", "__add__", True),
+        (MINDTORCH, "Tensor", "new_empty", False),
+        (MINDTORCH, "Mint", "add", False),
+        (MINDTORCH, "Aten", "add", False),
+        (PYTORCH, "Torch", "add", True),
+        (PYTORCH, "Torch", "empty_like", False),
+        (PYTORCH, "Tensor", "sum", True),
+        (PYTORCH, "Distributed", "all_reduce", False),
     ],
 )
-def test_kinds_that_are_checked(kernels: Kernels, kind: str, api: str, is_checked: bool) -> None:
-    assert (why_not(kernels, kind, api) is None) is is_checked
+def test_kinds_that_are_checked(framework: Framework, kind: str, api: str, is_checked: bool) -> None:
+    assert (why_not(framework, kind, api) is None) is is_checked
 
 
 def test_the_methods_of_tensors_are_the_59_of_the_documentation() -> None:

@@ -1,0 +1,3 @@
+"""Neural networks."""
+
+from torch.nn import functional as functional
