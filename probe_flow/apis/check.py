@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 from probe_flow.apis.acc_check import judge
 from probe_flow.apis.calls import Call, Gradients, UnusableError, read_call, read_gradients
-from probe_flow.apis.run import Direction, Judge, Runner
+from probe_flow.apis.run import Direction, Judge, JudgeOfTwo, Runner
 from probe_flow.apis.side import Side
 
 _NO_KERNEL = re.compile(r"unregistered|Create kernelmod for op|does not support this kernel data type")
@@ -50,6 +50,13 @@ def msadapter_side(device: int) -> Side:
 def judge_mindspore(max_abs_limit: float) -> Judge:
     """Return what judges results of MindSpore."""
     return partial(judge, max_abs_limit=max_abs_limit)
+
+
+def judge_by_standards(api: str, max_abs_limit: float) -> JudgeOfTwo:
+    """Return what judges results of an API by the standard that it has."""
+    from probe_flow.apis.by_standard import judge_by_standard
+
+    return partial(judge_by_standard, api, max_abs_limit)
 
 
 def judge_pytorch(api: str, entries: str, standards: str) -> Judge:

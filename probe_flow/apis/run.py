@@ -29,6 +29,9 @@ from probe_flow.apis.values import Source
 Judge: TypeAlias = "Callable[[Result, Result], Judgement]"
 """Judges a tested result by its benchmark."""
 
+JudgeOfTwo: TypeAlias = "Callable[[Result, Result, Result | None], Judgement]"
+"""The same, with what another device makes of the call; None where that cannot run it."""
+
 BENCHMARKS = ("float64_rounded", "float64", "raise_one", "same")
 """Precisions of the benchmark: float64 with results rounded to the tested type, float64, the next wider, the same."""
 
@@ -48,12 +51,14 @@ class How:
         benchmark: one of `BENCHMARKS`.
         judge: judges each result.
         memory_bytes: what the tensors of a call may take; None = no limit.
+        judge_of_two: judges each result in its place, where there is another device.
         counts_absent: whether results that are None count too, as do arguments without a gradient; tables number
             results by it.
     """
 
     benchmark: str = BENCHMARKS[0]
     judge: Judge = judge
+    judge_of_two: JudgeOfTwo | None = None
     memory_bytes: int | None = None
     counts_absent: bool = False
 
@@ -125,10 +130,14 @@ class Runner:
         tested, benchmark: the sides; a dump with tensors needs no tested one.
         source: of the elements of its arguments.
         how: how it is checked.
+        other: another device in the recorded types, whose errors those of the tested side are held against.
     """
 
-    def __init__(self, tested: Side | None, benchmark: Side, source: Source, how: How) -> None:
+    def __init__(
+        self, tested: Side | None, benchmark: Side, source: Source, how: How, other: Side | None = None
+    ) -> None:
         self._tested, self._benchmark, self._source, self._how = tested, benchmark, source, how
+        self._other = other
 
     def run(self, call: Call, gradients: Gradients | None = None) -> Direction:
         """Run the call; with the recorded gradients of its results, differentiate it too and check that.
@@ -165,6 +174,7 @@ class Runner:
         benchmark = self._outcome(
             self._benchmark, function, call, tensors, self._benchmark_dtype, is_gradient=is_gradient
         )
+        others = self._others(call, values, is_gradient=is_gradient)
         by_place = gradients is not None and (self._tested is not None or _gradient_places(call, gradients) is not None)
         if not self._how.counts_absent:
             tested, benchmark = _trimmed(tested, gradients), _trimmed(benchmark, gradients)
@@ -174,10 +184,22 @@ class Runner:
             # A gradient that the dump lacks is one that the model had no need of.
             recorded = {each.place for each in tested}
             benchmark = [each for each in benchmark if each.place in recorded]
-        checked = self._judged(tested, benchmark, by_place=by_place)
+        checked = self._judged(tested, benchmark, others, by_place=by_place)
         if all(each.judgement.is_right for each in checked):
             return Direction(checked, ran=ran)
         return Direction(checked, ran=ran, inputs=values.arguments, incoming=values.gradients)
+
+    def _others(self, call: Call, values: _Values, *, is_gradient: bool) -> Mapping[Path, Result]:
+        """Return what the other device makes of the call, by place; nothing where it cannot."""
+        if self._other is None or self._how.judge_of_two is None:
+            return {}
+        try:
+            function, _ = self._other.find(call.kind, call.api)
+            tensors = values.each(self._other.tensor)
+            found = self._outcome(self._other, function, call, tensors, str, is_gradient=is_gradient)
+        except Exception:  # whatever a framework raises: the judge knows what to do without
+            return {}
+        return {each.place: each for each in found}
 
     def _check_size(self, call: Call, gradients: Gradients | None) -> None:
         trees = [call.args, dict(call.kwargs), call.results, *((gradients.incoming,) if gradients else ())]
@@ -257,7 +279,9 @@ class Runner:
             for place, leaf in leaves(tuple(trees))
         ]
 
-    def _judged(self, tested: list[Result], benchmark: list[Result], *, by_place: bool) -> tuple[Checked, ...]:
+    def _judged(
+        self, tested: list[Result], benchmark: list[Result], others: Mapping[Path, Result], *, by_place: bool
+    ) -> tuple[Checked, ...]:
         pairs = _paired(tested, benchmark, by_place=by_place)
         if all(one.value is None and other.value is None for one, other in pairs):
             raise UnusableError("it has no result that could be compared", is_expected=True)
@@ -265,7 +289,11 @@ class Runner:
         for one, other in pairs:
             if self._how.benchmark == "float64_rounded" and isinstance(other.value, Held):
                 other = Result(other.place, rounded(other.value, one.dtype))
-            found.append(Checked(one, other, self._how.judge(one, other)))
+            if self._how.judge_of_two is not None:
+                judgement = self._how.judge_of_two(one, other, others.get(other.place))
+            else:
+                judgement = self._how.judge(one, other)
+            found.append(Checked(one, other, judgement))
         return tuple(found)
 
 

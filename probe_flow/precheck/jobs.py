@@ -35,7 +35,7 @@ class How(Struct, frozen=True):
         kernels: of the framework whose APIs are checked, which decides how they are judged.
         is_adapted: whether its APIs are those of MSAdapter, so that both sides have a package `torch`.
         standards: ``per_api`` or ``benchmark_only``: how the standards of PyTorch go by APIs.
-        judge: ``acc_check`` or ``overflow``: what decides.
+        judge: ``acc_check``, ``standard`` or ``overflow``: what decides.
         compiles: whether operators of an NPU are compiled for each shape.
         devices: numbers of the devices, of which each worker takes one.
         locks: folder of the files that say which device is taken.

@@ -57,11 +57,18 @@ def check_batch(job: Job) -> ApiResult:
     except Exception as error:  # whatever a framework raises that cannot start
         words = f"its framework cannot be started: {type(error).__name__}: {error}"
         return ApiResult.alike(job.name, entries, _skip(UnusableError(words)))
+    by_standards = job.how.judge == "standard"
     how = run.How(
-        job.how.benchmark, _judge(job), job.how.memory_bytes, counts_absent=job.how.kernels is Kernels.PYTORCH
+        job.how.benchmark,
+        _judge(job),
+        check.judge_by_standards(job.api, job.how.max_abs_limit) if by_standards else None,
+        job.how.memory_bytes,
+        counts_absent=job.how.kernels is Kernels.PYTORCH,
     )
     sides = [tested] if tested is None or job.how.kernels is Kernels.PYTORCH else [tested, benchmark]
-    return _checked(job, entries, [run.Runner(side, benchmark, _source(job), how) for side in sides], device)
+    other = benchmark if by_standards else None
+    runners = [run.Runner(side, benchmark, _source(job), how, other) for side in sides]
+    return _checked(job, entries, runners, device)
 
 
 def lost_batch(job: Job, reason: Diagnostic) -> ApiResult:

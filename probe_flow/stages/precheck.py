@@ -42,18 +42,19 @@ class Options(StageOptions):
         "auto",
         description="Precision of the benchmark: float64 with results rounded to the tested type, float64 as it is, "
         "the next wider type, or the same type. `auto`: `float64_rounded` for MindSpore and for overflows, `raise_one` "
-        "for PyTorch, whose standards are made for it.",
+        "for PyTorch and for the standards, which are made for it.",
     )
     generator: Literal["per_slot", "ms_seed42"] = Field(
         "per_slot",
         description="How inputs are made of a dump of statistics: differently for each tensor, or as msprobe makes "
         "them, one seed before each.",
     )
-    judge: Literal["acc_check", "overflow"] = Field(
+    judge: Literal["acc_check", "standard", "overflow"] = Field(
         "acc_check",
         description="What decides. `acc_check`: cosine and largest absolute error for MindSpore, statuses of msprobe "
-        "for PyTorch. `overflow`: whether results that are not finite in the dump are so on the benchmark too; other "
-        "calls are left out.",
+        "for PyTorch. `standard`, for MindSpore: the precision standard of the API, with torch in the recorded types "
+        "as the other device. `overflow`: whether results that are not finite in the dump are so on the benchmark "
+        "too; other calls are left out.",
     )
     max_abs_err_threshold: float = Field(
         1e-4, gt=0, description="A result passes if its largest absolute error is below it and its cosine above 0.99."
@@ -111,6 +112,15 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     found = find_calls(source, choice)
     data, kernels = data_folder(source), source.framework.kernels
     assert kernels is not None, "`find_calls` refuses others"
+    if options.judge == "standard" and kernels is Kernels.PYTORCH:
+        raise UsageError(
+            Diagnostic(
+                "PF6613",
+                f"`{source.root}` is a dump of {source.framework.name}, and `judge: standard` is for MindSpore",
+                path=source.root,
+                help="check it on two devices, and hold their tables against each other by `api_precision_compare`",
+            )
+        )
     if found.entries:
         _check_packages(source, is_run=data is None)
     memory = context.settings.memory_bytes or memory_of_machine() or 1 << 62
@@ -146,7 +156,9 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
 def _benchmark(options: Options, kernels: Kernels) -> str:
     if options.benchmark != "auto":
         return options.benchmark
-    return "float64_rounded" if options.judge == "overflow" else _BENCHMARKS[kernels]
+    if options.judge == "acc_check":
+        return _BENCHMARKS[kernels]
+    return "float64_rounded" if options.judge == "overflow" else "raise_one"
 
 
 def _suspects(options: Options, inputs: Mapping[str, Sequence[Any]]) -> Collection[tuple[object, str]] | None:

@@ -238,3 +238,21 @@ def test_the_record_of_the_run_names_the_tables_and_holds_no_second_copy(check, 
     assert tables.result.name in shown
     assert tables.details.name in shown
     assert not list((tmp_path / "out" / "probe_flow").rglob("*.csv"))
+
+
+def test_the_standard_of_an_api_may_judge(check):
+    x, large = tensor(4), tensor(4, low=1e30, high=1e31)
+    entries = {
+        "Mint.wrong.0.forward": forward(x),
+        "Mint.exp.0.forward": forward(x),
+        "Mint.exp.0.backward": backward([x], [x]),
+        "Mint.mul.0.forward": forward(large, tensor(4, low=0.1, high=0.3)),
+    }
+    done, tables = check(entries, "--judge", "standard")
+    assert done.code == 1
+    assert tables.states == {
+        "Mint.wrong.0": ("error", ""),
+        "Mint.exp.0": ("pass", "pass"),
+        "Mint.mul.0": ("pass", ""),
+    }
+    assert tables.messages["Mint.wrong.0"].startswith("benchmark standard: ")

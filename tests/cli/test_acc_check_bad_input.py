@@ -36,6 +36,14 @@ def test_a_dump_without_calls_that_can_be_checked_is_refused(
     assert not list((tmp_path / "out").glob("accuracy_checking_*"))
 
 
+def test_standards_are_refused_for_pytorch_where_no_other_device_has_the_same_calls(probe_flow, tmp_path: Path):
+    dump = write_dump(tmp_path / "dump", {"Torch.exp.0.forward": forward(tensor(4))}, framework="pytorch")
+    done = probe_flow("acc_check", "-api_info", dump, "-o", "out", "--judge", "standard")
+    assert done.code == 2
+    assert "error[PF6613]" in done.err
+    assert "api_precision_compare" in done.err
+
+
 @pytest.mark.parametrize("framework", [..., None, "caffe"])
 def test_a_dump_that_names_no_framework_is_known_by_its_tensors(check, framework):
     done, tables = check(plain_calls(1), framework=framework)

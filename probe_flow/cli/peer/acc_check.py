@@ -55,6 +55,13 @@ _EVERYWHERE = (
 
 _OF_ACCURACY = (
     click.option(
+        "--judge",
+        type=click.Choice(["acc_check", "standard"]),
+        default="acc_check",
+        show_default=True,
+        help="MindSpore: `standard` judges by the precision standard of the API, not by cosine and absolute error.",
+    ),
+    click.option(
         "--profile",
         type=click.Choice(["acc_check", "msprobe"]),
         default="acc_check",
