@@ -60,6 +60,7 @@ class Judgement:
         message: why it does not pass, or what is to be known of its error.
         is_doubtful: whether it neither passes nor fails.
         named: further figures, by their names.
+        is_empty: whether there was nothing to judge; it is right then.
     """
 
     is_right: bool
@@ -67,6 +68,7 @@ class Judgement:
     message: str = ""
     is_doubtful: bool = False
     named: Mapping[str, float] = field(default_factory=dict)
+    is_empty: bool = False
 
 
 def judge(tested: Result, benchmark: Result, max_abs_limit: float = MAX_ABS_LIMIT) -> Judgement:

@@ -14,12 +14,14 @@ from probe_flow.apis.calls import Call, Gradients, UnusableError, read_call, rea
 from probe_flow.apis.run import Direction, Judge, JudgeOfTwo, Runner
 from probe_flow.apis.side import Side
 
-_NO_KERNEL = re.compile(r"unregistered|Create kernelmod for op|does not support this kernel data type")
-"""What MindSpore says where a device has no kernel of a primitive, or none for the element type."""
+_NO_KERNEL = re.compile(
+    r"unregistered|Create kernelmod for op|does not support this kernel data type|`torch_npu` is not installed"
+)
+"""What MindSpore says where a device has no kernel of a primitive, or none for the element type; we of fused ones."""
 
 
 def torch_side(device: int | None = None, *, compiles: bool = False) -> Side:
-    """Return torch on the processor; with a device on that NPU, where torch_npu is installed.
+    """Return torch on the processor; with a device as the tested side, on that NPU where torch_npu is installed.
 
     Args:
         device: number of the NPU.
@@ -27,10 +29,12 @@ def torch_side(device: int | None = None, *, compiles: bool = False) -> Side:
     """
     from probe_flow.apis.torch_side import TorchSide
 
-    if device is None or find_spec("torch_npu") is None:
+    if device is None:
         return TorchSide()
+    if find_spec("torch_npu") is None:
+        return TorchSide(is_benchmark=False)
     import_module("torch_npu").npu.set_compile_mode(jit_compile=compiles)
-    return TorchSide(f"npu:{device}")
+    return TorchSide(f"npu:{device}", is_benchmark=False)
 
 
 def mindspore_side(device: int) -> Side:
@@ -102,12 +106,13 @@ def check_call(kind: str, api: str, entries: Mapping[str, object], runners: Sequ
 def _first_that_can(runners: Sequence[Runner], call: Call, gradients: Gradients | None) -> Direction:
     """Return what the first runner makes of a call whose tested side has a kernel for it.
 
-    On the processor MindSpore lacks kernels of many APIs; torch then runs the call in the recorded types, and the
-    result says so.
+    On the processor MindSpore lacks kernels of many APIs, and fused ones are of the NPU alone; torch then runs the call
+    in the recorded types, and the result says so.
     """
     found = runners[0].run(call, gradients)
     if found.skipped is not None and len(runners) > 1 and _NO_KERNEL.search(found.skipped.reason):
         other = runners[1].run(call, gradients)
         if other.skipped is None:
-            return replace(other, fallback=f"{other.ran}, for MindSpore has no kernel here")
+            library = "torch_npu" if call.kind == "NPU" else "MindSpore"
+            return replace(other, fallback=f"{other.ran}, for {library} has no kernel here")
     return found

@@ -17,12 +17,14 @@ from probe_flow.apis.calls import (
     Path,
     Plain,
     TensorSpec,
+    Tree,
     UnusableError,
     argument_leaves,
     leaves,
     shown_path,
     with_leaves,
 )
+from probe_flow.apis.pytorch_rules import as_torch_takes, autocast_type, given_values, raised
 from probe_flow.apis.side import Held, Result, Side, flat_results, plain
 from probe_flow.apis.values import Source
 
@@ -52,15 +54,15 @@ class How:
         judge: judges each result.
         memory_bytes: what the tensors of a call may take; None = no limit.
         judge_of_two: judges each result in its place, where there is another device.
-        counts_absent: whether results that are None count too, as do arguments without a gradient; tables number
-            results by it.
+        is_pytorch: whether calls are those of PyTorch and run as `pytorch_rules` has it. Results that are None count
+            too then, as do arguments without a gradient; tables number results by it.
     """
 
     benchmark: str = BENCHMARKS[0]
     judge: Judge = judge
     judge_of_two: JudgeOfTwo | None = None
     memory_bytes: int | None = None
-    counts_absent: bool = False
+    is_pytorch: bool = False
 
 
 @dataclass(frozen=True)
@@ -154,11 +156,16 @@ class Runner:
 
     def _run(self, call: Call, gradients: Gradients | None) -> Direction:
         self._check_size(call, gradients)
+        if self._how.is_pytorch:
+            call = as_torch_takes(call)
         function, _ = self._benchmark.find(call.kind, call.api)
         is_gradient = gradients is not None
         values = _Values(
-            {place: self._made(leaf, place, "input") for place, leaf in argument_leaves(call)},
-            [self._gradient(leaf, number) for number, leaf in enumerate(gradients.incoming if gradients else ())],
+            {place: self._argument(call, leaf, place) for place, leaf in argument_leaves(call)},
+            [
+                self._gradient(leaf, number)
+                for number, leaf in enumerate(_known(gradients.incoming) if gradients else ())
+            ],
         )
         ran = "values of the dump"
         if self._tested is None:
@@ -166,17 +173,21 @@ class Runner:
         else:
             tested_function, name = self._tested.find(call.kind, call.api)
             # What the tested side makes of the values is what both get: it rounds them to the recorded types.
+            if self._how.is_pytorch and (cast := autocast_type(call)) is not None:
+                tested_function = self._tested.autocast(tested_function, cast)
             tensors = values.each(self._tested.tensor)
             values = tensors.each(self._tested.hold)
             tested = self._outcome(self._tested, tested_function, call, tensors, str, is_gradient=is_gradient)
             ran = f"{name} of {self._tested.name}"
-        tensors = values.each(lambda held: self._benchmark.tensor(self._wider(held)))
-        benchmark = self._outcome(
-            self._benchmark, function, call, tensors, self._benchmark_dtype, is_gradient=is_gradient
-        )
+
+        def wider(dtype: str) -> str:
+            return self._benchmark_dtype(call, dtype)
+
+        tensors = values.each(lambda held: self._benchmark.tensor(Held(held.values, wider(held.dtype))))
+        benchmark = self._outcome(self._benchmark, function, call, tensors, wider, is_gradient=is_gradient)
         others = self._others(call, values, is_gradient=is_gradient)
         by_place = gradients is not None and (self._tested is not None or _gradient_places(call, gradients) is not None)
-        if not self._how.counts_absent:
+        if not self._how.is_pytorch:
             tested, benchmark = _trimmed(tested, gradients), _trimmed(benchmark, gradients)
         elif is_gradient:
             tested, benchmark = _of_every_tensor(tested, call), _of_every_tensor(benchmark, call)
@@ -215,20 +226,23 @@ class Runner:
             return None
         return Held(self._source(leaf, f"{word}.{shown_path(place)}"), leaf.dtype)
 
+    def _argument(self, call: Call, leaf: object, place: Path) -> Held | None:
+        made = self._made(leaf, place, "input")
+        if made is None or not isinstance(leaf, TensorSpec):
+            return None
+        return Held(given_values(call, place[0], leaf, made.values), made.dtype)
+
     def _gradient(self, leaf: object, number: int) -> Held | None:
         if isinstance(leaf, tuple | dict):
             raise UnusableError("a gradient of several tensors was recorded as one")
         return self._made(leaf, (number,), "gradient")
 
-    def _wider(self, held: Held) -> Held:
-        return Held(held.values, self._benchmark_dtype(held.dtype))
-
-    def _benchmark_dtype(self, dtype: str) -> str:
+    def _benchmark_dtype(self, call: Call, dtype: str) -> str:
         if self._how.benchmark == "same":
             return dtype
-        raised = _RAISED.get(dtype, dtype)
+        known = _RAISED.get(dtype, dtype)
         if self._how.benchmark == "raise_one" or dtype not in FLOATS:
-            return raised
+            return raised(call, dtype, known) if self._how.is_pytorch else known
         return "float64"
 
     def _outcome(
@@ -295,6 +309,14 @@ class Runner:
                 judgement = self._how.judge(one, other)
             found.append(Checked(one, other, judgement))
         return tuple(found)
+
+
+def _known(incoming: Sequence[Tree]) -> Sequence[Tree]:
+    """Return the gradients up to the last one that there is."""
+    count = len(incoming)
+    while count and incoming[count - 1] == Plain(None):
+        count -= 1
+    return incoming[:count]
 
 
 def _result(side: Side, place: Path, value: Any) -> Result:

@@ -55,4 +55,5 @@ def judge_torch(api: str, input_dtype: str, profile: Profile, tested: Result, be
         message=found.message,
         is_doubtful=found.status is PreliminaryStatus.WARNING,
         named=named,
+        is_empty=found.status is PreliminaryStatus.SKIP,
     )

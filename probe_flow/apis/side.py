@@ -77,6 +77,9 @@ class Side(Protocol):
     def call(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call a function and wait until it is done."""
 
+    def autocast(self, function: Callable[..., Any], dtype: str) -> Callable[..., Any]:
+        """Return a function that does the same with automatic casts to an element type."""
+
     def gradients(
         self,
         function: Callable[..., Any],

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from probe_flow.apis.calls import FLOATS, Path, UnusableError
+from probe_flow.apis.fused import ATTENTIONS, FUSED
 from probe_flow.apis.side import Held, flat_results, replaced, tensors_of
 from probe_flow.apis.values import numpy_dtype
 
@@ -31,15 +33,19 @@ class TorchSide:
 
     Args:
         device: as torch names it.
+        is_benchmark: whether fused operators of the NPU are what they compute, not the operators themselves.
     """
 
-    def __init__(self, device: str = "cpu") -> None:
+    def __init__(self, device: str = "cpu", *, is_benchmark: bool = True) -> None:
         self._torch: Any = import_module("torch")
+        self._is_benchmark = is_benchmark
         self.device = device
         self.name = "torch" if device == "cpu" else f"torch on {device}"
 
     def find(self, kind: str, api: str) -> tuple[Callable[..., Any], str]:
         """Return the function of an API, and its full name."""
+        if kind == "NPU" or (kind == "Functional" and api in ATTENTIONS):
+            return self._find_fused(api)
         home = _HOMES.get(kind)
         if home is None:
             raise UnusableError(f"APIs of kind `{kind}` have no counterpart in torch", is_expected=True)
@@ -50,6 +56,20 @@ class TorchSide:
         if not callable(found):
             raise UnusableError(f"torch has no `{name}`", is_expected=True)
         return found, name
+
+    def _find_fused(self, api: str) -> tuple[Callable[..., Any], str]:
+        if self._is_benchmark:
+            if api not in FUSED:
+                raise UnusableError(f"there is no benchmark of `{api}`", is_expected=True)
+            return FUSED[api], f"what `{api}` computes"
+        if find_spec("torch_npu") is None:
+            raise UnusableError("`torch_npu` is not installed, whose kernel it is")
+        found = getattr(import_module("torch_npu"), api, None)
+        if not callable(found):
+            raise UnusableError(f"torch_npu has no `{api}`")
+        if api in ATTENTIONS:  # what follows are seeds, and sums that only its gradient needs
+            return lambda *args, **kwargs: found(*args, **kwargs)[0], f"torch_npu.{api}"
+        return found, f"torch_npu.{api}"
 
     def tensor(self, held: Held) -> Any:
         """Return a tensor of these values."""
@@ -80,6 +100,15 @@ class TorchSide:
         """Call a function."""
         with self._torch.no_grad():
             return function(*args, **kwargs)
+
+    def autocast(self, function: Callable[..., Any], dtype: str) -> Callable[..., Any]:
+        """Return a function that does the same with automatic casts to an element type."""
+
+        def cast(*args: Any, **kwargs: Any) -> Any:
+            with self._torch.autocast(self.device.partition(":")[0], dtype=self.dtype(dtype)):
+                return function(*args, **kwargs)
+
+        return cast
 
     def gradients(
         self,

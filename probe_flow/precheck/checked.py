@@ -30,7 +30,7 @@ FUNCTIONALS = frozenset({"flash_attention_score"})
 _LISTED: Mapping[str, frozenset[str] | None] = MappingProxyType(
     {"Mint": None, "MintFunctional": None, "Tensor": TENSOR_METHODS, "Functional": FUNCTIONALS}
 )
-_TORCH_KINDS = frozenset({"Functional", "Tensor", "Torch", "Aten"})
+_TORCH_KINDS = frozenset({"Functional", "Tensor", "Torch", "Aten", "NPU"})
 _ADAPTED_KINDS = frozenset({"Functional", "Tensor", "Torch"})
 """Of MSAdapter."""
 _NOTHING_COMPUTED = frozenset(

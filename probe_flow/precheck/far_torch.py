@@ -80,6 +80,10 @@ class FarTorch:
         """Call a function."""
         return self._ask("call", function, args, kwargs)
 
+    def autocast(self, function: Callable[..., Any], dtype: str) -> Callable[..., Any]:  # noqa: ARG002
+        """Return the function: a benchmark casts nothing."""
+        return function
+
     def gradients(
         self,
         function: Callable[..., Any],

@@ -30,6 +30,7 @@ class How(Struct, frozen=True):
         max_abs_limit: the largest absolute error must be below it.
         data: folder of the dump's tensor files; None = values are made within the recorded ranges.
         save: folder for the data of calls that fail; None = nowhere.
+        saved_as: the same as results name it: relative to the folder of the tables where it lies there.
         memory_bytes: what the tensors of one call may take.
         options: what the kernel measures.
         kernels: of the framework whose APIs are checked, which decides how they are judged.
@@ -53,6 +54,7 @@ class How(Struct, frozen=True):
     standards: str = "per_api"
     judge: str = "acc_check"
     compiles: bool = False
+    saved_as: str = ""
     devices: tuple[int, ...] = (0,)
     locks: str | None = None
 

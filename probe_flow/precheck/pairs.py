@@ -82,7 +82,7 @@ def make_pairs(
                 )
                 continue
             for number, output in enumerate(direction.outputs):
-                if output.status is CheckStatus.SKIP:
+                if output.is_absent:
                     continue
                 if output.measured:
                     measured[len(pairs)] = output.measured

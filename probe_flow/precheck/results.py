@@ -59,6 +59,7 @@ class Output(Struct, frozen=True):
         measured: what the kernel measured of the two, as text (`metrics.brought`); empty where it did not.
         is_doubtful: whether it neither passes nor fails.
         named: figures of the standard that its API has (`apis.run_ut.FIGURES`), by their names.
+        is_empty: whether there was nothing to judge: no tensor on either side, or for PyTorch one without elements.
     """
 
     tested: Side
@@ -71,11 +72,17 @@ class Output(Struct, frozen=True):
     measured: str = ""
     is_doubtful: bool = False
     named: dict[str, Figure] = field(default_factory=dict)
+    is_empty: bool = False
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether it is None on both sides."""
+        return self.tested.shape is None and self.tested.value is None and self.benchmark == self.tested
 
     @property
     def status(self) -> Status:
-        """What became of it; of what is None on both sides nothing."""
-        if self.tested.shape is None and self.tested.value is None and self.benchmark == self.tested:
+        """What became of it; of what is empty nothing."""
+        if self.is_empty or self.is_absent:
             return Status.SKIP
         return Status.PASS if self.is_right else Status.WARNING if self.is_doubtful else Status.ERROR
 

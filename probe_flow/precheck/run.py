@@ -37,6 +37,7 @@ class Request(Struct, frozen=True):
         resume: table of calls of a check that did not end, which is continued.
         is_forced: whether one of other terms is.
         saves: whether the data of calls that fail are saved.
+        data: folder that a folder with these data is made in; None = that of the tables.
         seconds: that a call may take.
         announce: is told of every file before it is begun.
     """
@@ -45,6 +46,7 @@ class Request(Struct, frozen=True):
     resume: Path | None = None
     is_forced: bool = False
     saves: bool = False
+    data: Path | None = None
     seconds: int = 600
     announce: Callable[[Path], object] = lambda _path: None
 
@@ -78,13 +80,15 @@ def check_calls(source: Catalog, found: Found, how: How, request: Request, isola
         log = new_log(request.folder, stamp, terms)
     for path in (*log.tables, log.record):
         request.announce(path)
-    save = _save_folder(log, how) if request.saves else None
+    save = _save_folder(log, how, request.data) if request.saves else None
+    # Files beside the tables are named so that the folder can be moved.
+    saved_as = "" if save is None else save if request.data is not None else Path(save).name
     with ExitStack() as stack:
         stack.enter_context(log.open())
         for skipped in found.skipped():
             if skipped.name not in log.known:
                 log.add(skipped)
-        open_jobs = [job for job in jobs_of(found, _located(how, save, stack)) if job.name not in log.known]
+        open_jobs = [job for job in jobs_of(found, _located(how, save, saved_as, stack)) if job.name not in log.known]
         logs = _device_logs(request.folder, stamp, how, terms, stack) if open_jobs else {}
         for result in _checked(open_jobs, how, request, isolate):
             if result.device in logs:
@@ -128,15 +132,17 @@ def _terms(source: Catalog, found: Found, how: How) -> Terms:
     return Terms(VERSION, digest.hexdigest(), options, how.kernels)
 
 
-def _located(how: How, save: str | None, stack: ExitStack) -> How:
+def _located(how: How, save: str | None, saved_as: str, stack: ExitStack) -> How:
     """Return how calls are checked, with the folders of this check."""
     locks = stack.enter_context(tempfile.TemporaryDirectory()) if len(how.devices) > 1 else None
-    return replace(how, save=save, locks=locks)
+    return replace(how, save=save, saved_as=saved_as, locks=locks)
 
 
-def _save_folder(log: CheckLog, how: How) -> str:
-    """Return where data are saved: next to the tables, by their time, so that a continued check adds to it."""
-    return str(log.folder / ("error_data" if len(how.devices) == 1 else f"ut_error_data{log.stamp}"))
+def _save_folder(log: CheckLog, how: How, data: Path | None) -> str:
+    """Return where data are saved: by the time of the tables where it is not theirs, so that a continued check adds."""
+    if data is not None or len(how.devices) > 1:
+        return str((log.folder if data is None else data.absolute()) / f"ut_error_data{log.stamp}")
+    return str(log.folder / "error_data")
 
 
 def _device_logs(folder: Path, stamp: str, how: How, terms: Terms, stack: ExitStack) -> dict[int, CheckLog]:
@@ -182,9 +188,9 @@ def _problems(results: Sequence[ApiResult]) -> tuple[Diagnostic, ...]:
         found.append(
             Diagnostic(
                 "PF6610",
-                f"{len(replaced)} calls ran in torch, for MindSpore has no kernel of them here: {shown}{more}",
+                f"{len(replaced)} calls ran in torch, for there is no kernel of theirs here: {shown}{more}",
                 severity=Severity.WARNING,
-                help="their verdicts say nothing of MindSpore; check them on the device that the model runs on",
+                help="their verdicts say nothing of the kernels; check them on the device that the model runs on",
             )
         )
     return tuple(found)

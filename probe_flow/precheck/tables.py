@@ -120,7 +120,7 @@ def _details(name: str, output: Output, kernels: Kernels) -> list[str]:
         figures = [_number(value) for value in (output.cosine, output.max_abs, output.max_rel)]
     shape = benchmark.shape if benchmark.shape is not None else ()
     words = [_dtype(benchmark, kernels), _dtype(tested, kernels), str(tuple(shape))]
-    if output.status is Status.SKIP:
+    if output.is_absent:
         words = [_UNUSED] * len(words)
     cells = [*words, *figures, output.status.value]
     return [safe_text(name), *cells, safe_text(output.message)]

@@ -63,9 +63,10 @@ def check_batch(job: Job) -> ApiResult:
         _judge(job),
         check.judge_by_standards(job.api, job.how.max_abs_limit) if by_standards else None,
         job.how.memory_bytes,
-        counts_absent=job.how.kernels is Kernels.PYTORCH,
+        is_pytorch=job.how.kernels is Kernels.PYTORCH,
     )
-    sides = [tested] if tested is None or job.how.kernels is Kernels.PYTORCH else [tested, benchmark]
+    is_alone = tested is None or (job.how.kernels is Kernels.PYTORCH and job.kind != "NPU")
+    sides = [tested] if is_alone else [tested, benchmark]
     other = benchmark if by_standards else None
     runners = [run.Runner(side, benchmark, _source(job), how, other) for side in sides]
     return _checked(job, entries, runners, device)
@@ -113,6 +114,7 @@ def _output(checked: run.Checked, options: MeasureOptions, files: dict[str, str]
         _measured(checked, options),
         checked.judgement.is_doubtful,
         {name: figure(float(value)) for name, value in checked.judgement.named.items()},
+        checked.judgement.is_empty,
     )
 
 
@@ -237,5 +239,5 @@ def _save(job: Job, phase: str, direction: run.Direction) -> dict[str, str]:
             name = f"{job.name}.{place}.npy"
             with atomic_bytes(Path(job.how.save) / name) as file:
                 np.save(file, held.values, allow_pickle=False)
-            found[place.removeprefix(f"{phase}.")] = f"{Path(job.how.save).name}/{name}"
+            found[place.removeprefix(f"{phase}.")] = f"{job.how.saved_as}/{name}"
     return found

@@ -68,6 +68,9 @@ class Options(StageOptions):
         default=False,
         description="Whether inputs and results of calls that fail are saved; of MindSpore, for dumps of statistics.",
     )
+    error_data: Annotated[str, IsPath(must_exist=False)] | None = Field(
+        None, description="Folder that these data go into, in a folder with the time in its name; default: `output`."
+    )
     white_list: list[str] = Field([], description="Check these APIs only, e.g. `linear`.", examples=[["linear"]])
     black_list: list[str] = Field([], description="Leave these APIs out.", examples=[["dropout"]])
     filter_api: bool = Field(
@@ -137,13 +140,14 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         options.standards,
         options.judge,
         options.jit_compile,
-        tuple(options.devices),
+        devices=tuple(options.devices),
     )
     request = Request(
         Path(options.output) if options.output else context.output,
         Path(options.resume) if options.resume else None,
         options.force_resume,
         options.save_error_data and (data is None or kernels is Kernels.PYTORCH),
+        Path(options.error_data) if options.error_data else None,
         options.time_limit,
         context.announce,
     )

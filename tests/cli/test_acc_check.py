@@ -256,3 +256,23 @@ def test_the_standard_of_an_api_may_judge(check):
         "Mint.mul.0": ("pass", ""),
     }
     assert tables.messages["Mint.wrong.0"].startswith("benchmark standard: ")
+
+
+def test_the_configuration_names_a_folder_for_the_data_of_failing_calls(check, tmp_path: Path):
+    (tmp_path / "config.json").write_text(json.dumps({"error_data_path": "errors"}))
+    check({"Mint.wrong.0.forward": forward(tensor(4))}, "-save_error_data", "-config", "config.json")
+    (folder,) = (tmp_path / "errors").glob("ut_error_data*")
+    assert {path.name for path in folder.glob("*.output.*")} == {
+        "Mint.wrong.0.forward.output.0.npy",
+        "Mint.wrong.0.forward.output.0.bench.npy",
+    }
+    assert not (tmp_path / "out" / "error_data").exists()
+
+
+@pytest.mark.parametrize("config", [{"error_data_path": 3}, {"white_list": "mul"}, []])
+def test_a_configuration_that_cannot_be_used_is_refused(probe_flow, tmp_path: Path, config: Any):
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    dump = write_dump(tmp_path / "dump", QUICK_START)
+    done = probe_flow("acc_check", "-api_info", dump, "-config", "config.json")
+    assert done.code == 2
+    assert "error[PF6612]" in done.err

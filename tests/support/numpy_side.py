@@ -126,6 +126,10 @@ class NumpySide:
         with np.errstate(all="ignore"):
             return function(*args, **kwargs)
 
+    def autocast(self, function: Callable[..., Any], dtype: str) -> Callable[..., Any]:
+        self.calls.append(f"autocast {dtype}")
+        return function
+
     def gradients(
         self,
         function: Callable[..., Any],

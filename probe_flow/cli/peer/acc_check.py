@@ -81,7 +81,7 @@ _OF_ACCURACY = (
         "--config_path",
         "config_path",
         metavar="FILE",
-        help="JSON file with `white_list` and `black_list`, names of APIs.",
+        help="JSON file with `white_list` and `black_list`, names of APIs, and `error_data_path`, a folder.",
     ),
     click.option(
         "-save_error_data", "--save_error_data", is_flag=True, help="Save inputs and results of calls that fail."
@@ -128,7 +128,7 @@ def check(*, devices: Sequence[int], save_error_data: bool, profile: str, config
     if config_path:
         file = Path.cwd() / config_path
         _check_path("-config", file)
-        own |= _lists(file)
+        own |= _config(file)
     if profile == "msprobe":
         if framework_of(Path.cwd() / given["api_info"]) == "pytorch":
             raise click.UsageError(
@@ -178,11 +178,11 @@ def _check_path(option: str, path: Path) -> None:
     check_paths({option: path})
 
 
-def _lists(path: Path) -> dict[str, list[str]]:
-    """Return the lists of a configuration file.
+def _config(path: Path) -> dict[str, Any]:
+    """Return the options that a configuration file sets.
 
     Raises:
-        UsageError: PF6612 if it is no JSON object with such lists.
+        UsageError: PF6612 if it is no JSON object with lists of names, and the name of a folder.
     """
     import json
 
@@ -194,19 +194,22 @@ def _lists(path: Path) -> dict[str, list[str]]:
     except (OSError, ValueError, RecursionError) as error:
         found = error
     lists = {name: found.get(name, []) for name in ("white_list", "black_list")} if isinstance(found, dict) else {}
-    if not lists or not all(
-        isinstance(each, list) and all(isinstance(name, str) for name in each) for each in lists.values()
+    folder = found.get("error_data_path", "") if isinstance(found, dict) else ""
+    if (
+        not lists
+        or not isinstance(folder, str)
+        or not all(isinstance(each, list) and all(isinstance(name, str) for name in each) for each in lists.values())
     ):
         why = f": {found}" if isinstance(found, Exception) else ""
         raise UsageError(
             Diagnostic(
                 "PF6612",
-                f"`{path.name}` is no JSON object with lists of names{why}",
+                f"`{path.name}` is no JSON object with lists of names and a folder{why}",
                 path=str(path),
-                help='write {"white_list": ["linear"], "black_list": []}',
+                help='write {"white_list": ["linear"], "black_list": [], "error_data_path": "errors"}',
             )
         )
-    return lists
+    return {**lists, **({"error_data": str(Path.cwd() / folder)} if folder else {})}
 
 
 def framework_of(dump: Path) -> str:

@@ -273,6 +273,18 @@ class TestData:
         bench.check(net, tmp_path / "unasked")
         assert len(files(tmp_path / "unasked")) == 3
 
+    def test_go_to_the_folder_that_is_named_for_them(self, bench: Bench, net: Catalog, tmp_path: Path) -> None:
+        bench.tested = NumpySide("tested", {"mul": 1.01})
+        found = bench.check(net, tmp_path / "out", saves=True, data=tmp_path / "errors")
+        (folder,) = (tmp_path / "errors").iterdir()
+        assert folder.name == f"ut_error_data{STAMP}"
+        assert (folder / "index.json").exists()
+        assert not (tmp_path / "out" / "error_data").exists()
+        pairs = make_pairs(net, find_calls(net), found.results, found.tables)
+        wrong = next(pair for pair in pairs.pairs if pair.shown.node.name == "Mint.mul")
+        assert wrong.target is not None
+        assert Path(wrong.target.extents[0].file).parent == folder
+
     def test_that_cannot_be_saved_change_no_verdict(self, bench: Bench, net: Catalog, tmp_path: Path) -> None:
         bench.tested = NumpySide("tested", {"mul": 1.01})
         (tmp_path / "out").mkdir()

@@ -1,0 +1,114 @@
+"""What is done with calls of PyTorch before they run: types and values that devices give them, or torch insists on.
+
+Source: `data_generate.py` and `acc_check_utils.py` of msprobe 26.2.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+
+from probe_flow.apis.calls import FLOATS, Call, Leaf, Plain, TensorSpec, argument_leaves, with_leaves
+from probe_flow.apis.fused import ATTENTIONS, BAND_MODES, COMPRESSED
+from probe_flow.apis.values import Values
+
+_CONVOLUTIONS = frozenset({"conv1d", "conv2d"})
+"""Their float32 is HF32 on an NPU, with 11 bits of fraction, so that their inputs are rounded to it and their benchmark
+is float32."""
+
+_KEEPING = frozenset({"type_as"})
+"""Calls whose result has the type of an argument, so that none is raised."""
+
+_RAISED = ("float16", "bfloat16", "float32")
+
+_MASKS = frozenset({"atten_mask", "attn_mask"})
+
+
+def as_torch_takes(call: Call) -> Call:
+    """Return a call with the element types that torch takes on the processor."""
+    if call.api == "cross_entropy":
+
+        def change(spec: TensorSpec) -> TensorSpec:
+            low = max(spec.low, 0) if isinstance(spec.low, int | float) else spec.low
+            return replace(spec, dtype="int64", low=low) if spec.dtype == "int32" else spec
+    elif call.api == "histc":
+
+        def change(spec: TensorSpec) -> TensorSpec:
+            return replace(spec, dtype="float32") if spec.dtype == "int64" else spec
+    else:
+        return call
+
+    def leaf(_place: object, each: Leaf) -> Leaf:
+        return change(each) if isinstance(each, TensorSpec) else each
+
+    return replace(call, args=with_leaves(call.args, leaf), kwargs=with_leaves(dict(call.kwargs), leaf))
+
+
+def given_values(call: Call, name: int | str, spec: TensorSpec, values: Values) -> Values:
+    """Return the values that an argument gets, of those that were made or loaded for it.
+
+    Args:
+        call: that it is an argument of.
+        name: of the argument, or its position.
+        spec: what is recorded of it.
+        values: of it.
+    """
+    if call.api in _CONVOLUTIONS and spec.dtype == "float32":
+        return hf32(values)
+    is_mask = call.api in ATTENTIONS and name in _MASKS and spec.shape == (COMPRESSED, COMPRESSED)
+    if is_mask and spec.file is None and _number(call.kwargs.get("sparse_mode")) in BAND_MODES:
+        return np.triu(np.ones(spec.shape, bool), 1)
+    return values
+
+
+def hf32(values: Values) -> Values:
+    """Return float32 values rounded to 11 bits of fraction, halves away from zero.
+
+    >>> hf32(np.array([1 + 2**-11, 1 + 2**-12, 1 + 2**-13])).tolist()
+    [1.00048828125, 1.00048828125, 1.0]
+    """
+    bits = np.ascontiguousarray(values, np.float32).view(np.int32)
+    # An infinity or NaN must not be carried over into the sign.
+    rounded: Values = np.where(np.isfinite(values), (((bits >> 11) + 1) >> 1) << 12, bits).astype(np.int32)
+    return rounded.view(np.float32).reshape(values.shape)
+
+
+def float_types(call: Call) -> frozenset[str]:
+    """Return the element types of a call's tensors that are raised for the benchmark."""
+    found = {leaf.dtype for _, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec)}
+    return frozenset(found.intersection(_RAISED))
+
+
+def raised(call: Call, dtype: str, known: str) -> str:
+    """Return the element type of the benchmark for one of a call.
+
+    Args:
+        call: that is run.
+        dtype: recorded.
+        known: the one that is usual for it.
+    """
+    if dtype not in FLOATS:
+        return known
+    if call.api in _KEEPING or (call.api in _CONVOLUTIONS and dtype == "float32"):
+        return dtype
+    return "float32" if dtype in _RAISED and len(float_types(call)) > 1 else known
+
+
+def autocast_type(call: Call) -> str | None:
+    """Return the type that a call was cast to automatically when it was recorded; None where nothing tells of it.
+
+    Tensors of several float types do, and results narrower than the one type of all arguments.
+    """
+    types = float_types(call)
+    if len(types) > 1:
+        return sorted(types - {"float32"})[0]
+    first = next((each for each in call.results if isinstance(each, TensorSpec)), None)
+    narrow: Collection[str] = _RAISED[:2]
+    is_narrower = types == {"float32"} and first is not None and first.dtype in narrow
+    return first.dtype if is_narrower and first is not None else None
+
+
+def _number(leaf: object) -> object:
+    return leaf.value if isinstance(leaf, Plain) else 0
