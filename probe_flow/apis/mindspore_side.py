@@ -12,7 +12,7 @@ import numpy as np
 from probe_flow.apis.calls import FLOATS, Path, UnusableError, canonical_dtype
 from probe_flow.apis.side import Held, flat_results, replaced, tensors_of
 
-_HOMES: Mapping[str, tuple[str, str]] = MappingProxyType(
+_OWN_HOMES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "Mint": ("mindspore.mint", ""),
         "MintFunctional": ("mindspore.mint.nn.functional", ""),
@@ -39,7 +39,7 @@ class MindSporeSide:
         device_id: number of the device; the processor has one.
     """
 
-    homes = _HOMES
+    homes = _OWN_HOMES
     library = "MindSpore"
 
     def __init__(self, device_id: int = 0) -> None:

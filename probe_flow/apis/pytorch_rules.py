@@ -21,7 +21,7 @@ is float32."""
 _KEEPING = frozenset({"type_as"})
 """Calls whose result has the type of an argument, so that none is raised."""
 
-_RAISED = ("float16", "bfloat16", "float32")
+_RAISED_BY_OTHERS = ("float16", "bfloat16", "float32")
 
 _MASKS = frozenset({"atten_mask", "attn_mask"})
 
@@ -78,7 +78,7 @@ def hf32(values: Values) -> Values:
 def float_types(call: Call) -> frozenset[str]:
     """Return the element types of a call's tensors that are raised for the benchmark."""
     found = {leaf.dtype for _, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec)}
-    return frozenset(found.intersection(_RAISED))
+    return frozenset(found.intersection(_RAISED_BY_OTHERS))
 
 
 def raised(call: Call, dtype: str, known: str) -> str:
@@ -93,7 +93,7 @@ def raised(call: Call, dtype: str, known: str) -> str:
         return known
     if call.api in _KEEPING or (call.api in _CONVOLUTIONS and dtype == "float32"):
         return dtype
-    return "float32" if dtype in _RAISED and len(float_types(call)) > 1 else known
+    return "float32" if dtype in _RAISED_BY_OTHERS and len(float_types(call)) > 1 else known
 
 
 def autocast_type(call: Call) -> str | None:
@@ -105,7 +105,7 @@ def autocast_type(call: Call) -> str | None:
     if len(types) > 1:
         return sorted(types - {"float32"})[0]
     first = next((each for each in call.results if isinstance(each, TensorSpec)), None)
-    narrow: Collection[str] = _RAISED[:2]
+    narrow: Collection[str] = _RAISED_BY_OTHERS[:2]
     is_narrower = types == {"float32"} and first is not None and first.dtype in narrow
     return first.dtype if is_narrower and first is not None else None
 

@@ -69,6 +69,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "probe_flow.cli.peer.api_precision_compare",
             "Judge the checks of APIs on one device by those on another.",
         ),
+        "op_generate": ("probe_flow.cli.peer.op_generate", "Write a script that runs one API of a dump again."),
         "code_mapping": ("probe_flow.cli.peer.code_mapping", "Bind operators of a kernel dump to lines of model code."),
         "cache": ("probe_flow.cli.cache", "Look after the results kept between runs."),
         "schema": ("probe_flow.cli.schema", "Print the JSON Schema of workflow files."),

@@ -247,6 +247,7 @@ _TAKE_FRAMEWORKS = {
     "multi_acc_check": "pytorch",
     "run_overflow_check": "pytorch",
     "api_precision_compare": "pytorch",
+    "op_generate": "pytorch",
     "code_mapping": "mindspore",
 }
 """Commands that take ``-f`` in the order of the help, each with a framework that it takes."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from probe_flow.apis.figures import StandardFigures
-from probe_flow.apis.op_generate import OP_GENERATE
+from probe_flow.apis.op_figures import OP_GENERATE
 from probe_flow.apis.side import Held
 from probe_flow.apis.standards import ACC_CHECK, Standard, standard_figures
 
