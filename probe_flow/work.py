@@ -56,7 +56,8 @@ class Isolate(Protocol):
 
     Args:
         workers: processes at the same time.
-        seconds: that a batch may take before its process and what that started are ended; None = no limit.
+        seconds: that a batch may take before its process and what that started are ended; None = no limit. One that
+            takes longer is lost, while one that ends its process is tried once more.
         unit: what the sizes of its batches count, for people.
     """
 

@@ -26,12 +26,16 @@ class How(Struct, frozen=True):
         resume: whether it continues an earlier run.
         keep_going: whether stages that do not depend on a failed one run.
         strict: codes of warnings that count as errors, ``x`` for any digit.
+        resume_option: option of the command that goes on with such a run after an interruption.
+        output_option: option of the command that names the folder of the run.
     """
 
     no_cache: bool = False
     resume: bool = False
     keep_going: bool = False
     strict: Sequence[str] = ()
+    resume_option: str = "--resume"
+    output_option: str = "--output"
 
 
 AS_USUAL = How()
@@ -63,4 +67,5 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, watch: Watch, how: H
             is_resumed=how.resume,
             keeps_going=how.keep_going,
             strict=how.strict,
+            resume_help="" if how.resume_option == AS_USUAL.resume_option else f"`{how.resume_option}` continues it",
         )

@@ -189,9 +189,22 @@ def rounded(held: Held, dtype: str) -> Held:
     if dtype == held.dtype or dtype not in FLOATS or held.dtype not in FLOATS:
         return held
     kind: Any = dtype
+    values = held.values
     if dtype == "bfloat16" or dtype.startswith("float8"):
         import ml_dtypes
 
         kind = getattr(ml_dtypes, dtype)
+        # ml_dtypes goes by float32, and what that rounds to the middle of two numbers would be rounded once more.
+        values = _to_odd(values) if values.dtype == np.float64 else values
     with np.errstate(all="ignore"):
-        return Held(held.values.astype(kind).astype(held.values.dtype), held.dtype)
+        return Held(values.astype(kind).astype(held.values.dtype), held.dtype)
+
+
+def _to_odd(values: Values) -> Values:
+    """Return float64 as float32 whose last bit is set where it is not exact, so that it is in no middle of others."""
+    with np.errstate(all="ignore"):
+        near = values.astype(np.float32)
+        cut = np.where(np.abs(near) > np.abs(values), np.nextafter(near, np.float32(0)), near)
+    is_exact = (near == values) | np.isnan(values)
+    bits: Values = np.where(is_exact, near.view(np.int32), cut.view(np.int32) | 1).astype(np.int32)
+    return bits.view(np.float32)

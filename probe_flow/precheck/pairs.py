@@ -13,6 +13,7 @@ from probe_flow.precheck.jobs import Found
 from probe_flow.precheck.results import ApiResult, Direction, Output, Side
 from probe_flow.precheck.results import Status as CheckStatus
 from probe_flow.records import (
+    BENCHMARK,
     Catalog,
     Extent,
     Flow,
@@ -99,6 +100,7 @@ def make_pairs(
         target,
         side="golden",
         framework=PYTORCH,
+        task=BENCHMARK,
         nodes={pair.golden.node: source.nodes[pair.golden.node] for pair in pairs if pair.golden is not None},
         tensors=tuple(pair.golden for pair in pairs if pair.golden is not None),
         problems=(),

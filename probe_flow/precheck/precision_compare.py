@@ -28,7 +28,8 @@ from probe_flow.precheck.precision_tables import (
     read_details,
 )
 from probe_flow.precheck.results import Status
-from probe_flow.precheck.tables import RESULT_HEADER, header, safe_text, table_lines
+from probe_flow.precheck.tables import RESULT_HEADER, header, table_lines
+from probe_flow.record.cells import text_cell
 
 RESULT = "api_precision_compare_result_"
 DETAILS = "api_precision_compare_details_"
@@ -222,11 +223,11 @@ def _write(calls: Sequence[Call], folder: Path, started: datetime) -> tuple[Path
 
 def _result(call: Call) -> list[str]:
     statuses = [BLANK if status is None else status.value for status in call.statuses]
-    return [call.name, *statuses, safe_text(call.message)]
+    return [call.name, *statuses, text_cell(call.message)]
 
 
 def _details(judged: Judged) -> list[str]:
-    own = {NAME: judged.name, OUTCOME: judged.status.value, MESSAGE: safe_text(judged.message)}
+    own = {NAME: judged.name, OUTCOME: judged.status.value, MESSAGE: text_cell(judged.message)}
     return [{**judged.cells, **own}.get(heading, BLANK) for heading in DETAILS_HEADER]
 
 

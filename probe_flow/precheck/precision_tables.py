@@ -16,7 +16,8 @@ from msgspec import Struct
 from probe_flow.apis.run_ut import FIGURES as TORCH_FIGURES
 from probe_flow.errors import Diagnostic, Span, UsageError
 from probe_flow.files.opening import lines_of, open_text
-from probe_flow.precheck.tables import TORCH_DETAILS_HEADER, safe_text
+from probe_flow.precheck.tables import TORCH_DETAILS_HEADER
+from probe_flow.record.cells import text_cell
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -127,7 +128,7 @@ def read_details(path: Path) -> dict[str, Row]:
                 row.line,
                 "delete the one that is not meant; a check that was continued may have written both",
             )
-        if safe_text(row.name) != row.name:
+        if text_cell(row.name) != row.name:
             message = f"the name {row.name!r} would be evaluated by a spreadsheet program"
             raise _unusable("PF6624", message, path, row.line, "look where the table comes from")
         rows[row.name] = row

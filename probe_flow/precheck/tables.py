@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterable, Sequence
 
 from probe_flow.apis.run_ut import FIGURES
 from probe_flow.precheck.results import ApiResult, Direction, Figure, Output, Side, Status
+from probe_flow.record.cells import text_cell
 from probe_flow.records.frameworks import Kernels
 
 RESULT_HEADER = ("API Name", "Forward Test Success", "Backward Test Success", "Message")
@@ -28,10 +28,6 @@ DETAILS_HEADER = (
 )
 
 _MARK = "\ufeff"
-_WIDE = "\uff0b\uff0d\uff1d\uff05\uff20"
-_FORMULA = re.compile(rf"^[-+=%@\t\r{_WIDE}]|;[-+=%@{_WIDE}]")
-"""Text that a spreadsheet program evaluates; some take wide forms of the signs too."""
-
 TORCH_RESULT_HEADER = ("API name", *RESULT_HEADER[1:])
 TORCH_DETAILS_HEADER = (
     "API Name",
@@ -85,7 +81,7 @@ def result_rows(result: ApiResult, kernels: Kernels = Kernels.MINDSPORE) -> byte
     message = " ".join(dict.fromkeys(text for _, each in result.directions() if (text := _message(each))))
     if result.unsaved:
         message = f"{message} Its data could not be saved: {result.unsaved}".strip()
-    cells = [safe_text(result.name), *states, safe_text(message)]
+    cells = [text_cell(result.name), *states, text_cell(message)]
     return table_lines([cells[:-1] if kernels is Kernels.PYTORCH and not message else cells]).encode()
 
 
@@ -123,7 +119,7 @@ def _details(name: str, output: Output, kernels: Kernels) -> list[str]:
     if output.is_absent:
         words = [_UNUSED] * len(words)
     cells = [*words, *figures, output.status.value]
-    return [safe_text(name), *cells, safe_text(output.message)]
+    return [text_cell(name), *cells, text_cell(output.message)]
 
 
 def _dtype(side: Side, kernels: Kernels) -> str:
@@ -150,11 +146,6 @@ def _message(direction: Direction) -> str:
     return " ".join(
         f"{output.message};" for output in direction.outputs if output.message and output.status is not Status.SKIP
     )
-
-
-def safe_text(text: str) -> str:
-    """Return text that no spreadsheet program evaluates: with an apostrophe in front, if one would."""
-    return f"'{text}" if _FORMULA.search(text) else text
 
 
 def table_lines(rows: Iterable[Sequence[str]]) -> str:

@@ -73,9 +73,10 @@ def check_batch(job: Job) -> ApiResult:
 
 
 def lost_batch(job: Job, reason: Diagnostic) -> ApiResult:
-    """Return the result of a call that ended its worker each time that it was tried."""
+    """Return the result of a call that hangs, or ended its worker each time that it was tried."""
     ended = reason.message.rpartition(": ")[2]
-    lost = Direction(Status.SKIP, reason=f"its worker ended each time: {ended}")
+    hangs = ended.startswith("took longer")
+    lost = Direction(Status.SKIP, reason=f"it {ended}" if hangs else f"its worker ended each time: {ended}")
     return ApiResult.alike(job.name, json.loads(job.entries), lost)
 
 

@@ -17,7 +17,7 @@ from probe_flow.record.places import operator, printable, slot, where
 from probe_flow.record.run_json import comparison_summary
 from probe_flow.record.types.conclusions import Conclusions, DumpRecord, FindingRecord
 from probe_flow.record.types.run import RunRecord
-from probe_flow.records import Comparison, FindingKind, Role, Status
+from probe_flow.records import BENCHMARK, Comparison, FindingKind, Role, Status
 
 SAMPLE = "bundled sample"
 
@@ -210,6 +210,8 @@ def _side(name: str, dump: DumpRecord, run: RunRecord) -> str:
     path, folder = PurePosixPath(dump.path), run.workflow.folder
     shown = path.relative_to(folder) if folder and path.is_relative_to(folder) else path
     what = f"{dump.framework} dump" if run.done == "examined" else f"{name} {dump.framework} dump"
+    if dump.task == BENCHMARK:
+        what = f"{name} benchmark in {dump.framework} of"
     held = f"{dump.tensors} {'call' if dump.task == STRUCTURE else 'tensor'}{'' if dump.tensors == 1 else 's'}"
     if dump.executions > 1:
         held += f" of {dump.executions} executions"

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 
-from probe_flow.record.float_texts import Number, number_texts
-from probe_flow.record.json_values import json_text, json_value
+from probe_flow.record.json_values import Number, json_text, json_value, number_texts
 from probe_flow.record.row_index import distance_of, error_of
 from probe_flow.record.rows import RowReader, checksum_of, name_in_dump, reason_of, shape_of, statistics_of
 from probe_flow.records import (

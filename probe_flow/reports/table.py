@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 from msgspec import Struct
 
 from probe_flow.files.atomic import atomic_text
-from probe_flow.record.float_texts import Number, number_texts
+from probe_flow.record.json_values import Number, number_texts
 from probe_flow.reports.row_colors import Color
 
 _BATCH = 1024

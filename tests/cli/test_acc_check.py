@@ -132,7 +132,7 @@ ENDINGS = {
     "crash": "killed by SIGSEGV",
     "exits": "ended with exit code 7",
     "leaves": "ended with exit code 7",
-    "hangs": "took longer than 10 s",
+    "hangs": "it took longer than 10 s",
 }
 """Of calls that end their worker, what their row says."""
 

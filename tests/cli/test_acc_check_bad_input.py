@@ -290,3 +290,26 @@ def test_a_number_that_is_wrong_has_no_file_and_its_inputs_have(check, tmp_path:
     _, tables = check({"Mint.add.0.forward": forward(tensor(4), one(2)), **plain_calls(1)}, "-save_error_data")
     assert set(tables.states.values()) == {("pass", "")}
     assert not (tmp_path / "out" / "error_data").exists()
+
+
+def test_a_folder_that_cannot_be_written_names_the_option_of_this_command(probe_flow, tmp_path: Path):
+    dump = write_dump(tmp_path / "dump", plain_calls(1))
+    (tmp_path / "file").write_text("no folder")
+    done = probe_flow("acc_check", "-api_info", dump, "-o", "file/out")
+    assert done.code == 2
+    assert "error[PF6011]" in done.err
+    assert "`-o`" in done.err
+    assert "--output" not in done.err
+
+
+def test_a_dump_of_statistics_may_hold_checksums_too(check):
+    summed = tensor(4, md5="0a1b2c3d")
+    done, tables = check({"Mint.add.0.forward": forward(summed, summed, outputs=[summed])})
+    assert done.code == 0, done.err
+    assert tables.states == {"Mint.add.0": ("pass", "")}
+
+
+def test_the_first_line_names_the_benchmark_and_no_second_dump(check):
+    done, _ = check(plain_calls(1))
+    first = done.out.splitlines()[0]
+    assert first.startswith("target mindspore dump `dump`, 1 tensor | golden benchmark in pytorch of `dump`, 1 tensor")

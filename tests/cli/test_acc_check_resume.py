@@ -19,6 +19,8 @@ pytestmark = pytest.mark.usefixtures("stand_ins")
 
 CALLS = {**plain_calls(6), "Mint.wrong.0.forward": forward(tensor(4)), **plain_calls(6, "exp")}
 END_S = 120.0
+SAID = "said.txt"
+"""File beside the flag with what the command prints."""
 
 LARGEST_FILE = 60_000
 LIMITED = (
@@ -29,13 +31,14 @@ LIMITED = (
 
 
 def run_command(flag: Path, *arguments: object) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "probe_flow", "acc_check", *map(str, arguments)],
-        env=environment(STAND_IN_FLAG=str(flag)),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    with flag.with_name(SAID).open("wb") as said:
+        return subprocess.Popen(
+            [sys.executable, "-m", "probe_flow", "acc_check", *map(str, arguments)],
+            env=environment(STAND_IN_FLAG=str(flag)),
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
 
 
 def stop_after(rows: int, process: subprocess.Popen[bytes], folder: Path, number: int = signal.SIGKILL) -> int:
@@ -69,8 +72,14 @@ def test_a_stopped_check_goes_on_and_ends_as_one_that_was_not(check, probe_flow,
     _, whole = check({**plain_calls(rows), "Mint.waits.0.forward": forward(tensor(4)), **CALLS})
     flag.unlink()
     dump, folder = tmp_path / "dump" / "dump.json", tmp_path / "stopped"
-    code = stop_after(rows, run_command(flag, "-api_info", dump, "-o", folder), folder, number)
+    process = run_command(flag, "-api_info", dump, "-o", folder)
+    code = stop_after(rows, process, folder, number)
     assert code == (-number if number == signal.SIGKILL else 128 + number)
+    said = flag.with_name(SAID).read_text()
+    if number != signal.SIGKILL:
+        assert "`-csv_path FILE` continues it" in said
+        assert "run the same command with -csv_path FILE to go on" in said
+        assert "--resume" not in said
     left = tables_in(folder)
     assert len(left.states) == rows
     flag.touch()

@@ -63,7 +63,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "browser/test_html_report.py::test_hostile_names_are_text_and_run_nothing",
         "unit/reports/html/test_page.py::test_hostile_texts_stay_inside_the_data",
         "unit/reports/html/test_assets.py::test_our_scripts_put_no_text_into_the_page_as_markup",
-        "unit/files/test_cells.py::test_guarded_text_comes_back_from_a_csv_file_and_never_begins_like_a_formula",
+        "unit/record/test_cells.py::test_guarded_text_comes_back_from_a_csv_file_and_never_begins_like_a_formula",
         "unit/reports/tables/torchair/test_layout.py::test_names_and_reasons_never_become_formulas_and_come_back_whole",
         "unit/reports/test_xlsx.py::test_text_is_never_a_formula_or_a_link",
         "unit/reports/rank_merge/test_merge.py::test_merged_text_is_never_a_formula",

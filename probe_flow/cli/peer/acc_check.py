@@ -169,7 +169,8 @@ def run_calls(
     workflow = load_workflow(template, sets={"api_info": str(dump)}, env=os.environ, cwd=cwd)
     stages = tuple(with_options(stage, **own) if stage.type.uses == "precheck" else stage for stage in workflow.stages)
     plan = make_plan(replace(workflow, stages=stages))
-    return show_run(plan, output=output / RUN_FOLDER, cwd=cwd, how=How())
+    how = How(resume_option="-csv_path FILE", output_option="-o")
+    return show_run(plan, output=output / RUN_FOLDER, cwd=cwd, how=how)
 
 
 def _check_path(option: str, path: Path) -> None:

@@ -203,7 +203,7 @@ def command(
     check_match(wanted, sides)
     workflow = with_min_coverage(comparison_workflow(sides, paths, cwd=cwd, wanted=wanted), min_coverage)
     plan = make_plan(workflow, scheduler=scheduler, workers=workers)
-    return show_run(plan, output=folder, cwd=cwd, how=How(strict=strict))
+    return show_run(plan, output=folder, cwd=cwd, how=How(strict=strict, output_option="-o"))
 
 
 def check_paths(named: Mapping[str, Path]) -> None:

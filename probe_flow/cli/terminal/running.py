@@ -19,7 +19,7 @@ from msgspec import structs
 
 from probe_flow.cli.terminal.console import show, wants_color
 from probe_flow.engine.run.plan import Plan
-from probe_flow.errors import Diagnostic, Severity
+from probe_flow.errors import Diagnostic, Severity, UsageError, WorkflowError
 
 if TYPE_CHECKING:
     from probe_flow.api.running import How
@@ -76,7 +76,10 @@ def show_run(
 
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     _import_structlog()
-    outcome = run_plan(plan, output=output, cwd=cwd, watch=watch, how=how)
+    try:
+        outcome = run_plan(plan, output=output, cwd=cwd, watch=watch, how=how)
+    except UsageError as error:
+        raise _by_options(error, how) from error
     ended = [diagnostic for stage in outcome.stages for diagnostic in stage.diagnostics]
     folder = shown_path(outcome.folder, cwd)
     if not quiet:
@@ -95,9 +98,20 @@ def show_run(
         comparisons = list(outcome.comparisons.values())
         color = wants_color(os.environ, is_terminal=sys.stdout.isatty())
         record = _without_what_is_above(outcome) if _is_one_place() else outcome.record
-        summary = render_summary(record, comparisons, color=color, width=width, folder=folder)
+        summary = render_summary(record, comparisons, color=color, width=width, folder=folder, resume=how.resume_option)
         click.echo(summary, nl=False, color=color)
     return outcome.exit_code
+
+
+def _by_options(error: UsageError, how: How) -> UsageError:
+    """Return an error that advises the option by which this command names the folder of the run."""
+    named = [
+        structs.replace(each, help=each.help.replace("`--output`", f"`{how.output_option}`")) if each.help else each
+        for each in error.diagnostics
+    ]
+    if named == list(error.diagnostics):
+        return error
+    return WorkflowError(named, error.sources) if isinstance(error, WorkflowError) else UsageError(named)
 
 
 def _import_structlog() -> None:

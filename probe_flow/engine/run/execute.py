@@ -83,6 +83,7 @@ def execute(
     is_resumed: bool = False,
     keeps_going: bool = False,
     strict: Sequence[str] = (),
+    resume_help: str = "",
 ) -> RunOutcome:
     """Run the plan and write its record.
 
@@ -101,6 +102,7 @@ def execute(
         is_resumed: continue the run in `output`, or the newest one of this workflow.
         keeps_going: after a failed stage, run those that do not depend on it.
         strict: codes of warnings that count as errors, ``x`` for any digit.
+        resume_help: what continues the run after a signal; empty where that is `run` itself.
 
     Raises:
         UsageError: PF6010 to PF6013 when the output folder cannot be used, or warnings of the plan that count as
@@ -130,7 +132,18 @@ def execute(
                 remove_leftovers(cache)
         with open_events(folder.path / EVENTS_NAME, run_id=folder.run_id, clock=clock) as log:
             run = _Run(
-                plan, folder, scheduler, clock, progress or Silent(), log, record, signals, cache, keeps_going, strict
+                plan,
+                folder,
+                scheduler,
+                clock,
+                progress or Silent(),
+                log,
+                record,
+                signals,
+                cache,
+                keeps_going,
+                strict,
+                resume_help,
             )
             return run.to_end()
 
@@ -150,6 +163,7 @@ class _Run:
     cache_folder: Path | None = None
     keeps_going: bool = False
     strict: Sequence[str] = ()
+    resume_help: str = ""
     lacks_compiled_code: Event = field(default_factory=Event)
     outcomes: list[StageOutcome] = field(default_factory=list)
     small_files: SmallFiles = field(default_factory=SmallFiles)
@@ -274,7 +288,9 @@ class _Run:
     def _isolated(self, stage: str, workers: int, seconds: int | None, unit: str) -> StageTasks:
         from probe_flow.engine.schedulers.processes import ProcessScheduler
 
-        processes = ProcessScheduler(workers, memory_bytes=self.plan.executor.memory_bytes, batch_s=seconds)
+        processes = ProcessScheduler(
+            workers, memory_bytes=self.plan.executor.memory_bytes, batch_s=seconds, retries_slow=False
+        )
         return StageTasks(stage, processes, progress=self.progress, emit=self._emit_for(stage), unit=unit)
 
     def _compile_for_later_runs(self) -> None:
@@ -314,7 +330,7 @@ class _Run:
         )
         unfinished = [f"stage `{o.name}` {o.status.value}: {o.reason}" for o in self.outcomes if is_gap(o)]
         if stopped_by:
-            self.results.report("run", [_stopped(stopped_by, self.folder.path)])
+            self.results.report("run", [_stopped(stopped_by, self.folder.path, self.resume_help)])
             unfinished.insert(0, f"the run was stopped by {signal.Signals(stopped_by).name}")
         wall_s = round(self.clock.monotonic() - self._began, 6)
         self.record = structs.replace(
@@ -378,12 +394,13 @@ def _unforeseen(stage: str, error: Exception) -> Diagnostic:
     )
 
 
-def _stopped(number: int, folder: Path) -> Diagnostic:
+def _stopped(number: int, folder: Path, resume_help: str) -> Diagnostic:
     return Diagnostic(
         "PF6014",
         f"the run was stopped by {signal.Signals(number).name}",
         Severity.WARNING,
         path=str(folder),
-        help=f"`run` with `--resume --output {shlex.quote(str(folder))}` continues it; "
+        help=resume_help
+        or f"`run` with `--resume --output {shlex.quote(str(folder))}` continues it; "
         "`compare` again takes what was measured from the cache",
     )

@@ -59,21 +59,31 @@ class ProcessScheduler:
         memory_bytes: memory for all of them together, mapped files not counted; None = no limit. An allocation
             beyond it fails in the worker, where it costs one tensor.
         batch_s: seconds that a batch may take before its worker and what that started are ended; None = no limit.
+        retries_slow: whether a batch that took longer is tried again, as others are whose worker ended. One that is a
+            single call is not: what hangs once hangs again.
     """
 
     name = "processes"
     warnings = ()
 
-    def __init__(self, workers: int, *, memory_bytes: int | None = None, batch_s: float | None = None) -> None:
+    def __init__(
+        self,
+        workers: int,
+        *,
+        memory_bytes: int | None = None,
+        batch_s: float | None = None,
+        retries_slow: bool = True,
+    ) -> None:
         self.workers = max(1, workers)
         self._worker_bytes = 0 if memory_bytes is None else memory_bytes // self.workers + UNTOUCHED_BYTES
         self._batch_s = math.inf if batch_s is None else batch_s
+        self._retries_slow = retries_slow
 
     def run(
         self, function: Callable[[Batch], Result], batches: Sequence[Batch], sizes: Sequence[int]
     ) -> Generator[tuple[int, Result | BatchLost], None, None]:
         """Yield ``(index, result)`` as batches finish; when work is stopped, running batches get a second to end."""
-        pool = _Pool(self._worker_bytes, self._batch_s)
+        pool = _Pool(self._worker_bytes, self._batch_s, retries_slow=self._retries_slow)
         call: Callable[[Batch], Result | BatchLost] = partial(pool.call, function)
         yield from run_in_threads(call, batches, sizes, workers=self.workers, stop_s=STOP_S, abandon=pool.close)
 
@@ -81,8 +91,9 @@ class ProcessScheduler:
 class _Pool:
     """Worker processes, started when needed and used again."""
 
-    def __init__(self, worker_bytes: int, batch_s: float) -> None:
+    def __init__(self, worker_bytes: int, batch_s: float, *, retries_slow: bool) -> None:
         self._worker_bytes, self._batch_s = worker_bytes, batch_s
+        self._retries_slow = retries_slow
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
@@ -98,6 +109,8 @@ class _Pool:
             except TimeoutError:
                 self._drop(worker)
                 ending = f"took longer than {self._batch_s:g} s"
+                if not self._retries_slow:
+                    break
                 continue
             except (EOFError, OSError):
                 ending = self._drop(worker)

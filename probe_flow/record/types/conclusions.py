@@ -228,7 +228,7 @@ class DumpRecord(Record, frozen=True):
     Args:
         path: Where it lay.
         framework: What wrote it.
-        task: What it holds: tensor, statistics, md5, structure.
+        task: What it holds: tensor, statistics, md5, structure; benchmark where it was computed for the comparison.
         tensors: How many it has.
         executions: Runs of graphs in it.
     """

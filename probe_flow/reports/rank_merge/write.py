@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from probe_flow.files.atomic import atomic_bytes
-from probe_flow.files.cells import text_cell
+from probe_flow.record.cells import text_cell
 from probe_flow.reports.rank_merge.merge import NAME, Sheet
 from probe_flow.reports.row_colors import Color
 from probe_flow.reports.table import Cell, Table, write_csv

@@ -70,7 +70,7 @@ _EXIT_CODES = {
     2: "Exit code 2: the command, the workflow or a mapping file is wrong.",
     3: "Exit code 3: something that was asked for was not {done}, so a pass or a fail would not be safe to state.",
     **{
-        code: f"Exit code {code}: interrupted by {name}; run the same command with --resume to go on."
+        code: f"Exit code {code}: interrupted by {name}; run the same command with {{resume}} to go on."
         for code, name in ((129, "SIGHUP"), (130, "SIGINT"), (143, "SIGTERM"))
     },
 }
@@ -84,6 +84,7 @@ def render_summary(
     width: int,
     folder: str = "",
     tables: Mapping[str, Sequence[str]] = NO_TABLES,
+    resume: str = "--resume",
 ) -> str:
     """Return the summary as text that ends with a line end: both dumps first, the verdict in one line last.
 
@@ -94,6 +95,7 @@ def render_summary(
         width: columns of the terminal; below 40 counts as 40. Only the first and the last line may be longer.
         folder: the run's folder as the user should type it.
         tables: title -> lines that are printed as they are, before the files.
+        resume: option of the command that goes on with a run that was interrupted.
     """
     from rich.console import Console
 
@@ -110,7 +112,7 @@ def render_summary(
         emoji=False,
         highlight=False,
     )
-    _Summary(console, run, comparisons, folder, tables).render()
+    _Summary(console, run, comparisons, folder, tables, resume).render()
     lines = buffer.getvalue().splitlines()
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -125,8 +127,10 @@ class _Summary:
         comparisons: Sequence[Comparison],
         folder: str,
         tables: Mapping[str, Sequence[str]],
+        resume: str,
     ) -> None:
         self._console = console
+        self._resume = resume
         self._run = run
         self._comparisons = comparisons
         self._folder = folder
@@ -342,7 +346,7 @@ class _Summary:
         self._advice()
         explanation = _EXIT_CODES.get(self._run.exit_code)
         if explanation:
-            self._line(explanation.format(done=self._run.done))
+            self._line(explanation.format(done=self._run.done, resume=self._resume))
         word = verdict_word(self._run)
         self._unbroken(last_line(self._run, folder=self._folder), _STYLES.get(word, _UNFINISHED_STYLE))
 

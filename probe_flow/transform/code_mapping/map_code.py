@@ -21,9 +21,9 @@ from probe_flow.dumps.mindspore_graph.names import parse_tensor_file_name
 from probe_flow.dumps.mindspore_graph.statistic_csv import STATISTICS_FILE
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.files.atomic import atomic_text
-from probe_flow.files.cells import text_cell
 from probe_flow.files.opening import lines_of, open_text
 from probe_flow.files.walk import DumpFile, DumpListing, list_dump_or_file
+from probe_flow.record.cells import text_cell
 from probe_flow.records import Problem
 
 COLUMNS = ("Code Stack", "Scope Name", "Parameter")

@@ -277,3 +277,26 @@ def test_rounding_keeps_what_it_need_not_touch() -> None:
     assert str(narrow.values.tolist()) == "[1.0, inf, nan, -inf]"
     assert rounded(held([0.1], "float64"), "float16").values.tolist() == [float(np.float16(0.1))]
     assert rounded(held([0.1, 500.0], "float64"), "float8_e4m3fn").values[0] == 0.1015625
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"), [("bfloat16", 7), ("float8_e4m3fn", 3), ("float8_e5m2", 2), ("float16", 10)]
+)
+def test_no_value_is_rounded_twice(dtype: str, bits: int) -> None:
+    """A hair beside the middle of two numbers: float32 makes it the middle, and the even one of them would follow."""
+    middle, hair, step = 2.0 ** -(bits + 1), 2.0**-40, 2.0**-bits
+    values = np.array([[1 + middle + hair, 1 + middle - hair, 1 + middle], [1 + step + middle - hair, 1.0, -0.0]])
+    expected = [[1 + step, 1.0, 1.0], [1 + step, 1.0, 0.0]]
+    for sign in (1.0, -1.0):
+        found = rounded(Held(sign * values, "float64"), dtype).values
+        assert (sign * found).tolist() == expected
+    assert rounded(Held(values[0, 0], "float64"), dtype).values.tolist() == 1 + step
+
+
+def test_what_is_beyond_float32_is_infinite_in_bfloat16() -> None:
+    values = np.array([1e39, -1e300, np.inf, np.nan, 3.4e38, 1e-46])
+    found = rounded(Held(values, "float64"), "bfloat16").values
+    assert found[:3].tolist() == [np.inf, -np.inf, np.inf]
+    assert np.isnan(found[3])
+    assert found[4] == np.inf, "more than half a step above the largest number"
+    assert found[5] == 0

@@ -108,7 +108,6 @@ def test_the_shape_is_the_benchmarks() -> None:
         "@SUM(A1)",
         "%x",
         "\t=1",
-        "\r=1",
         "\uff1d1",
         "\uff0b1",
         "\uff0da",

@@ -14,7 +14,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, cast
 
-from probe_flow.record.float_texts import number_texts
+from probe_flow.record.json_values import number_texts
 from probe_flow.records import Comparison, NodeKey, Row, SideSummary, Status, TensorRef
 from probe_flow.reports.row_colors import Color
 from probe_flow.reports.table import Cell, Rows, Table

@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, cast
 
-from probe_flow.files.cells import text_cell
+from probe_flow.record.cells import text_cell
 from probe_flow.records import SideSummary, SlotRole, TensorKind, TensorRef
 from probe_flow.reports.table import Cell
 

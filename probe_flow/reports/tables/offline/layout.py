@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from probe_flow.files.cells import number_cell, text_cell
+from probe_flow.record.cells import number_cell, text_cell
 from probe_flow.record.rows import shape_of
 from probe_flow.records import Comparison, NodeKey, Row, TensorRef
 from probe_flow.records.frameworks import NPY

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from probe_flow.files.cells import text_cell
+from probe_flow.record.cells import text_cell
 from probe_flow.records import NodeKey, Pairs, Row, Status, TensorRef, Verdict
 from probe_flow.reports.row_colors import Color
 from probe_flow.reports.table import Cell, Table, write_csv

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from probe_flow.files.cells import number_cell, text_cell
+from probe_flow.record.cells import number_cell, text_cell
 from probe_flow.record.rows import shape_of
 from probe_flow.records import Comparison, NodeKey, Row, TensorRef
 from probe_flow.reports.row_colors import Color, colored

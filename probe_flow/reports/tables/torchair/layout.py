@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
-from probe_flow.files.cells import number_cell, text_cell
+from probe_flow.record.cells import number_cell, text_cell
 from probe_flow.record.rows import RowReader, checksum_of, reason_of, shape_of, statistics_of
 from probe_flow.records import Comparison, Measurement, Mode, NodeKey, Row, SideSummary, SlotRole, Status, TensorRef
 from probe_flow.reports.accuracy import accuracy_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from probe_flow.files.cells import number_cell, text_cell
+from probe_flow.record.cells import number_cell, text_cell
 from probe_flow.record.rows import reason_of, statistics_of
 from probe_flow.records import Comparison, Row, SideSummary, Status, TensorRef
 from probe_flow.reports.row_colors import Color, colored

@@ -207,5 +207,12 @@ def test_a_batch_that_hangs_is_ended_with_what_it_started_and_is_lost(tmp_path: 
     wait_until(lambda: not is_alive(child))
 
 
+def test_a_batch_that_is_one_call_is_not_tried_again_when_it_hangs(tmp_path: Path) -> None:
+    hanging = ProcessScheduler(1, batch_s=8.0, retries_slow=False)
+    (found,) = hanging.run(scheduler_jobs.write_pid_and_wait, [tmp_path], [1])
+    assert found == (0, BatchLost("took longer than 8 s"))
+    assert len(list(tmp_path.iterdir())) == 1, "each try leaves a file"
+
+
 def test_a_batch_gets_the_time_that_its_worker_lives_unless_it_is_said() -> None:
     assert dict(ProcessScheduler(1).run(scheduler_jobs.square, [3], [1])) == {0: 9}

@@ -8,18 +8,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probe_flow.files.cells import number_cell, text_cell
+from probe_flow.record.cells import number_cell, text_cell
 
 
 @pytest.mark.parametrize(
     "text",
-    ["=1+1", "+1", "-1", "@SUM(A1)", "%x", "\t=1", "\n=1", "  =1", "\uff1d1", " \uff0b1", "\uff0d1", "\uff20a"],
+    [
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "%x",
+        "\t=1",
+        "\n=1",
+        "  =1",
+        "\uff1d1",
+        " \uff0b1",
+        "\uff0d1",
+        "\uff20a",
+        "a;=1",
+        "a; b;@x",
+    ],
 )
 def test_text_that_a_spreadsheet_would_evaluate_gets_an_apostrophe(text: str) -> None:
     assert text_cell(text) == "'" + text
 
 
-@pytest.mark.parametrize("text", ["", "Add_1", "[2, 2]", "a=b", "aten.add-1", "'=1", "汉字"])
+@pytest.mark.parametrize("text", ["", "Add_1", "[2, 2]", "a=b", "aten.add-1", "'=1", "汉字", "a; =b", "a;b"])
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert text_cell(text) == text
 

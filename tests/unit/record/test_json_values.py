@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probe_flow.record import float_texts
-from probe_flow.record.float_texts import number_texts
+from probe_flow.record import json_values
+from probe_flow.record.json_values import number_texts
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)))
@@ -41,5 +41,5 @@ def test_no_numbers_give_no_texts() -> None:
 
 
 def test_another_form_of_floats_in_pydantic_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(float_texts, "_is_like_repr", lambda: False)
+    monkeypatch.setattr(json_values, "_is_like_repr", lambda: False)
     assert number_texts([1e-5, None, math.nan, 1.5]) == ["1e-05", "null", '"nan"', "1.5"]
