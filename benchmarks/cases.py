@@ -32,6 +32,7 @@ from benchmarks.huge import huge
 from benchmarks.killed import killed
 from benchmarks.offline_cases import PLANS as OFFLINE
 from benchmarks.offline_cases import offline_case
+from benchmarks.prechecks import precheck
 from benchmarks.reduce import reduce
 from benchmarks.reduced_cases import reduced
 from benchmarks.reruns import reruns
@@ -110,6 +111,7 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
         "reduce": reduce,
         "reduced": reduced,
         "rows": row_memory,
+        "precheck": precheck,
         **{name: offline_case(name) for name in OFFLINE},
     }
 )
