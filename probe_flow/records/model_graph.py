@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from probe_flow.errors import Diagnostic
 from probe_flow.records.catalog import Catalog
 from probe_flow.records.node import Execution, Node, NodeKey, NodeKind, Phase
+from probe_flow.records.row import Row
 from probe_flow.records.tensor import TensorRef
 
 GRAPH_ROOT = 0
@@ -62,6 +63,7 @@ class ModelGraph(Struct, frozen=True, dict=True):
     Args:
         catalog: the dump.
         execution: which of its executions.
+        tensors: those of the execution, in the order of the catalog.
         nodes: in order of creation, the root first; names are distinct.
         children: of each node its children by number, in the order of construct.json.
         micro_steps: how many micro steps there are, 1 at least.
@@ -70,6 +72,7 @@ class ModelGraph(Struct, frozen=True, dict=True):
 
     catalog: Catalog
     execution: Execution
+    tensors: Sequence[TensorRef]
     nodes: Sequence[GraphNode]
     children: Sequence[Sequence[int]]
     micro_steps: int = 1
@@ -116,24 +119,23 @@ class ModelGraph(Struct, frozen=True, dict=True):
 
     @cached_property
     def _owned(self) -> Mapping[NodeKey, tuple[int, int]]:
-        """Where in the catalog the tensors of each call of the execution begin and end."""
+        """Where the tensors of each call begin and end."""
         found: dict[NodeKey, tuple[int, int]] = {}
         last, begin = None, 0
-        tensors = self.catalog.tensors
-        for number, tensor in enumerate(tensors):
+        for number, tensor in enumerate(self.tensors):
             if tensor.node is not last:
-                if last is not None and last.execution == self.execution:
+                if last is not None:
                     found[last] = begin, number
                 last, begin = tensor.node, number
-        if last is not None and last.execution == self.execution:
-            found[last] = begin, len(tensors)
+        if last is not None:
+            found[last] = begin, len(self.tensors)
         return found
 
     def tensors_of(self, number: int) -> Sequence[TensorRef]:
         """Return the tensors of a node in the order of the catalog; none where no call stands behind it."""
         call = self.nodes[number].call
         begin, end = self._owned.get(call.key, (0, 0)) if call is not None else (0, 0)
-        return self.catalog.tensors[begin:end]
+        return self.tensors[begin:end]
 
 
 class LinkDirection(enum.Enum):
@@ -180,11 +182,7 @@ class GraphMode(enum.Enum):
     STRUCTURE = "structure"
 
 
-Figures = Mapping[str, str]
-"""Metrics of one tensor under the names that graph files show, as text."""
-
-
-def _no_figures(_number: int) -> Sequence[Figures | None]:
+def _no_rows(_number: int) -> Sequence[Row | None]:
     return ()
 
 
@@ -204,7 +202,8 @@ class GraphPair(Struct, frozen=True, gc=False):
         levels: number of a node -> level of its overflow, of the target and of the golden.
         links: number of a node -> its communications with other ranks, of the target and of the golden.
         reasons: number of a target node -> why it has no partner, or that score.
-        figures: returns for each tensor of a target node its metrics, or None where there are none.
+        rows: returns for each tensor of a target node what it was compared with, measured and judged; None where nothing
+            was compared.
     """
 
     target: ModelGraph
@@ -217,4 +216,4 @@ class GraphPair(Struct, frozen=True, gc=False):
     levels: tuple[Mapping[int, Level], Mapping[int, Level]] = ({}, {})
     links: tuple[Mapping[int, Sequence[GraphLink]], Mapping[int, Sequence[GraphLink]]] = ({}, {})
     reasons: Mapping[int, str] = field(default_factory=dict)
-    figures: Callable[[int], Sequence[Figures | None]] = _no_figures
+    rows: Callable[[int], Sequence[Row | None]] = _no_rows
