@@ -1,7 +1,7 @@
-"""One execution of a dump.json as a tree of modules and calls, as construct.json gives it, with what it lacks repaired.
+"""One execution of a dump.json as a tree of modules and calls, as construct.json gives it, repaired.
 
-The rules are those of msprobe's ``graph`` and ``graph_visualize`` (`GraphLayout`): where a backward call names no caller,
-or a wrong one, that of its forward call says which; runs of calls between modules become a collection.
+The rules are those of msprobe's ``graph`` and ``graph_visualize`` (`GraphLayout`): where a backward call names no
+caller, or a wrong one, that of its forward call says which; runs of calls between modules become a collection.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _graph(
     found = zip(draft.names, draft.kinds, draft.parents, draft.calls, steps, strict=True)
     graph_nodes = [GraphNode(*each) for each in found]
     children = [draft.children.get(number, ()) for number in range(len(graph_nodes))]
-    return ModelGraph(catalog, run, tensors, graph_nodes, children, count, tuple(draft.problems))
+    return ModelGraph(catalog, run, tensors, graph_nodes, children, count, layout, tuple(draft.problems))
 
 
 class Draft:

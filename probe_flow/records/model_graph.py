@@ -13,6 +13,7 @@ from probe_flow.records.catalog import Catalog
 from probe_flow.records.node import Execution, Node, NodeKey, NodeKind, Phase
 from probe_flow.records.row import Row
 from probe_flow.records.tensor import TensorRef
+from probe_flow.records.tensor_traits import SlotRole
 
 GRAPH_ROOT = 0
 """Number of the root of every graph."""
@@ -37,6 +38,18 @@ class Level(enum.Enum):
     MEDIUM = "medium"
     HIGH = "high"
     CRITICAL = "critical"
+
+
+class GraphLayout(enum.Enum):
+    """By whose rules a graph is built, matched and scored: ours, or those of msprobe with what is wrong in them.
+
+    ``msprobe_vis``: of the version that writes ``.vis`` (1.2.1). ``msprobe_vis_db``: of the one that writes ``.vis.db``
+    (26.2.0), whose scores are 0, 0.5 and 1 for pass, warning and error.
+    """
+
+    OWN = "own"
+    MSPROBE_VIS = "msprobe_vis"
+    MSPROBE_VIS_DB = "msprobe_vis_db"
 
 
 class GraphNode(Struct, frozen=True, gc=False):
@@ -67,7 +80,8 @@ class ModelGraph(Struct, frozen=True, dict=True):
         nodes: in order of creation, the root first; names are distinct.
         children: of each node its children by number, in the order of construct.json.
         micro_steps: how many micro steps there are, 1 at least.
-        problems: what was repaired or left out while it was built.
+        layout: by whose rules it was built.
+        problems: what was repaired while it was built, where something of the dump was wrong.
     """
 
     catalog: Catalog
@@ -76,6 +90,7 @@ class ModelGraph(Struct, frozen=True, dict=True):
     nodes: Sequence[GraphNode]
     children: Sequence[Sequence[int]]
     micro_steps: int = 1
+    layout: GraphLayout = GraphLayout.OWN
     problems: tuple[Diagnostic, ...] = ()
 
     @cached_property
@@ -137,6 +152,15 @@ class ModelGraph(Struct, frozen=True, dict=True):
         begin, end = self._owned.get(call.key, (0, 0)) if call is not None else (0, 0)
         return self.tensors[begin:end]
 
+    def is_output(self, tensor: TensorRef) -> bool:
+        """Return True for what a node gives, and False for what it reads, parameters and their gradients among it.
+
+        msprobe goes by the whole name, in which a module may be called ``input`` or ``output``.
+        """
+        if self.layout is GraphLayout.OWN or tensor.item is None:
+            return tensor.slot.role is SlotRole.OUTPUT
+        return ".output." in tensor.item and ".input." not in tensor.item
+
 
 class LinkDirection(enum.Enum):
     """Which way a node of one rank talks to those of others."""
@@ -161,18 +185,6 @@ class GraphLink(Struct, frozen=True, gc=False):
     ends: tuple[LinkEnd, ...]
 
 
-class GraphLayout(enum.Enum):
-    """By whose rules a graph is built, matched and scored: ours, or those of msprobe with what is wrong in them.
-
-    ``msprobe_vis``: of the version that writes ``.vis`` (1.2.1). ``msprobe_vis_db``: of the one that writes ``.vis.db``
-    (26.2.0), whose scores are 0, 0.5 and 1 for pass, warning and error.
-    """
-
-    OWN = "own"
-    MSPROBE_VIS = "msprobe_vis"
-    MSPROBE_VIS_DB = "msprobe_vis_db"
-
-
 class GraphMode(enum.Enum):
     """What two graphs were compared by."""
 
@@ -191,7 +203,6 @@ class GraphPair(Struct, frozen=True, gc=False):
 
     Args:
         target: the graph of the target.
-        layout: by whose rules.
         golden: that of the golden; None where one dump alone is shown.
         partners: for each node of the target the number of its golden node, or `NO_PARTNER`. A golden node may be the
             partner of several.
@@ -202,12 +213,11 @@ class GraphPair(Struct, frozen=True, gc=False):
         levels: number of a node -> level of its overflow, of the target and of the golden.
         links: number of a node -> its communications with other ranks, of the target and of the golden.
         reasons: number of a target node -> why it has no partner, or that score.
-        rows: returns for each tensor of a target node what it was compared with, measured and judged; None where nothing
-            was compared.
+        rows: returns for each tensor of a target node what it was compared with, measured and judged; None where it was
+            not compared.
     """
 
     target: ModelGraph
-    layout: GraphLayout = GraphLayout.OWN
     golden: ModelGraph | None = None
     partners: Sequence[int] = ()
     scores: Mapping[int, float] = field(default_factory=dict)
@@ -217,3 +227,8 @@ class GraphPair(Struct, frozen=True, gc=False):
     links: tuple[Mapping[int, Sequence[GraphLink]], Mapping[int, Sequence[GraphLink]]] = ({}, {})
     reasons: Mapping[int, str] = field(default_factory=dict)
     rows: Callable[[int], Sequence[Row | None]] = _no_rows
+
+    @property
+    def layout(self) -> GraphLayout:
+        """By whose rules the graphs were built and paired."""
+        return self.target.layout
