@@ -70,9 +70,9 @@ def item_of(tensor: TensorRef, catalog: Catalog, style: ItemStyle, *, has_checks
     return item
 
 
-def metric_text(cell: object) -> str:
+def metric_text(cell: object, style: ItemStyle) -> str:
     """Return a cell of a table as graph files have it."""
-    text = _full(cell)
+    text = _short(cell) if style is ItemStyle.VIS else _full(cell)
     return f"{float(text[:-1]):.{_PLACES}f}%" if _LONG_PERCENT.fullmatch(text) else text
 
 

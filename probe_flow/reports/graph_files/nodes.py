@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from probe_flow.records import NO_PARTNER, GraphKind, GraphLayout, GraphMode, GraphNode, GraphPair, Level, ModelGraph
@@ -61,7 +59,7 @@ def node_facts(
     has_checksums = pair.mode is GraphMode.MD5 or pair.layout is GraphLayout.MSPROBE_VIS
     for begin in range(0, len(numbers), _BATCH):
         batch = numbers[begin : begin + _BATCH]
-        metrics = [()] * len(batch) if is_golden else metrics_of(pair, batch)
+        metrics = [()] * len(batch) if is_golden else metrics_of(pair, batch, style)
         for number, of_node in zip(batch, metrics, strict=True):
             inputs: dict[str, Item] = {}
             outputs: dict[str, Item] = {}
@@ -124,20 +122,6 @@ def _distributed(links: Sequence[Any]) -> Any:
         for link in links
     ]
     return (found[0] if len(found) == 1 else found) if found else {}
-
-
-def json_bytes(value: Any) -> bytes:
-    """Return compact JSON in ASCII, which every reader takes whatever it thinks the encoding is."""
-    try:
-        found = msgspec.json.encode(value)
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return json.dumps(value, separators=(",", ":")).encode()
-    return found if found.isascii() else json.dumps(value, separators=(",", ":")).encode()
-
-
-def json_string(value: Any) -> str:
-    """Return the same as text."""
-    return json_bytes(value).decode("ascii")
 
 
 def data_folder(graph: ModelGraph) -> str | None:

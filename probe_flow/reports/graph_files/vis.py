@@ -11,8 +11,9 @@ from typing import IO, Any
 from probe_flow.files.atomic import atomic_bytes
 from probe_flow.records import GRAPH_ROOT, GraphPair, ModelGraph
 from probe_flow.reports.graph_files.items import ItemStyle
+from probe_flow.reports.graph_files.json_texts import json_bytes, json_string
 from probe_flow.reports.graph_files.legend import TASKS, colours, explained
-from probe_flow.reports.graph_files.nodes import CODES, NodeFacts, data_folder, json_bytes, json_string, node_facts
+from probe_flow.reports.graph_files.nodes import CODES, NodeFacts, data_folder, node_facts
 from probe_flow.reports.graph_files.stacks import frames_of
 
 _TOGETHER = 256

@@ -15,8 +15,9 @@ from typing import Any
 from probe_flow.files.atomic import atomic_path
 from probe_flow.records import GraphPair, ModelGraph
 from probe_flow.reports.graph_files.items import ItemStyle
+from probe_flow.reports.graph_files.json_texts import json_string
 from probe_flow.reports.graph_files.legend import TASKS, colours, explained
-from probe_flow.reports.graph_files.nodes import CODES, data_folder, json_string, node_facts
+from probe_flow.reports.graph_files.nodes import CODES, data_folder, node_facts
 from probe_flow.reports.graph_files.stacks import frames_of
 
 _NODES = (
