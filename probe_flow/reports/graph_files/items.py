@@ -18,6 +18,9 @@ Item = dict[str, str]
 
 NULL = "null"
 _PLACES = 6
+_WITHOUT_VALUE = frozenset(("torch.Size", "slice", "ellipsis", "torch.ProcessGroup", "mindspore.ProcessGroup"))
+"""Types of what is no tensor and no value either."""
+
 _LONG_PERCENT = re.compile(r"\d{1,20}\.\d{7,20}%")
 _STATISTICS, _TENSOR = TensorKind.STATISTICS, TensorKind.TENSOR
 """Asked for each tensor: a member of an enumeration takes longer to find than most else."""
@@ -52,7 +55,7 @@ def item_of(tensor: TensorRef, catalog: Catalog, style: ItemStyle, *, has_checks
         if not is_old:
             item["requires_grad"] = _full(tensor.requires_grad)
         item["data_name"] = tensor.file or NO_FILE
-    elif kind is TensorKind.SCALAR:
+    elif kind is TensorKind.SCALAR or (kind is TensorKind.OPAQUE and tensor.stored_dtype not in _WITHOUT_VALUE):
         value = (_short if is_old else _full)(tensor.value)
         item = {"type": tensor.stored_dtype, "value": value, "data_name": NO_FILE}
         if not is_old:
