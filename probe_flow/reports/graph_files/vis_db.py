@@ -135,7 +135,7 @@ def _rows(
             json_string(facts.link),
             stack,
             "",
-            json_string(facts.distributed),
+            json_string(facts.distributed) if facts.distributed else "{}",
             0,
             json_string(facts.inputs),
             json_string(facts.outputs),
