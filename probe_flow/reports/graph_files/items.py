@@ -62,6 +62,8 @@ def item_of(tensor: TensorRef, catalog: Catalog, style: ItemStyle, *, has_checks
             item["requires_grad"] = NULL
         item |= dict.fromkeys(_FOUR, value)
         item |= {"dtype": f"<class {type(tensor.value).__name__}>", "shape": "[]"}
+    elif kind is TensorKind.OPAQUE and tensor.stored_dtype.endswith("ProcessGroup"):
+        return {"type": tensor.stored_dtype, "group_ranks": _full(tensor.value), "data_name": NO_FILE}
     elif kind is TensorKind.OPAQUE:
         item = {"type": tensor.stored_dtype, "value": _full(tensor.value), "data_name": NO_FILE}
     elif kind is TensorKind.UNREADABLE:

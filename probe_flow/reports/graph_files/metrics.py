@@ -30,6 +30,7 @@ LAYOUTS: Mapping[GraphMode, Layout] = {
     GraphMode.MD5: Layout.CHECKSUM,
     GraphMode.STRUCTURE: Layout.STRUCTURE,
 }
+_GRADS = (PREFIX.index("NPU Requires_grad"), PREFIX.index("Bench Requires_grad"))
 _SHOWN: Mapping[Layout, tuple[str, ...]] = {
     Layout.STATISTICS: DIFFERENCES,
     Layout.TENSOR: METRICS,
@@ -75,6 +76,8 @@ def cells_of(rows: Sequence[Row], mode: GraphMode) -> list[Mapping[str, Cell]]:
         return []
     table = LAYOUTS[mode]
     columns = facts(rows, table, IN_GRAPHS)
+    for place in _GRADS:  # in graphs what the dump does not say is no word that could differ
+        columns[place] = ["" if cell == ABSENT else cell for cell in columns[place]]
     names = (*PREFIX, *table.columns)
     return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
 

@@ -70,9 +70,9 @@ def node_facts(
                     continue
                 item = item_of(tensor, graph.catalog, style, has_checksums=has_checksums)
                 found = of_node[place] if place < len(of_node) else None
-                if found is not None and len(item) > 1:
+                if found is not None and len(item) > 1 and "group_ranks" not in item:
                     item.update(found)
-                if is_msprobe and item.get("Max", NULL) == NULL:
+                if is_msprobe and item.get("Max", NULL) == NULL and "group_ranks" not in item:
                     item = {"value": NULL}
                 (outputs if graph.is_output(tensor) else inputs)[name] = item
             score = None if is_golden else pair.scores.get(number)
