@@ -1,8 +1,8 @@
 """Write dumps of a deep model, statistics with its modules and stacks, for graphs of 50,000 nodes a side.
 
-A block is a module with 8 layers, each with one call of an API, forward and backward: 34 nodes. As in a real dump, equal
-stacks are stored once, and a backward call has none of its own. All figures of the target are larger by 1e-8, and from
-`WRONG_FROM` of its blocks on by 0.5, as if that block had doubled something.
+A block is a module with 8 layers, each with one call of an API, forward and backward: 34 nodes. As in a real dump,
+equal stacks are stored once, and a backward call has none of its own. All figures of the target are larger by 1e-8, and
+from `WRONG_FROM` of its blocks on by 0.5, as if that block had made an error.
 """
 
 from __future__ import annotations
