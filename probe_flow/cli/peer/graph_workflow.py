@@ -212,8 +212,8 @@ def _options(match: Mapping[str, str], wanted: Wanted, cwd: Path) -> dict[str, A
         "overflow": wanted.has_levels,
         "stacks": "complete" if wanted.has_all_frames else "lean",
     }
-    if wanted.layout == "msprobe":
-        found["fuzzy"] = "fuzzy_match" in match
+    if wanted.layout == "msprobe" and match:
+        found["match"] = "fuzzy" if "fuzzy_match" in match else "layer_mapping"
         if file := match.get("layer_mapping"):
             found["mapping"] = str(cwd / file)
     return found

@@ -6,13 +6,17 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
+from typing import TypedDict
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
+from probe_flow.graphs.compare import ComparedRows, compare_graphs
 from probe_flow.graphs.tree import build_graph, build_graphs
+from probe_flow.mappings.mapping_file import ClassEntries, read_layer_mapping
 from probe_flow.records import Catalog, Comparison, Execution, GraphLayout, GraphPair
+from probe_flow.reports.graph_files.msprobe_scores import msprobe_scored
 from probe_flow.reports.graph_files.vis import write_vis
 from probe_flow.reports.graph_files.vis_db import graph_database
 from probe_flow.work import Context
@@ -25,13 +29,20 @@ _LAYOUTS = {"vis": GraphLayout.MSPROBE_VIS, "vis_db": GraphLayout.MSPROBE_VIS_DB
 _SUFFIXES = {"vis": ".vis", "vis_db": ".vis.db"}
 
 
+class Matching(TypedDict, total=False):
+    """Arguments of `compare_graphs`."""
+
+    is_fuzzy: bool
+    mapping: Sequence[ClassEntries]
+
+
 class Asked(Struct, frozen=True):
     """What is wanted of the files.
 
     Args:
         formats: ``vis``, ``vis_db``.
         is_msprobe: by the rules of msprobe, not ours.
-        is_fuzzy, mapping: how these match, beside equal names.
+        match, mapping: how these match nodes.
         has_all_frames: all frames of a stack, not the one in the user's code.
         has_levels: look for overflows.
         time: in the names of the files.
@@ -39,7 +50,7 @@ class Asked(Struct, frozen=True):
 
     formats: tuple[str, ...]
     is_msprobe: bool
-    is_fuzzy: bool
+    match: str
     mapping: Path | None
     has_all_frames: bool
     has_levels: bool
@@ -48,6 +59,16 @@ class Asked(Struct, frozen=True):
     def layout(self, word: str) -> GraphLayout:
         """Return by whose rules the graphs of a format are made."""
         return _LAYOUTS[word] if self.is_msprobe else GraphLayout.OWN
+
+    def matching(self) -> Matching:
+        """Return how nodes are matched.
+
+        Raises:
+            UsageError: the mapping file is wrong.
+        """
+        if self.match != "layer_mapping":
+            return {"is_fuzzy": self.match == "fuzzy"}
+        return {"mapping": read_layer_mapping(self.mapping) if self.mapping is not None else ()}
 
 
 class Sides(Struct, frozen=True):
@@ -72,18 +93,12 @@ class Sides(Struct, frozen=True):
 
 
 def sides_of(source: Catalog | Comparison) -> Sides:
-    """Return what a dump or a comparison has graphs of; one that examines a dump is about that dump alone.
-
-    Raises:
-        IncompleteError: PF7161 where the two dumps do not hold values of the same kind.
-    """
+    """Return what a dump or a comparison has graphs of; one that examines a dump is about that dump alone."""
     if isinstance(source, Comparison) and source.pairs.is_examination:
         source = source.pairs.target
     if isinstance(source, Catalog):
         return Sides(source, dict.fromkeys(source.executions))
     target, golden = source.pairs.target, source.pairs.golden
-    if target.task != golden.task:
-        raise IncompleteError(_different_tasks(target, golden))
     runs: dict[Execution, Execution | None] = {}
     for pair in source.pairs.pairs:
         if pair.target is not None and pair.golden is not None:
@@ -182,24 +197,18 @@ class Writing(Struct, frozen=True):
         layout, comparison = self.asked.layout(self.word), self.sides.comparison
         runs = [run for run in self.sides.runs if self._has_calls(self.sides.target, run)]
         if comparison is None:
-            for graph in build_graphs(self.sides.target, runs, layout=layout):
-                self.problems.extend(graph.problems)
-                yield self._with_levels(GraphPair(graph))
+            for alone in build_graphs(self.sides.target, runs, layout=layout):
+                self.problems.extend(alone.problems)
+                yield self._with_levels(GraphPair(alone))
             return
-        from probe_flow.graphs.compare import compare_graphs
-
-        golden = comparison.pairs.golden
-        both = {run: partner for run in runs if (partner := self.sides.runs[run]) and self._has_calls(golden, partner)}
-        ours, theirs = (
-            build_graphs(self.sides.target, both, layout=layout),
-            build_graphs(golden, list(both.values()), layout=layout),
-        )
-        for one, other in zip(ours, theirs, strict=True):
-            self.problems.extend((*one.problems, *other.problems))
-            pair = compare_graphs(
-                comparison, one, other, layout=layout, mapping=self.asked.mapping, is_fuzzy=self.asked.is_fuzzy
-            )
-            yield self._with_levels(pair)
+        golden, rows, how = comparison.pairs.golden, ComparedRows(comparison), self.asked.matching()
+        both = {run: other for run in runs if (other := self.sides.runs[run]) and self._has_calls(golden, other)}
+        ours = build_graphs(self.sides.target, both, layout=layout)
+        theirs = build_graphs(golden, list(both.values()), layout=layout)
+        for target, partner in zip(ours, theirs, strict=True):
+            self.problems.extend((*target.problems, *partner.problems))
+            pair = compare_graphs(rows, target, partner, **how)
+            yield self._with_levels(pair if layout is GraphLayout.OWN else msprobe_scored(pair))
 
     def _has_calls(self, catalog: Catalog, run: Execution) -> bool:
         """Tell whether an execution has a graph; one without costs itself."""
@@ -252,25 +261,6 @@ def _hindrances(folder: Path, word: str, written: Sequence[Path]) -> Iterator[Di
                 path=str(place),
                 help=f"chmod go-w {place}",
             )
-
-
-def _different_tasks(target: Catalog, golden: Catalog) -> Diagnostic:
-    return Diagnostic(
-        "PF7161",
-        f"the graphs cannot be compared: the target holds {_TASKS.get(target.task, target.task)}, the golden "
-        f"{_TASKS.get(golden.task, golden.task)}",
-        path=target.root,
-        help="dump both with the same `task` and `summary_mode`; `report.graph` of a `catalog` shows each alone",
-        notes=(golden.root,),
-    )
-
-
-_TASKS = {
-    "tensor": "tensors",
-    "statistics": "statistics without checksums",
-    "md5": "checksums",
-    "structure": "calls without values",
-}
 
 
 def _alone(run: Execution, side: str) -> Diagnostic:

@@ -34,9 +34,13 @@ class Options(StageOptions):
         description="By whose rules nodes are placed, matched and scored: ours, or those of msprobe with all that is "
         "wrong in them (`vis`: version 1.2.1, `vis_db`: 26.2.0).",
     )
-    fuzzy: bool = Field(default=False, description="Layout `msprobe`: also match calls whose numbers differ.")
+    match: Literal["exact", "fuzzy", "layer_mapping"] = Field(
+        "exact",
+        description="Layout `msprobe`: match nodes of equal names, also calls whose numbers differ, or by the tree of "
+        "layers. Ours shows what the pairs of the comparison are.",
+    )
     mapping: Annotated[str, IsPath(is_data=False)] | None = Field(
-        None, description="Layout `msprobe`: YAML file of layers whose names differ. Ours has it of the pairs."
+        None, description="With `match: layer_mapping`: YAML file of layers whose names differ."
     )
     stacks: Literal["lean", "complete"] = Field(
         "lean",
@@ -53,8 +57,10 @@ class Options(StageOptions):
     def _is_of_one(self) -> Options:
         if (self.comparison is None) == (self.catalog is None):
             raise ValueError("name one stage, as `comparison` or as `catalog`")
-        if self.layout == "own" and (self.fuzzy or self.mapping is not None):
-            raise ValueError("`fuzzy` and `mapping` are for `layout: msprobe`; ours shows what the pairs are")
+        if self.layout == "own" and self.match != "exact":
+            raise ValueError("`match` is for `layout: msprobe`; ours shows what the pairs of the comparison are")
+        if self.mapping is not None and self.match != "layer_mapping":
+            raise ValueError("`mapping` is for `match: layer_mapping`")
         return self
 
     def asked(self, started: str) -> Asked:
@@ -66,7 +72,7 @@ class Options(StageOptions):
         return Asked(
             tuple(dict.fromkeys(self.formats)),
             self.layout == "msprobe",
-            self.fuzzy,
+            self.match,
             Path(self.mapping) if self.mapping else None,
             self.stacks == "complete",
             self.overflow,
