@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.graphs.compare import ComparedRows, compare_graphs
+from probe_flow.graphs.levels import overflow_levels
 from probe_flow.graphs.tree import build_graph, build_graphs
 from probe_flow.mappings.mapping_file import ClassEntries, read_layer_mapping
 from probe_flow.records import Catalog, Comparison, Execution, GraphLayout, GraphPair
@@ -135,7 +136,7 @@ def write_graphs(
     if not written:
         errors = [problem for problem in problems if problem.severity is Severity.ERROR]
         raise IncompleteError(errors or [_nothing(sides)])
-    context.report(dict.fromkeys(problems))
+    context.report(problems)
     return written
 
 
@@ -223,8 +224,6 @@ class Writing(Struct, frozen=True):
     def _with_levels(self, pair: GraphPair) -> GraphPair:
         if not self.asked.has_levels:
             return pair
-        from probe_flow.graphs.levels import overflow_levels
-
         levels = [overflow_levels(graph) if graph is not None else {} for graph in (pair.target, pair.golden)]
         return replace(pair, levels=(levels[0], levels[1]))
 
