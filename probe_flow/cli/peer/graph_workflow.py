@@ -105,8 +105,11 @@ def graph_options(command: Command) -> Command:
 
 def pairing(*, layer_mapping: str | None, fuzzy_match: bool) -> dict[str, str]:
     """Return how two dumps are paired, by the names of `compare`."""
-    found = {"fuzzy_match": NO_FILE} if fuzzy_match else {}
-    return found if layer_mapping is None else {**found, "layer_mapping": layer_mapping}
+    if layer_mapping is not None and fuzzy_match:
+        raise click.UsageError("a layer mapping and fuzzy matching are two ways to pair nodes; leave one of them out")
+    if layer_mapping is not None:
+        return {"layer_mapping": layer_mapping}
+    return {"fuzzy_match": NO_FILE} if fuzzy_match else {}
 
 
 def show_graphs(context: click.Context, paths: Mapping[str, Path], wanted: Wanted) -> int:
