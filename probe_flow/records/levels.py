@@ -35,7 +35,11 @@ GROWTH = 100.0
 def is_abnormal(known: Statistics) -> bool:
     """Say whether maximum, minimum, mean or norm of a tensor is NaN or infinite, or elements were counted that are."""
     figures = known.max, known.min, known.mean, known.l2norm
-    return bool(known.nan or known.inf) or any(each is not None and not math.isfinite(each) for each in figures)
+    return bool(known.nan or known.inf) or any(each is not None and _is_abnormal(each) for each in figures)
+
+
+def _is_abnormal(figure: float) -> bool:
+    return figure != figure or figure in (math.inf, -math.inf)  # `isfinite` fails for integers beyond floats
 
 
 def level_of(

@@ -10,7 +10,8 @@ import pytest
 from comparison_rows import IN, OUT, PARAM, edge, key, tensor
 from work_done import growth
 
-from probe_flow.analysis.search.nonfinite import State, conclude_nonfinite, state_of
+from probe_flow.analysis.search.nonfinite import conclude_nonfinite
+from probe_flow.analysis.search.states import State, state_of
 from probe_flow.comparing.examine import EXAMINED, examined, unmeasured
 from probe_flow.records import (
     CallFacts,
@@ -261,9 +262,9 @@ def test_several_outputs_of_one_node_are_one_finding() -> None:
     assert roles(verdicts) == [ORIGIN, ORIGIN]
 
 
-def recorded(**figures: Any) -> Measurement:
+def recorded(**figures: Any) -> Row:
     ref = tensor("a", kind=TensorKind.STATISTICS, recorded=Statistics(**figures))
-    return Measurement.of(Mode.STATISTICS, {}, ref, count=4)
+    return Row(Pair(ref, None, "", EXAMINED), Measurement.of(Mode.STATISTICS, {}, ref, count=4))
 
 
 @pytest.mark.parametrize(
