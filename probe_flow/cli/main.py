@@ -65,6 +65,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "probe_flow.cli.peer.api_precision_compare",
             "Judge the checks of APIs on one device by those on another.",
         ),
+        "overflow_check": ("probe_flow.cli.peer.overflow_check", "Find where NaN and infinity begin in one dump."),
         "cache": ("probe_flow.cli.cache", "Look after the results kept between runs."),
         "schema": ("probe_flow.cli.schema", "Print the JSON Schema of workflow files."),
         "explain": ("probe_flow.cli.explain", "Say what a diagnostic code means."),
@@ -78,7 +79,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 _COMPUTING = frozenset(
-    {"run", "compare", "suggest-mapping", "reduce", "parse", "cache", "acc_check", "multi_acc_check"}
+    {"run", "compare", "suggest-mapping", "reduce", "parse", "cache", "acc_check", "multi_acc_check", "overflow_check"}
 )
 """Commands that load numpy."""
 

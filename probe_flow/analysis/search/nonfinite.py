@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from probe_flow.analysis.flow.calls import Call, Calls
@@ -61,6 +61,13 @@ _NUMBER = re.compile(r"_?\d+$")
 def _words(name: str) -> set[str]:
     """Return the parts of a name of an operator: ``masked_fill`` of ``Tensor.masked_fill_``, ``fill`` of ``Fill_3``."""
     return {_NUMBER.sub("", part).strip("_") for part in name.lower().split(".")}
+
+
+def is_fill(row: Row, pairs: Pairs, kinds: Collection[str] = FILLS) -> bool:
+    """Whether a row belongs to an operator of these, by its name or type."""
+    node = pairs.target.nodes.get(row.node)
+    words = _words(row.node.name) | _words(node.op_type if node is not None else "")
+    return not words.isdisjoint(kinds)
 
 
 def conclude_nonfinite(
@@ -131,10 +138,8 @@ class Origins:
     def is_asked(self, root: int) -> bool:
         """Whether what begins at a row is infinity that somebody asked for, or memory that nobody wrote."""
         row, state = self.rows[root], self.states[root]
-        node = self.pairs.target.nodes.get(row.node)
-        words = _words(row.node.name) | _words(node.op_type if node is not None else "")
         if row.is_produced:
-            return not words.isdisjoint(EMPTY if state.nan else FILLS)
+            return is_fill(row, self.pairs, EMPTY if state.nan else FILLS)
         if state.nan:
             return False
         if row.pair.shown.slot.role is SlotRole.PARAMETER:
