@@ -104,6 +104,8 @@ class Origins:
     state: StateOf
     states: Mapping[int, State] = field(init=False)
     """The rows that are not finite, by number."""
+    unread: Mapping[int, State] = field(init=False)
+    """The same of memory that a call only writes: what lay there comes from nowhere and goes nowhere."""
     calls: Calls = field(init=False)
     links: Links = field(init=False)
     across: AcrossRanks = field(init=False)
@@ -114,10 +116,12 @@ class Origins:
     roots: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        found = ((number, self.state(row)) for number, row in enumerate(self.rows))
-        self.states = {number: state for number, state in found if state is not None}
         self.calls, self.links = Calls(self.rows, self.pairs), link(self.rows, self.pairs)
         self.across = AcrossRanks(self.calls, self.rows)
+        states = ((number, self.state(row)) for number, row in enumerate(self.rows))
+        found = {number: state for number, state in states if state is not None}
+        self.unread = {number: state for number, state in found.items() if self._is_buffer(number)}
+        self.states = {number: state for number, state in found.items() if number not in self.unread}
         self.order = in_time(self.calls)
         edges = self.pairs.target.edges
         self.feeding, self.fed = {edge.producer for edge in edges}, {edge.consumer for edge in edges}
@@ -127,6 +131,10 @@ class Origins:
 
     def verdict(self, number: int) -> Verdict:
         """Return the verdict of a measured row."""
+        unread = self.unread.get(number)
+        if unread is not None:
+            reasons = (f"{described(self.rows[number], unread)}, in memory that the call only writes",)
+            return Verdict(Status.WARNING, ("unread",), reasons, Role.CLEAN)
         root = self.roots.get(number)
         if root is None:
             return _FINITE
@@ -184,8 +192,22 @@ class Origins:
         known = self.links.producers.get(number) if self.pairs.target.edges else None
         if known:
             return self._worst(number, known)
+        given = self._given_to_module(number)
+        if given is not None:
+            return given
         is_made_outside = tensor.slot.role is SlotRole.PARAMETER or known is not None
         return None if is_made_outside else self._last_like(number, written)
+
+    def _given_to_module(self, number: int) -> int | None:
+        """Return the parameter of a module around a call that its input is, by its shape and what it holds."""
+        call, tensor = self.calls.of[number], self.rows[number].pair.shown
+        for module in call.around() if call is not None and tensor.slot.role is SlotRole.INPUT else ():
+            for n in module.read:
+                other = self.rows[n].pair.shown
+                is_parameter = other.slot.role is SlotRole.PARAMETER
+                if is_parameter and other.shape == tensor.shape and self.states.get(n) == self.states[number]:
+                    return n
+        return None
 
     def _tensor_key(self, number: int) -> tuple[object, ...]:
         """Return what inputs that nothing wrote have in common if they may be one tensor, such as a network's input."""
@@ -199,14 +221,13 @@ class Origins:
         return self.states[number], row.measurement.count
 
     def _cause_of_output(self, number: int, call: Call, written: Sequence[int]) -> int | None:
-        reaching = self.links.reaching.get(call.key, ())
-        groups: list[Iterable[int]] = [self.read(call), [n for n in reaching if not self._is_buffer(n)]]
-        groups.append([n for each in self.calls.inside(call) for n in each.written])
-        groups += [call.incoming, call.forward, self._received(number, call)]
-        for group in groups:
-            cause = self._worst(number, group)
-            if cause is not None:
-                return cause
+        reaching = [n for n in self.links.reaching.get(call.key, ()) if not self._is_buffer(n)]
+        inside = [n for each in self.calls.inside(call) for n in each.written]
+        groups = [self.read(call), reaching, inside, call.incoming, call.forward, [*self._received(number, call)]]
+        causes = [cause for group in groups if (cause := self._worst(number, group)) is not None]
+        if causes:
+            is_nan = self.states[number].nan
+            return next((cause for cause in causes if is_nan and self.states[cause].nan), causes[0])
         is_known = bool(call.read) or call.key in self.links.reaching or self._is_source(call)
         return None if is_known else self._last_like(number, written)
 

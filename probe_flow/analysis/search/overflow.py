@@ -2,13 +2,16 @@
 
 Where they begin is what `nonfinite` finds. Beyond it, mean and norm count, and each call has a level
 (`records.levels`), by the tensors that it reads, its weights among them, and those that it writes. Infinity that was
-asked for, such as a mask, is no overflow and gives no level; memory that a call only writes is nothing that it reads. A
-result that is much larger than all that went into its call is named once, and fails nothing: sums and scales of a loss
-do that too.
+asked for, such as a mask, is no overflow and gives no level; memory that a call only writes is nothing that it reads.
+
+A result that is much larger than what went into its call, by more than healthy steps explain, is named once and fails
+nothing. They do it by plain numbers among the arguments (the scale of a loss), by as many elements as are summed or
+repeated, and gradients by the tensors of their forward call.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
@@ -16,7 +19,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.search.nonfinite import Origins, is_fill
 from probe_flow.analysis.search.states import state_with_sums
-from probe_flow.records import Finding, FindingKind, Pairs, Role, Status, Verdict
+from probe_flow.records import Finding, FindingKind, Mode, Pairs, Role, Status, Verdict
 from probe_flow.records.levels import Level, growth_of, level_of
 from probe_flow.records.row import Row
 
@@ -73,16 +76,36 @@ def _is_abnormal(number: int, origins: Origins) -> bool:
 
 
 def _is_touched(call: Call, origins: Origins) -> bool:
-    return any(_is_abnormal(n, origins) for n in (*origins.read(call), *call.written))
+    return any(n in origins.states for n in (*origins.read(call), *call.written))
 
 
 def _growth(call: Call, origins: Origins) -> float | None:
-    """Return how many times what it reads the result of a call is; None where it fills memory, or that is unknown."""
-    rows = origins.rows
-    if not call.written or is_fill(rows[call.written[0]], origins.pairs):
+    """Return how many times what explains it the result of a call is; None where it fills memory, or that is unknown.
+
+    Norms of products and sums obey |AB| <= |A| |B|, and |x| <= |sum of n elements| sqrt(n) the other way round.
+    """
+    rows, read = origins.rows, origins.read(call)
+    tensors = [n for n in read if _size(rows[n]) is not None]
+    if not call.written or not tensors or is_fill(rows[call.written[0]], origins.pairs):
         return None
-    read, written = ([_size(rows[n]) for n in numbers] for numbers in (origins.read(call), call.written))
-    return growth_of(read, written)
+    found = growth_of([_size(rows[n]) for n in tensors], [_size(rows[n]) for n in call.written])
+    if found is None:
+        return None
+    before, after = (max(_count(rows[n]) for n in numbers) for numbers in (tensors, call.written))
+    factors = [_argument(rows[n]) for n in (*read, *call.forward)]
+    factors += [size for n in call.forward if (size := _size(rows[n])) is not None and math.isfinite(size)]
+    return found / max(1.0, *factors) / math.sqrt(max(before, after) / min(before, after))
+
+
+def _count(row: Row) -> int:
+    return max(1, row.measurement.count) if row.measurement is not None else 1
+
+
+def _argument(row: Row) -> float:
+    """Return the size of a plain number; 1 of anything else."""
+    measured = row.measurement
+    largest = measured.metric("max_abs") if measured is not None and measured.mode is Mode.VALUE else None
+    return float(largest) if largest is not None and largest == largest else 1.0
 
 
 def _size(row: Row) -> float | None:

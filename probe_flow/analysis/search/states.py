@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
-from probe_flow.records import Measurement, Mode, Statistics
+from probe_flow.records import Mode, Statistics
+from probe_flow.records.levels import is_abnormal_sum
 from probe_flow.records.row import Row
 
 
@@ -30,39 +31,33 @@ def state_of(row: Row) -> State | None:
     if measured.mode is Mode.TENSOR:
         counts = (bool(measured.metric(name)) for name in ("nan_count", "positive_inf_count", "negative_inf_count"))
         return _some(State(*counts))
-    known = _statistics(measured)
+    assert measured.target is not None
+    return state_of_statistics(measured.target.statistics)
+
+
+def state_of_statistics(known: Statistics) -> State | None:
+    """Return the same of statistics, whether they are of all elements or of the finite ones with the others counted."""
     ends = [each for each in (known.min, known.max) if each is not None]
-    return _state(known, ends or [each for each in (known.mean, known.l2norm) if each is not None])
-
-
-def state_with_sums(row: Row) -> State | None:
-    """Return the same where mean and norm that the dump recorded count as well, beside elements too.
-
-    A device whose minimum and maximum pass over NaN shows it there only; a norm that is infinite is one of elements so
-    large that their squares are.
-    """
-    found = state_of(row)
-    recorded = row.pair.shown.recorded
-    if found is not None or recorded is None or row.measurement is None:
-        return found
-    return _state(recorded, [each for each in (recorded.mean, recorded.l2norm) if each is not None])
-
-
-def _state(known: Statistics, figures: Iterable[float]) -> State | None:
-    figures = [*figures]
+    figures = ends or [each for each in (known.mean, known.l2norm) if each is not None]
     positive, negative = math.inf in figures, -math.inf in figures
     infinite = bool(known.inf) and not (positive or negative)
     return _some(State(bool(known.nan) or any(each != each for each in figures), positive or infinite, negative))
 
 
+def state_with_sums(row: Row) -> State | None:
+    """Return the same where mean and norm that the dump recorded count as well, beside elements too."""
+    found, tensor = state_of(row), row.pair.shown
+    recorded = tensor.recorded
+    if found is not None or recorded is None or row.measurement is None:
+        return found
+    if not is_abnormal_sum(recorded, row.measurement.count, tensor.dtype):
+        return None
+    is_nan = any(each is not None and each != each for each in (recorded.mean, recorded.l2norm))
+    return State(nan=is_nan, positive=not is_nan, negative=False)
+
+
 def _some(found: State) -> State | None:
     return found if any(found) else None
-
-
-def _statistics(measured: Measurement) -> Statistics:
-    side = measured.target
-    assert side is not None
-    return side.statistics
 
 
 StateOf = Callable[[Row], "State | None"]
