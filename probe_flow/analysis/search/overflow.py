@@ -93,7 +93,7 @@ def _growth(call: Call, origins: Origins) -> float | None:
         return None
     before, after = (max(_count(rows[n]) for n in numbers) for numbers in (tensors, call.written))
     factors = [_argument(rows[n]) for n in (*read, *call.forward)]
-    factors += [size for n in call.forward if (size := _size(rows[n])) is not None and math.isfinite(size)]
+    factors += [size for n in call.forward if (size := _size(rows[n])) is not None]
     return found / max(1.0, *factors) / math.sqrt(max(before, after) / min(before, after))
 
 
@@ -109,14 +109,16 @@ def _argument(row: Row) -> float:
 
 
 def _size(row: Row) -> float | None:
-    """Return the norm that was recorded of a tensor, else the largest size of its elements; None for plain values."""
+    """Return the norm that was recorded of a tensor, else the largest size of its elements.
+
+    None for plain values, and where the number is not finite: a norm may be infinite though no element is.
+    """
     measured, recorded = row.measurement, row.pair.shown.recorded
     if measured is None or not row.pair.shown.has_numbers:
         return None
-    if recorded is not None and recorded.l2norm is not None:
-        return recorded.l2norm
-    largest = measured.metric("max_abs")
-    return None if largest is None else float(largest)
+    found = recorded.l2norm if recorded is not None else None
+    size = found if found is not None else measured.metric("max_abs")
+    return None if size is None or size != size or size in (math.inf, -math.inf) else float(size)
 
 
 def _larger(row: Row, rows: Sequence[Row], origins: Origins) -> str:
