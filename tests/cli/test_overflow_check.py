@@ -81,6 +81,26 @@ def test_the_answer_is_that_of_msprobe_where_it_is_right(
     assert is_same == (case not in DEVIATIONS)
 
 
+@pytest.mark.parametrize(
+    "case",
+    ["before_communication", "between_communications", "sent", "after_communication", "both_before_communication"],
+)
+def test_in_a_comparison_the_call_that_the_golden_lacks_is_named(
+    case: str, dumps: Path, probe_flow: Callable[..., Any], tmp_path: Path
+) -> None:
+    """The golden of each is the same program without the planted calls, and without NaN in its buffers."""
+    shutil.copytree(dumps / "memory" / "step0", tmp_path / "golden")
+    for file in (tmp_path / "golden").glob("rank*/dump.json"):
+        file.write_text(file.read_text().replace("NaN", "0.0"))
+    done = probe_flow("compare", "-tp", dumps / case / "step0", "-gp", "golden", "-o", "out")
+    run = record(tmp_path / "out")
+    found = run["findings"][run["nonfinite_origin"]]
+    assert done.code in (1, 3)
+    assert f"rank_{found['rank']}" in truth_of(dumps, case)["truth"]
+    assert (found["name"], found["golden_node"]) == ("Torch.log.0.forward", None)
+    assert found["evidence"].startswith("has no counterpart in the golden, and `")
+
+
 def test_masks_are_named_as_what_they_are(dumps: Path, probe_flow: Callable[..., Any], tmp_path: Path) -> None:
     probe_flow("overflow_check", "-i", dumps / "masks" / "step0", "-o", "out")
     (found,) = record(tmp_path / "out")["findings"]
@@ -110,9 +130,15 @@ def test_callers_and_stacks_of_a_rank_may_be_missing(
     assert done.code == 1, done.err
     (found,) = written(tmp_path / "out")["rank_1"]
     assert found["op_name"] == "Torch.log.0.forward"
-    around = ["Module.Network.forward.0"] if name == "stack.json" else []
-    assert found["construct_info"] == [*around, "Torch.log.0.forward"]
+    assert found["construct_info"] == ["Torch.log.0.forward"]
     assert (found["stack_info"] == {}) == (name == "stack.json")
+
+
+def test_the_modules_around_a_call_are_named(dumps: Path, probe_flow: Callable[..., Any], tmp_path: Path) -> None:
+    probe_flow("overflow_check", "-i", dumps / "all_masked" / "step0", "-o", "out")
+    (found,) = written(tmp_path / "out")["rank_0"]
+    assert found["construct_info"] == ["Module.block.Block.forward.0", "Torch.softmax.0.forward"]
+    assert any("overflow.py" in frame for frame in found["stack_info"])
 
 
 def test_a_dump_that_is_cut_ends_incomplete_and_the_other_rank_is_examined(
