@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+from probe_flow.errors import Diagnostic, Severity
 from probe_flow.reports.formats import FileFormat, ReportFile, Request
 
 
@@ -16,6 +17,9 @@ def _files(request: Request, _option: None) -> Iterable[ReportFile]:
     if found:
         name = f"anomaly_analyze{request.suffix}_{int(request.started.timestamp() * 1e6)}000.json"
         yield ReportFile(name, partial(write_anomalies, found, request.comparison))
+    else:
+        message = "NaN and infinity begin nowhere, so `anomaly_analyze` writes no file"
+        request.problems.append(Diagnostic("PF7141", message, severity=Severity.NOTE))
 
 
 ANOMALY_ANALYZE = FileFormat("anomaly_analyze", _files)
