@@ -54,7 +54,7 @@ class NodeTable:
         self._strings = strings
         self._figures = figures
         # One dump may be on both sides: its nodes are those of the target.
-        self._names = {id(catalog): side for side, catalog in reversed(catalogs.items())}
+        self._names = {id(catalog): side for side, catalog in reversed(list(catalogs.items()))}
         self._sides: dict[int, _Side] = {}
         self._side_of: list[_Side] = []
         self._keys: list[NodeKey] = []
