@@ -70,16 +70,15 @@
       this.compare();
     }
 
-    /** The partner of each node, as the rows say; calls without tensors meet by name, or around pairs of calls. */
+    /** The first partner of each node, as the rows say; calls without tensors meet by name, or around pairs of calls. */
     partners() {
       const { store } = this;
       const found = new Int32Array(store.node.count).fill(-1);
       const { target, golden } = store.sides;
       if (!target || !golden) return found;
       const join = (one, other) => {
-        if (found[one] >= 0 || found[other] >= 0) return;
-        found[one] = other;
-        found[other] = one;
+        if (found[one] < 0) found[one] = other;
+        if (found[other] < 0) found[other] = one;
       };
       const hasRows = new Uint8Array(store.node.count);
       for (let row = 0; row < store.count; row += 1) {
@@ -96,7 +95,7 @@
       for (let node = 0; node < store.node.count; node += 1) {
         if (store.node.side(node) !== "target") continue;
         const same = hasRows[node] ? undefined : byName.get(this.identity(node));
-        if (same !== undefined) join(node, same);
+        if (same !== undefined && found[same] < 0) join(node, same);
         if (found[node] < 0) continue;
         let [one, other] = [store.node.above(node), store.node.above(found[node])];
         while (one !== null && other !== null && found[one] < 0 && found[other] < 0 && !hasRows[one] && !hasRows[other]) {
@@ -118,7 +117,7 @@
         if (store.node.side(node) !== "target") continue;
         const golden = partner[node] >= 0 ? partner[node] : null;
         of[node] = new Call({ target: node, golden });
-        if (golden !== null) of[golden] = of[node];
+        if (golden !== null) of[golden] ??= of[node]; // one of the golden may be the partner of several
       }
       for (let node = 0; node < store.node.count; node += 1) {
         if (store.node.side(node) === "golden" && of[node] === null) of[node] = new Call({ golden: node });
@@ -160,7 +159,7 @@
       const order = this.orders();
       const below = new Map(); // golden calls, below a golden call or in a group
       for (const call of this.all) {
-        if (call.golden === null) continue;
+        if (call.golden === null || this.of[call.golden] !== call) continue;
         const above = this.store.node.above(call.golden) ?? groupOf(call);
         if (!below.has(above)) below.set(above, []);
         below.get(above).push(call.golden);
@@ -235,6 +234,11 @@
           call.worstRow = row;
         }
       }
+      for (const call of this.lines) {
+        if (!this.isShared(call)) continue;
+        const { mark, worstRow } = this.of[this.partner[call.golden]];
+        Object.assign(call, { mark, worstRow });
+      }
       for (const call of this.lines) Object.assign(call, { worst: call.mark ?? 0, end: call.place + 1, off: 0 });
       for (let place = this.lines.length - 1; place >= 0; place -= 1) {
         const call = this.lines[place];
@@ -254,7 +258,8 @@
 
     rowsOf(call) {
       const { store } = this;
-      const nodes = new Set([call.target, call.golden]);
+      if (this.isShared(call)) return store.rowsOf(this.partner[call.golden]).filter((row) => store.sides.golden.node(row) === call.golden);
+      const nodes = new Set([call.target, this.of[call.golden] === call ? call.golden : null]);
       nodes.delete(null);
       return [...nodes].flatMap((node) => store.rowsOf(node));
     }
@@ -273,8 +278,14 @@
     /** How the sides of a call meet: one word, nothing for groups and where there is one side. */
     meeting(call) {
       if (call.isGroup || !this.hasGolden) return "";
+      if (this.isShared(call)) return "shared";
       if (!call.isPair) return call.golden === null ? "target_only" : "golden_only";
       return call.isMoved ? "moved" : call.isRenamed ? "renamed" : "same";
+    }
+
+    /** Whether a call of the golden is compared with a call of the target that has its line with another one. */
+    isShared(call) {
+      return call.target === null && call.golden !== null && this.partner[call.golden] >= 0;
     }
 
     /** The innermost pair around a node of either side; null where there is none. */

@@ -15,6 +15,7 @@
     moved: "the golden has it in another place",
     target_only: "added: the golden has no such call",
     golden_only: "missing: the target has no such call",
+    shared: "compared with a call of the target that other calls of the golden are compared with too",
   };
 
   class CallDetail {
@@ -81,14 +82,25 @@
         el("p", {}, MEANINGS[meeting]),
         facts([
           ["golden", call.isPair ? el("span", { class: "name" }, store.nodeName(call.golden)) : null],
+          ["also with", this.others(call)],
           ["inside", this.around(call.target, "target")],
           ["golden inside", meeting === "moved" || call.target === null ? this.around(call.golden, "golden") : null],
           ["rule", call.isPair && rules.length ? rules.join(", ") : null],
           ["confidence", call.isPair && confidences.length ? `${Math.round(Math.min(...confidences) * 100)} %` : null],
           ["mapping file", spans.length ? spans.join(", ") : null],
         ]),
-        call.isPair ? null : this.candidates(call),
+        ["target_only", "golden_only"].includes(meeting) ? this.candidates(call) : null,
       );
+    }
+
+    /** Other calls that take part in its comparison: of the golden, or of the target where they share a partner. */
+    others(call) {
+      const { store, calls } = this;
+      const { target, golden } = store.sides;
+      const found = new Set(call.target === null ? [calls.partner[call.golden]] : calls.rowsOf(call).map((row) => golden?.node(row) ?? null));
+      if (call.isPair && calls.of[call.golden] !== call) found.add(calls.of[call.golden].target);
+      for (const node of [null, -1, call.target, call.golden]) found.delete(node);
+      return found.size && target ? this.links([...found]) : null;
     }
 
     place(call) {
@@ -98,15 +110,18 @@
 
     /** The calls around a node in its own dump, outermost first; each leads to its line. */
     around(node, side) {
-      const { el } = probeFlow;
-      const { store, calls } = this;
+      const { store } = this;
       if (node === null) return null;
       const found = [];
       for (let at = store.node.above(node); at !== null; at = store.node.above(at)) found.unshift(at);
-      if (!found.length) return `nothing: the outermost call of the ${side}`;
-      return el("span", { class: "callers" }, found.map((each, place) => [
-        place ? " \u203a " : null,
-        el("button", { type: "button", class: "link name", title: store.nodeName(each), click: () => this.graph.open(calls.of[each]) }, this.words(each)),
+      return found.length ? this.links(found, " \u203a ") : `nothing: an outermost call of the ${side}`;
+    }
+
+    links(nodes, between = ", ") {
+      const { el } = probeFlow;
+      return el("span", { class: "callers" }, nodes.map((each, place) => [
+        place ? between : null,
+        el("button", { type: "button", class: "link name", title: this.store.nodeName(each), click: () => this.graph.open(this.calls.of[each]) }, this.words(each)),
       ]));
     }
 

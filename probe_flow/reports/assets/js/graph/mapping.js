@@ -28,7 +28,7 @@
     }
 
     alone() {
-      this.known ??= this.calls.lines.filter((call) => !call.isGroup && !call.isPair);
+      this.known ??= this.calls.lines.filter((call) => ["target_only", "golden_only"].includes(this.calls.meeting(call)));
       return this.known;
     }
 

@@ -13,6 +13,7 @@
     moved: ["\u21c4", "moved"],
     target_only: ["+", "only in the target"],
     golden_only: ["\u2212", "only in the golden"],
+    shared: ["\u222a", "compared together with another call"],
   };
   const ABSENT = { target: "not in the target", golden: "not in the golden" };
 
@@ -27,6 +28,7 @@
       this.card.hidden = false;
       document.getElementById("graph-jump").hidden = false;
       this.card.classList.toggle("single", !this.calls.hasGolden);
+      this.card.classList.toggle("with-levels", store.node.hasLevels);
       this.detail = new probeFlow.CallDetail(store, this);
       this.opened = new Set(this.calls.roots);
       this.state = { text: "", marks: new Set(), meetings: new Set() };
@@ -264,8 +266,12 @@
     draw({ anew = false } = {}) {
       const first = Math.max(0, Math.floor(this.box.scrollTop / LINE) - SPARE);
       const last = Math.min(this.shown.length, Math.ceil((this.box.scrollTop + this.box.clientHeight) / LINE) + SPARE);
+      if (anew) {
+        this.elements.clear();
+        this.space.replaceChildren();
+      }
       for (const [call, element] of this.elements) {
-        if (!anew && call.line >= first && call.line < last) continue;
+        if (call.line >= first && call.line < last) continue;
         element.remove();
         this.elements.delete(call);
       }
@@ -278,7 +284,7 @@
         made.append(element);
       }
       this.space.append(made);
-      if (!this.shown.length) this.space.replaceChildren(probeFlow.el("p", { class: "muted nothing" }, "No call fits."));
+      if (!this.shown.length && anew) this.space.replaceChildren(probeFlow.el("p", { class: "muted nothing" }, "No call fits."));
       this.choose(this.current, { scroll: false });
     }
 
@@ -308,7 +314,7 @@
         const node = call[side];
         const cell = el("span", { class: node === null ? "half absent" : "half", role: "gridcell" }, side === "target" ? twisty(call, isOpen) : null);
         cell.style.paddingLeft = `${(call.depth - 1) * INDENT + (side === "target" ? 4 : 8)}px`;
-        if (node === null) return probeFlow.el("span", { class: "half absent", role: "gridcell" }, side === "target" ? indented(twisty(call, isOpen), call) : null, el("span", {}, ABSENT[side]));
+        if (node === null) return probeFlow.el("span", { class: "half absent", role: "gridcell" }, side === "target" ? indented(twisty(call, isOpen), call) : null, el("span", {}, this.calls.isShared(call) ? "compared with another line" : ABSENT[side]));
         const { label, detail, number } = probeFlow.callWords(this.store, node, this.store.node.above(node));
         cell.append(el("span", { class: "name label", title: this.nameOf(node) }, label, detail ? el("span", { class: "detail" }, ` ${detail}`) : null, number ? el("span", { class: "detail" }, number) : null));
         return cell;
@@ -409,7 +415,7 @@
     /** Show a call with what is around it, and all that is known of it. */
     open(call) {
       if (call.execution !== this.execution) this.showExecution(call.execution);
-      if (this.isFiltered() && !this.shown.includes(call)) this.clear();
+      if (this.isFiltered() && this.shown[call.line] !== call) this.clear();
       this.openAround(call);
       if (!this.isFiltered()) this.show();
       this.choose(call);
