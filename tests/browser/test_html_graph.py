@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 import yaml
+from call_builders import compared, node
 from graph_dumps import Call, write_calls
+from report_builders import catalog, comparison, origin
 
 import probe_flow as pf
+from probe_flow.records import Execution, Mode, Node, Phase, Role, Row, SlotRole, Status
+from probe_flow.relations.call_tree import ROOT, call_trees
+from probe_flow.reports.html.nodes import CallFigures
 
 pytestmark = pytest.mark.browser
 
@@ -300,7 +305,7 @@ def test_one_dump_alone_has_a_graph_too(open_graph: Open) -> None:
     assert "Place" in page.text("#panel")
     assert page.js("return document.querySelector('#graph .graph-head').innerText").split() == [
         "call",
-        "error",
+        "largest",
         "severity",
     ]
 
@@ -331,3 +336,201 @@ def test_a_dump_without_callers_has_no_graph(open_graph: Open) -> None:
     page = open_graph(calls, calls)
     assert page.js("return document.getElementById('graph').hidden") is True
     assert page.js("return document.getElementById('graph-jump').hidden") is True
+
+
+DATA = Path(__file__).parents[1] / "data" / "dump_json"
+CALLS_OF = """
+const [done] = arguments;
+probeFlow.load().then((store) => {
+  const { lines } = probeFlow.callsOf(store);
+  const name = (node) => (node === null ? null : store.entry(node) ?? store.nodeName(node));
+  const words = (node) => [name(node), name(store.node.above(node))];
+  const of = (side) => lines.filter((call) => call[side] !== null).map((call) => words(call[side]));
+  done([of("target"), of("golden")]);
+});
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "golden"), [("pt_stat_bug", "pt_stat_base"), ("pt_tensorL0_bug", "pt_tensorL0_base")]
+)
+def test_every_call_of_real_dumps_has_a_line_below_its_caller(
+    open_page: Any, tmp_path: Path, target: str, golden: str
+) -> None:
+    pf.compare(DATA / target, DATA / golden, match="name", reports="html", output=tmp_path / "run", cache=False)
+    page = open_page(tmp_path / "run" / "report.html")
+    shown = page.driver.execute_async_script(CALLS_OF)
+    for name, lines in zip((target, golden), shown, strict=True):
+        (tree,) = call_trees(pf.read_dump(DATA / name)).values()
+        callers = [None if caller == ROOT else tree.calls[caller].entry for caller in tree.callers]
+        assert sorted(map(str, lines)) == sorted(
+            str([call.entry, caller]) for call, caller in zip(tree.calls, callers, strict=True)
+        )
+
+
+def rows_of(nodes: Sequence[Node], wrong: int | None = None) -> list[Row]:
+    """A row for each call; what is called behind ``wrong`` carries its error on."""
+    roles = [
+        Role.CLEAN if wrong is None or n < wrong else Role.INHERITED if n > wrong else Role.ORIGIN
+        for n in range(len(nodes))
+    ]
+    return [
+        compared(n, each, SlotRole.OUTPUT, role=role, error=0.0 if role is Role.CLEAN else 0.5)
+        for n, (each, role) in enumerate(zip(nodes, roles, strict=True))
+    ]
+
+
+def graph_of(nodes: Sequence[Node], rows: Sequence[Row], **more: Any) -> Any:
+    sides = {side: catalog(side, [], nodes={each.key: each for each in nodes}) for side in ("target", "golden")}
+    return comparison(*rows, **sides, **more)
+
+
+def test_scores_and_levels_are_shown_where_they_are_given(open_report: Open) -> None:
+    outer, inner = node("Module.mlp.MLP", "module"), node("Functional.gelu", "api", above="Module.mlp.MLP.forward.0")
+    figures = CallFigures({inner.key: 0.8125}, {"target": {inner.key: "critical"}, "golden": {outer.key: "medium"}})
+    page = open_report(graph_of((inner, outer), rows_of((inner, outer))), figures=figures)
+    of_line = "[...line.querySelectorAll('.figure, .level')].map((cell) => cell.innerText).filter(Boolean)"
+    cells = f"{LINES}.map((line) => {of_line})"
+    assert page.js(f"return {cells}") == [[], ["medium"], ["critical", "0.8125"]]
+    assert page.js("return document.querySelector('#graph .graph-head .figure').innerText") == "score"
+    page.js(f"{LINES}[2].click()")
+    assert {"overflow critical (target)", "score 0.8125 of 1, where 0 is equal"} <= set(page.text("#panel").split("\n"))
+
+
+def test_each_execution_has_a_graph_and_keys_go_through_all(open_report: Open) -> None:
+    nodes = [
+        node(
+            "Functional.gelu",
+            "api",
+            above="Module.mlp.MLP.forward.0",
+            parent="Module.mlp.MLP",
+            execution=Execution(rank, 0),
+        )
+        for rank in (0, 1)
+    ]
+    rows = rows_of(nodes, wrong=1)
+    page = open_report(
+        graph_of(nodes, rows, findings=(origin(1, "Functional.gelu", node=nodes[1].key),), gate_passed=False)
+    )
+    assert page.js("return document.getElementById('graph-execution').selectedOptions[0].innerText") == "rank 1 step 0"
+    assert page.js(f"return {SPOKEN}") == [
+        "Forward: 2 calls",
+        "mlp MLP: no tensors",
+        "Functional.gelu: wrong here, error 5.00e\u22121",
+    ]
+    select = "const select = document.getElementById('graph-execution'); select.selectedIndex = 0;"
+    page.js(f"{select} select.dispatchEvent(new Event('change'))")
+    assert page.js(f"return {SPOKEN}")[2] == "Functional.gelu: fine, error 0"
+    assert page.js("return document.querySelector('#graph-filters [data-name=origin]').hidden") is True
+    page.js("document.querySelector('#graph .call').click()")
+    page.click("#graph-previous")
+    assert page.js("return document.getElementById('graph-execution').selectedOptions[0].innerText") == "rank 0 step 0"
+    page.click("#graph-next")
+    assert page.js("return document.getElementById('graph-execution').selectedOptions[0].innerText") == "rank 1 step 0"
+
+
+def test_two_calls_with_one_partner_keep_their_lines(open_report: Open) -> None:
+    outer = node("Module.mlp.MLP", "module")
+    one, other, golden = (node(name, "api", above=outer.entry) for name in ("Torch.mul", "Torch.add", "Torch.addcmul"))
+    rows = [compared(n, each, SlotRole.OUTPUT, golden_more={"node": golden.key}) for n, each in enumerate((one, other))]
+    sides = {
+        "target": catalog("target", [], nodes={each.key: each for each in (one, other, outer)}),
+        "golden": catalog("golden", [], nodes={each.key: each for each in (golden, outer)}),
+    }
+    page = open_report(comparison(*rows, compared(2, outer, SlotRole.OUTPUT), **sides))
+    assert page.js(f"return {SIDES}")[2:] == [
+        "Torch.mul | \u2248 | Torch.addcmul",
+        "Torch.add | \u2248 | Torch.addcmul",
+    ]
+    page.js(f"{LINES}[3].click()")
+    assert "also with\nTorch.mul" in page.text("#panel")
+
+
+def test_a_call_with_two_partners_names_both(open_report: Open) -> None:
+    outer = node("Module.mlp.MLP", "module")
+    target, one, other = (node(name, "api", above=outer.entry) for name in ("Torch.addcmul", "Torch.mul", "Torch.add"))
+    wrong = {"role": Role.ORIGIN, "error": 0.5}
+    rows = [
+        compared(0, target, SlotRole.OUTPUT, golden_more={"node": one.key}),
+        compared(1, target, SlotRole.INPUT, golden_more={"node": other.key}, **wrong),
+        compared(2, outer, SlotRole.OUTPUT),
+    ]
+    sides = {
+        "target": catalog("target", [], nodes={each.key: each for each in (target, outer)}),
+        "golden": catalog("golden", [], nodes={each.key: each for each in (one, other, outer)}),
+    }
+    page = open_report(comparison(*rows, **sides))
+    assert page.js(f"return {SIDES}")[2:] == [
+        "Torch.addcmul | \u2248 | Torch.mul",
+        "compared with another line | \u222a | Torch.add",
+    ]
+    assert (
+        page.js(f"return {SPOKEN}")[3]
+        == "Torch.add: wrong here, error 5.00e\u22121, compared together with another call"
+    )
+
+
+def test_a_very_deep_model_opens(open_report: Open) -> None:
+    names = [f"Module.{'.'.join('m' * (depth + 1))}.Net" for depth in range(2000)]
+    nodes = [
+        node(name, "module", above=None if depth == 0 else f"{names[depth - 1]}.forward.0")
+        for depth, name in enumerate(names)
+    ]
+    page = open_report(graph_of(nodes[::-1], rows_of(nodes[::-1])))
+    page.click("#graph-unfold")
+    page.keys(END, "#graph-box")
+    assert page.js(f"return {CURRENT}").startswith("m Net: fine")
+    assert page.js(f"return {COUNT}") == "2,000 calls"
+
+
+MOST_BYTES = 3_000_000
+AT_ONCE_MS = 1000
+"""What a person waits for; some 60 on an idle machine."""
+
+
+def blocks(count: int) -> list[Node]:
+    """Blocks of 8 modules with a call each, forward and backward: 34 calls a block."""
+    found: list[Node] = []
+    for phase in (Phase.FORWARD, Phase.BACKWARD):
+        for block in range(count):
+            outer = f"Module.layers.{block}.Block"
+            for n in range(8):
+                inner = f"Module.layers.{block}.linear{n}.Linear"
+                entry, around = (f"{name}.{phase.value}.0" for name in (inner, outer))
+                found.append(node("Functional.linear", "api", call=8 * block + n, above=entry, phase=phase))
+                found.append(node(inner, "module", above=around, phase=phase))
+            found.append(node(outer, "module", phase=phase))
+    return found
+
+
+def test_five_thousand_calls_take_three_megabytes_at_most(open_report: Open, tmp_path: Path) -> None:
+    nodes = blocks(147)
+    rows = [
+        compared(order, each, role, error=order / 7, status=Status.FAIL, mode=Mode.STATISTICS)
+        for order, (each, role) in enumerate(
+            (each, role) for each in nodes for role in (SlotRole.INPUT, SlotRole.OUTPUT)
+        )
+    ]
+    page = open_report(graph_of(nodes, rows))
+    assert page.js(f"return {COUNT}") == "4,998 calls"
+    assert (tmp_path / "report.html").stat().st_size < MOST_BYTES
+
+
+def test_fifty_thousand_calls_are_fluid(open_report: Open) -> None:
+    nodes = blocks(1470)
+    wrong = 30_000
+    finding = origin(wrong, nodes[wrong].key.name, node=nodes[wrong].key)
+    page = open_report(graph_of(nodes, rows_of(nodes, wrong), findings=(finding,), gate_passed=False))
+    assert page.js(f"return {COUNT}") == "49,980 calls"
+    assert "wrong here" in page.js(f"return {CURRENT}")
+    timed = "const t = performance.now(); {}; document.body.offsetHeight; return performance.now() - t"
+    assert page.js(timed.format("document.getElementById('graph-unfold').click()")) < AT_ONCE_MS
+    assert page.js("return document.getElementById('graph-box').getAttribute('aria-rowcount')") == "49982"
+    page.js("const box = document.getElementById('graph-box'); box.scrollTop = box.scrollHeight / 2")
+    page.wait(f"{LINES}.some((line) => Math.abs(line.getAttribute('aria-rowindex') - 24991) < 30)")
+    assert page.js(f"return {LINES}.length") < 60
+    page.keys("layers.77.linear3", "#graph-search")
+    page.wait(f"{COUNT} === '2 of 49,980 calls'")
+    page.keys(ESCAPE, "#graph-search")
+    assert page.js(timed.format("document.getElementById('graph-next').click()")) < AT_ONCE_MS
+    assert page.js(f"return {CURRENT}").split(": ")[1].startswith("carries it on")

@@ -229,7 +229,7 @@
         if (call === null) continue;
         const mark = store.markNumber(row);
         call.rows += 1;
-        if (call.mark === null || mark > call.mark || (mark === call.mark && isLarger(store.error(row), store.error(call.worstRow)))) {
+        if (call.mark === null || mark > call.mark || (mark === call.mark && isLarger(this.size(row), this.size(call.worstRow)))) {
           call.mark = mark;
           call.worstRow = row;
         }
@@ -294,11 +294,20 @@
       return null;
     }
 
-    /** A short figure of how far the sides are apart: the score where there is one, else the error of the worst row. */
+    /** How far the sides of a row are apart; in a dump alone, its largest value. */
+    size(row) {
+      return this.hasGolden ? this.store.error(row) : this.store.metric("max_abs", row);
+    }
+
+    /** The figure of a call: its score where the report has scores, else the size of its worst row. */
     figure(call) {
-      const score = call.target === null ? null : this.store.node.score(call.target);
-      if (score !== null) return score;
-      return call.worstRow === null ? null : this.store.error(call.worstRow);
+      if (this.store.node.hasScores) return call.target === null ? null : this.store.node.score(call.target);
+      return call.worstRow === null ? null : this.size(call.worstRow);
+    }
+
+    /** What the figures of calls are. */
+    get figureName() {
+      return this.store.node.hasScores ? "score" : this.hasGolden ? "error" : "largest";
     }
 
     /** How bad an overflow is, for each side that has one: `["target", "critical"]`. */

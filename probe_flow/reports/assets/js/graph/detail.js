@@ -8,7 +8,9 @@
     tensor: [["relative_euclidean_distance", "error"], ["cosine", "cosine"], ["max_abs_err", "max abs"]],
     statistics: [["l2norm_diff_rel", "norm rel"], ["max_diff_rel", "max rel"], ["mean_diff_rel", "mean rel"]],
     checksum: [["checksum_equal", "equal"]],
+    null: [["max_abs", "largest"]],
   };
+  const EXACT = new Set(["cosine", "checksum_equal", "max_abs"]);
   const MEANINGS = {
     same: "the golden has it under the same name, in the same place",
     renamed: "the golden has it under another name",
@@ -156,8 +158,8 @@
       const { store } = this;
       const rows = this.calls.rowsOf(call);
       if (!rows.length) return null;
-      const figures = (FIGURES[store.mode(call.worstRow) ?? store.mainMode()] ?? []).filter(([id]) => rows.some((row) => store.metric(id, row) !== null));
-      const cell = (id, row) => (id === "cosine" || id === "checksum_equal" ? figure(store.metric(id, row)) : small(store.metric(id, row)));
+      const figures = (FIGURES[this.calls.hasGolden ? (store.mode(call.worstRow) ?? store.mainMode()) : null] ?? []).filter(([id]) => rows.some((row) => store.metric(id, row) !== null));
+      const cell = (id, row) => (EXACT.has(id) ? figure(store.metric(id, row)) : small(store.metric(id, row)));
       return section(
         "Tensors",
         el(
@@ -193,7 +195,7 @@
               {},
               el("button", { type: "button", class: "link name", click: () => this.graph.open(each) }, this.words(each.node)),
               this.graph.badgeOf(each.mark),
-              el("span", { class: "error" }, probeFlow.small(this.calls.figure(each))),
+              el("span", { class: "error" }, this.graph.figureText(this.calls.figure(each))),
             )))
           : null,
       );

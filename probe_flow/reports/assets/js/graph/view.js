@@ -4,6 +4,7 @@
   const LINE = 28;
   const SPARE = 8; // lines drawn above and below those in sight
   const INDENT = 16;
+  const MOST_INDENTS = 16; // deeper calls stand below each other, so that their names stay in sight
   const MOST_OPEN = 40; // a graph of so few calls is shown whole
   const SEARCH_PAUSE_MS = 140;
   const HASH = "#graph?";
@@ -76,8 +77,7 @@
     }
 
     executions() {
-      this.known ??= [...new Set(this.calls.roots.map((group) => group.execution))];
-      return this.known;
+      return [...new Set(this.calls.roots.map((group) => group.execution))];
     }
 
     has(node) {
@@ -90,23 +90,21 @@
     }
 
     frame() {
-      const { el, fill, group } = probeFlow;
+      const { el, fill } = probeFlow;
       const { calls } = this;
       this.search = el("input", {
         type: "search", id: "graph-search", placeholder: "Find a module or call", "aria-label": "Find a module or call in the graph",
         autocomplete: "off", spellcheck: "false", input: () => this.searchSoon(), keydown: (event) => this.searchKey(event),
       });
       const counted = calls.lines.filter((call) => !call.isGroup);
-      const chip = (kind, name, label, count) => el(
+      const chip = (kind, name, label) => el(
         "button",
         { type: "button", class: "chip", "aria-pressed": "false", "data-kind": kind, "data-name": name, click: (event) => this.toggleFilter(event.currentTarget) },
-        label, el("span", { class: "number" }, group(count)),
+        label, el("span", { class: "number" }),
       );
-      const marks = [...probeFlow.marks].reverse().map((look) => [look.name, counted.filter((call) => call.mark !== null && probeFlow.marks[call.mark] === look).length]);
-      const meetings = Object.keys(MEETINGS).slice(1).map((name) => [name, counted.filter((call) => calls.meeting(call) === name).length]);
       this.chips = [
-        ...marks.filter(([, count]) => count).map(([name, count]) => chip("marks", name, probeFlow.badge(name), count)),
-        ...meetings.filter(([, count]) => count).map(([name, count]) => chip("meetings", name, meetingBadge(name), count)),
+        ...[...probeFlow.marks].reverse().map(({ name }) => chip("marks", name, probeFlow.badge(name))),
+        ...Object.keys(MEETINGS).slice(1).map((name) => chip("meetings", name, meetingBadge(name))),
       ];
       this.reset = el("button", { type: "button", class: "quiet", id: "graph-reset", hidden: true, click: () => this.clear() }, "Reset");
       const button = (id, text, title, click) => el("button", { type: "button", class: "quiet", id, title, click }, text);
@@ -129,10 +127,10 @@
       this.head = el(
         "div",
         { class: "graph-head", role: "row", "aria-hidden": "true" },
-        el("span", {}, calls.hasGolden ? "target" : "call"),
+        el("span", { class: "around" }, calls.hasGolden ? "target" : "call", (this.around = el("span", { class: "name" }))),
         calls.hasGolden ? [el("span", {}), el("span", {}, "golden")] : null,
         this.store.node.hasLevels ? el("span", {}, "overflow") : null,
-        el("span", { class: "figure" }, this.store.node.hasScores ? "score" : "error"),
+        el("span", { class: "figure" }, calls.figureName),
         el("span", {}, "severity"),
       );
       this.space = el("div", { class: "graph-space", role: "presentation" });
@@ -249,8 +247,20 @@
 
     count() {
       const { group, counted } = probeFlow;
-      const all = this.calls.lines.filter((call) => !call.isGroup && call.execution === this.execution).length;
-      document.getElementById("graph-count").textContent = this.isFiltered() ? `${group(this.hits)} of ${counted(all, "call")}` : counted(all, "call");
+      const totals = this.totals();
+      document.getElementById("graph-count").textContent = this.isFiltered() ? `${group(this.hits)} of ${counted(totals.calls, "call")}` : counted(totals.calls, "call");
+      for (const chip of this.chips) {
+        const count = totals[chip.dataset.kind].get(chip.dataset.name) ?? 0;
+        chip.lastChild.textContent = group(count);
+        chip.hidden = !count && chip.getAttribute("aria-pressed") === "false";
+      }
+    }
+
+    /** How many calls the execution has, by mark and by how their sides meet; made once. */
+    totals() {
+      this.known ??= new Map();
+      if (!this.known.has(this.execution)) this.known.set(this.execution, totalsOf(this.calls, this.execution));
+      return this.known.get(this.execution);
     }
 
     drawSoon() {
@@ -284,8 +294,15 @@
         made.append(element);
       }
       this.space.append(made);
+      this.around.textContent = this.pathText(this.shown[Math.ceil(this.box.scrollTop / LINE)]);
       if (!this.shown.length && anew) this.space.replaceChildren(probeFlow.el("p", { class: "muted nothing" }, "No call fits."));
       this.choose(this.current, { scroll: false });
+    }
+
+    /** What lies around the first line in sight, for the head. */
+    pathText(call) {
+      const path = call?.path() ?? [];
+      return path.length ? probeFlow.visible(path.map((each) => this.detail.words(each.node)).join(" \u203a ")) : "";
     }
 
     element(call) {
@@ -313,7 +330,7 @@
       const half = (side) => {
         const node = call[side];
         const cell = el("span", { class: node === null ? "half absent" : "half", role: "gridcell" }, side === "target" ? twisty(call, isOpen) : null);
-        cell.style.paddingLeft = `${(call.depth - 1) * INDENT + (side === "target" ? 4 : 8)}px`;
+        cell.style.paddingLeft = `${indent(call) + (side === "target" ? 4 : 8)}px`;
         if (node === null) return probeFlow.el("span", { class: "half absent", role: "gridcell" }, side === "target" ? indented(twisty(call, isOpen), call) : null, el("span", {}, this.calls.isShared(call) ? "compared with another line" : ABSENT[side]));
         const { label, detail, number } = probeFlow.callWords(this.store, node, this.store.node.above(node));
         cell.append(el("span", { class: "name label", title: this.nameOf(node) }, label, detail ? el("span", { class: "detail" }, ` ${detail}`) : null, number ? el("span", { class: "detail" }, number) : null));
@@ -325,11 +342,16 @@
     }
 
     figure(call) {
-      const { el, small, figure } = probeFlow;
+      const { el } = probeFlow;
       const value = call.isGroup ? null : this.calls.figure(call);
-      const cell = el("span", { class: "figure", role: "gridcell" }, value === null ? "" : this.store.node.hasScores ? figure(value, 3) : small(value));
+      const cell = el("span", { class: "figure", role: "gridcell" }, this.figureText(value));
       if (value !== null && probeFlow.isOffCall(call)) cell.style.background = `var(--${probeFlow.fillOf(probeFlow.marks[call.mark].name, this.store.excess(call.worstRow))})`;
       return cell;
+    }
+
+    figureText(value) {
+      if (value === null) return "";
+      return this.calls.figureName === "error" ? probeFlow.small(value) : probeFlow.figure(value, 4);
     }
 
     /** The mark of a call; of a folded one the worst inside too, where that is worse. */
@@ -356,12 +378,11 @@
     spoken(call, isOpen) {
       const { counted, marks } = probeFlow;
       if (call.isGroup) return `${call.label}: ${counted(call.end - call.place - 1, "call")}`;
-      const { label, detail, number } = probeFlow.callWords(this.store, call.node, this.store.node.above(call.node));
       const meeting = this.calls.meeting(call);
       const own = call.mark === null ? "no tensors" : marks[call.mark].word;
       const inside = !isOpen && call.off && call.worst > (call.mark ?? -1) ? `, inside ${marks[call.worst].word}` : "";
       const value = this.calls.figure(call);
-      return `${[label, detail].filter(Boolean).join(" ")}${number}: ${own}${value === null ? "" : `, ${this.store.node.hasScores ? "score" : "error"} ${probeFlow.small(value)}`}${inside}${meeting && meeting !== "same" ? `, ${MEETINGS[meeting][1]}` : ""}`;
+      return `${this.detail.words(call.node)}: ${own}${value === null ? "" : `, ${this.calls.figureName} ${this.figureText(value)}`}${inside}${meeting && meeting !== "same" ? `, ${MEETINGS[meeting][1]}` : ""}`;
     }
 
     click(event) {
@@ -417,7 +438,7 @@
       if (call.execution !== this.execution) this.showExecution(call.execution);
       if (this.isFiltered() && this.shown[call.line] !== call) this.clear();
       this.openAround(call);
-      if (!this.isFiltered()) this.show();
+      if (this.shown[call.line] !== call) this.show();
       this.choose(call);
       this.panel.openCall(call, this.detail.head(call, this.panel), this.detail.sections(call));
       history.replaceState(null, "", this.hashOf(call));
@@ -435,11 +456,17 @@
     step(step) {
       const { lines } = this.calls;
       const wanted = this.isFiltered() ? (call) => this.takes(call) : probeFlow.isOffCall;
-      const start = this.current?.place ?? (step > 0 ? -1 : lines.length);
+      const start = this.current?.place ?? this.ends(step);
       for (let place = start + step; place >= 0 && place < lines.length; place += step) {
-        if (lines[place].execution === this.execution && wanted(lines[place])) return this.open(lines[place]);
+        if (wanted(lines[place])) return this.open(lines[place]);
       }
       return probeFlow.say(step > 0 ? "Nothing more to look at below." : "Nothing more to look at above.");
+    }
+
+    /** The place before the first line of the execution shown, or behind the last one. */
+    ends(step) {
+      const mine = this.calls.roots.filter((group) => group.execution === this.execution);
+      return step > 0 ? mine[0].place - 1 : mine[mine.length - 1].end;
     }
 
     key(event) {
@@ -471,12 +498,28 @@
     }
   }
 
+  function totalsOf(calls, execution) {
+    const found = { calls: 0, marks: new Map(), meetings: new Map() };
+    const add = (map, name) => map.set(name, (map.get(name) ?? 0) + 1);
+    for (const call of calls.lines) {
+      if (call.isGroup || call.execution !== execution) continue;
+      found.calls += 1;
+      add(found.meetings, calls.meeting(call));
+      if (call.mark !== null) add(found.marks, probeFlow.marks[call.mark].name);
+    }
+    return found;
+  }
+
   function twisty(call, isOpen) {
     return probeFlow.el("span", { class: call.children.length ? "twisty" : "twisty none", "aria-hidden": "true" }, isOpen ? "\u25be" : "\u25b8");
   }
 
+  function indent(call) {
+    return Math.min(call.depth - 1, MOST_INDENTS) * INDENT;
+  }
+
   function indented(element, call) {
-    element.style.marginLeft = `${(call.depth - 1) * INDENT}px`;
+    element.style.marginLeft = `${indent(call)}px`;
     return element;
   }
 
