@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from call_builders import compared, node
-from graph_dumps import Call, write_calls
+from call_dumps import Call, write_calls
 from report_builders import catalog, comparison, origin
 
 import probe_flow as pf
