@@ -28,6 +28,20 @@ from probe_flow.records.differences import (
 from probe_flow.records.figures import FigureColumn, FigureTable, Value, shared_numbers
 from probe_flow.records.frameworks import Framework
 from probe_flow.records.measurement import Figures, Measurement, Mode, SideSummary
+from probe_flow.records.model_graph import (
+    GRAPH_ROOT,
+    NO_PARTNER,
+    GraphKind,
+    GraphLayout,
+    GraphLink,
+    GraphMode,
+    GraphNode,
+    GraphPair,
+    Level,
+    LinkDirection,
+    LinkEnd,
+    ModelGraph,
+)
 from probe_flow.records.node import (
     ArrayFacts,
     CallFacts,
@@ -60,8 +74,10 @@ from probe_flow.records.verdict import Excuse, ExcuseKind, Role, Status, Verdict
 
 __all__ = [
     "ALL_PASS",
+    "GRAPH_ROOT",
     "GUESS",
     "NAMED_BY",
+    "NO_PARTNER",
     "SELF",
     "ArrayFacts",
     "Baseline",
@@ -94,11 +110,21 @@ __all__ = [
     "Flow",
     "Framework",
     "Graph",
+    "GraphKind",
+    "GraphLayout",
+    "GraphLink",
+    "GraphMode",
+    "GraphNode",
     "GraphOp",
+    "GraphPair",
     "GraphTensor",
     "Group",
+    "Level",
+    "LinkDirection",
+    "LinkEnd",
     "Measurement",
     "Mode",
+    "ModelGraph",
     "Node",
     "NodeKey",
     "NodeKind",
