@@ -99,7 +99,7 @@ def test_pairs_share_a_line_and_the_origin_is_chosen(open_graph: Open) -> None:
         "fc2 Linear | = | fc2 Linear",
         "Functional.linear #1 | = | Functional.linear #1",
     ]
-    assert page.js(f"return {CURRENT}") == "Functional.gelu: wrong here, error 2.00e0"
+    assert page.js(f"return {CURRENT}") == "Functional.gelu: wrong here, score 1"
     assert page.js(f"return {COUNT}") == "10 calls"
 
 
@@ -136,7 +136,7 @@ def test_added_missing_and_renamed_calls_have_lines_of_their_own(open_graph: Ope
         "Backward 3",
     ]
     spoken = page.js(f"return {SPOKEN}")
-    assert spoken[2] == "up Linear: fine, error 0, renamed"
+    assert spoken[2] == "up Linear: fine, score 0, renamed"
     assert spoken[7:9] == [
         "Functional.mse_loss: not compared, only in the golden",
         "Functional.l1_loss: not compared, only in the target",
@@ -214,13 +214,13 @@ def test_arrow_keys_walk_fold_and_open(open_graph: Open) -> None:
     page = open_graph(GOLDEN, GOLDEN)
     box = "#graph-box"
     page.keys(DOWN + DOWN, box)
-    assert page.js(f"return {CURRENT}") == "mlp MLP: fine, error 0"
+    assert page.js(f"return {CURRENT}") == "mlp MLP: fine, score 0"
     page.keys(LEFT, box)
     assert page.js(f"return {LINES}.length") == 7
     page.keys(RIGHT + RIGHT, box)
-    assert page.js(f"return {CURRENT}") == "fc1 Linear: fine, error 0"
+    assert page.js(f"return {CURRENT}") == "fc1 Linear: fine, score 0"
     page.keys(LEFT + LEFT, box)
-    assert page.js(f"return {CURRENT}") == "mlp MLP: fine, error 0"
+    assert page.js(f"return {CURRENT}") == "mlp MLP: fine, score 0"
     page.keys(END + ENTER, box)
     assert page.js(f"return {TITLE}") == "Functional.linear #1 (backward)"
     assert page.js("return document.activeElement.id") == "graph-box"
@@ -302,19 +302,24 @@ def test_one_dump_alone_has_a_graph_too(open_graph: Open) -> None:
     ]
     assert page.js(f"return {CURRENT}").startswith("Functional.gelu: wrong here")
     chosen(page, "Functional.gelu.0.forward")
-    assert "Place" in page.text("#panel")
+    assert {"Place", "overflow critical (target)"} <= set(page.text("#panel").split("\n"))
     assert page.js("return document.querySelector('#graph .graph-head').innerText").split() == [
         "call",
+        "overflow",
         "largest",
         "severity",
     ]
 
 
 def test_a_call_that_construct_json_alone_names_has_a_line(open_graph: Open) -> None:
-    calls = [*GOLDEN[:3], Call("Functional.dropout.0.forward", MLP, None), *GOLDEN[3:]]
+    calls = [*GOLDEN[:2], Call("Functional.dropout.0.forward", MLP, None), *GOLDEN[2:]]
     page = open_graph(calls, calls)
-    assert page.js(f"return {SIDES}")[5] == "Functional.dropout | = | Functional.dropout"
-    assert page.js(f"return {SPOKEN}")[5] == "Functional.dropout: no tensors"
+    assert page.js(f"return {SIDES}")[3:6] == [
+        "Functional.linear | = | Functional.linear",
+        "Functional.dropout | = | Functional.dropout",
+        "Functional.gelu | = | Functional.gelu",
+    ]
+    assert page.js(f"return {SPOKEN}")[4] == "Functional.dropout: no tensors"
 
 
 def test_hostile_names_are_text(open_graph: Open) -> None:

@@ -111,7 +111,7 @@ class NodeTable:
         yield "parent", texts(lambda node: node.parent)
         yield "above", above
         if above is not None:
-            yield "order", packed_places([_order(node) for node in some] for some in stretches(nodes))
+            yield "order", packed_places(map(self._orders, stretches(self._side_of), stretches(nodes)))
         yield "score", packed(map(self._scores, stretches(self._side_of), stretches(keys)))
         yield "level", packed_places(map(self._levels, stretches(self._side_of), stretches(keys)))
         yield "originals", lists(lambda node: node.originals)
@@ -136,6 +136,9 @@ class NodeTable:
         levels = self._figures.levels
         found = (levels.get(side.name, {}).get(key) for side, key in zip(sides, keys, strict=True))
         return self._strings.places(found)
+
+    def _orders(self, sides: Sequence[_Side], nodes: Sequence[Node | None]) -> list[int | None]:
+        return [None if node is None else side.order(node) for side, node in zip(sides, nodes, strict=True)]
 
     def _phases(self, keys: Sequence[NodeKey]) -> list[int | None]:
         return mapped([key.phase for key in keys], lambda phase: self._strings.place(phase.value))
@@ -222,6 +225,10 @@ class _Side:
         """Return what is known of a node, None for a caller of which only the name is known."""
         return self.catalog.nodes.get(key) or self._undumped.get(key)
 
+    def order(self, node: Node) -> int:
+        """Return a number that rises with execution; calls without entry ran before the one that ended next."""
+        return 2 * node.order - (node.key in self._undumped)
+
     def caller(self, key: NodeKey) -> NodeKey | None:
         """Return the key of a node's caller, which need not be a node of the catalog."""
         tree = self._trees.get(key.execution)
@@ -238,10 +245,6 @@ class _Side:
         owners = {tensor.node for tensor in self.catalog.tensors}
         calls: Iterable[Node] = (*self.catalog.nodes.values(), *self.catalog.undumped)
         yield from (call for call in calls if call.key.execution in runs and call.key not in owners)
-
-
-def _order(node: Node | None) -> int | None:
-    return None if node is None else node.order
 
 
 def _entry(node: Node) -> str | None:

@@ -543,7 +543,7 @@ def test_calls_without_tensors_are_nodes_where_their_execution_has_rows_and_call
         "Module.fc.Linear forward": None,
         "Functional.dropout forward": "Module.fc.Linear forward",
     }
-    assert column(data["nodes"], data["nodes"]["order"]) == [0, 1, 1]
+    assert column(data["nodes"], data["nodes"]["order"]) == [0, 2, 1]
     assert texts(data["nodes"] | {"strings": data["strings"]}, data["nodes"]["kind"]) == ["module", "module", "api"]
 
 

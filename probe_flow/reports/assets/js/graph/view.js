@@ -16,6 +16,11 @@
     golden_only: ["\u2212", "only in the golden"],
     shared: ["\u222a", "compared together with another call"],
   };
+  const LEVELS = {
+    critical: "NaN or infinities come out and none goes in",
+    high: "they go in and come out, or the norm grows more than 100 times",
+    medium: "they go in and none comes out",
+  };
   const ABSENT = { target: "not in the target", golden: "not in the golden" };
 
   class Graph {
@@ -534,9 +539,11 @@
     const { el, marks } = probeFlow;
     const used = new Set(counted.map((call) => call.mark));
     const meetings = new Set(counted.map((call) => calls.meeting(call)));
+    const levels = new Set(calls.store.node.hasLevels ? counted.flatMap((call) => calls.levels(call).map(([, level]) => level)) : []);
     return [
       [...marks].reverse().filter((look) => used.has(marks.indexOf(look))).map((look) => el("li", {}, probeFlow.badge(look.name), el("span", {}, look.meaning))),
       Object.keys(MEETINGS).filter((name) => meetings.has(name)).map((name) => el("li", {}, el("b", { class: "meeting-sign" }, MEETINGS[name][0]), MEETINGS[name][1])),
+      Object.keys(LEVELS).filter((level) => levels.has(level)).map((level) => el("li", {}, el("span", { class: `level ${level}` }, level), LEVELS[level])),
     ];
   }
 
