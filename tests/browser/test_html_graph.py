@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ COUNT = "document.getElementById('graph-count').innerText"
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>'\"\n\u202eß日"
 DOWN, RIGHT, LEFT, ENTER, ESCAPE, END = "\ue015", "\ue014", "\ue012", "\ue007", "\ue00c", "\ue010"
 
+DATA = Path(__file__).parents[1] / "data" / "dump_json"
 MLP = "Module.mlp.MLP.forward.0"
 BACK = "Module.mlp.MLP.backward.0"
 GOLDEN = (
@@ -271,6 +273,57 @@ def test_a_line_of_a_layer_mapping_is_offered_and_pairs_what_had_no_partner(open
     assert {row.verdict.value for row in run.rows()} == {"pass"}
 
 
+FIRST_OFFERS = """
+const [done] = arguments;
+probeFlow.load().then((store) => {
+  const calls = probeFlow.callsOf(store);
+  const mapping = new probeFlow.LayerMapping(store, calls);
+  const found = [];
+  for (const call of calls.lines) {
+    if (calls.meeting(call) !== "target_only" || mapping.unknownAround(call) !== null) continue;
+    const first = mapping.candidates(call)[0];
+    const { yaml } = first === undefined ? {} : mapping.pairing(call.target, first.call.golden);
+    if (yaml) found.push(yaml.join("\\n"));
+  }
+  done(found);
+});
+"""
+
+
+def test_the_first_offers_lead_from_a_mindspore_model_to_its_pytorch_twin(open_page: Any, tmp_path: Path) -> None:
+    for name in ("ms_tensor_pair", "pt_tensor_twin"):
+        with tarfile.open(DATA / f"{name}.tar.xz") as archive:
+            archive.extractall(tmp_path, filter="data")
+    offered: dict[str, dict[str, str]] = {}
+    match: dict[str, str] = {"uses": "match.layer_mapping"}
+    for round_number in range(4):
+        out = tmp_path / f"run_{round_number}"
+        run = pf.compare(tmp_path / "golden", tmp_path / "twin", match=match, reports="html", output=out, cache=False)
+        if run.verdict == "pass":
+            break
+        page = open_page(out / "report.html")
+        for text in page.driver.execute_async_script(FIRST_OFFERS):
+            for owner, children in yaml.safe_load(text).items():
+                for child, partner in children.items():
+                    assert offered.setdefault(owner, {}).setdefault(child, partner) == partner
+        (tmp_path / "offered.yaml").write_text(yaml.safe_dump(offered), encoding="utf-8")
+        match["mapping"] = str(tmp_path / "offered.yaml")
+    assert run.verdict == "pass"
+    assert offered == {
+        "TopLayer": {"layer": "block"},
+        "Layer": {"norm1": "ln1", "attention": "attn", "norm2": "ln2", "up": "fc1", "down": "fc2"},
+        "Attention": {"query": "q_proj", "key": "k_proj", "value": "v_proj"},
+    }
+
+
+def test_what_is_inside_a_call_without_partner_waits_for_it(open_graph: Open) -> None:
+    page = open_graph(renamed(GOLDEN, mlp="ffn", fc1="up"), GOLDEN)
+    chosen(page, "Module.ffn.up.Linear.forward.0")
+    assert "Find the partner of what is around it first: ffn MLP" in page.text("#panel")
+    page.js("[...document.querySelectorAll('#panel button')].find((each) => each.innerText === 'ffn MLP').click()")
+    assert page.text("#panel .candidates .snippet") == "TopLayer:\n  ffn: mlp\n"
+
+
 def test_what_only_the_golden_has_is_offered_too(open_graph: Open) -> None:
     page = open_graph(renamed(GOLDEN, fc1="up"), GOLDEN)
     chosen(page, "Module.mlp.fc1.Linear.forward.0", side="golden")
@@ -343,7 +396,6 @@ def test_a_dump_without_callers_has_no_graph(open_graph: Open) -> None:
     assert page.js("return document.getElementById('graph-jump').hidden") is True
 
 
-DATA = Path(__file__).parents[1] / "data" / "dump_json"
 CALLS_OF = """
 const [done] = arguments;
 probeFlow.load().then((store) => {

@@ -135,6 +135,8 @@
     /** Who the partner may be, and what a mapping file would have to say. */
     candidates(call) {
       const { el, prose } = probeFlow;
+      const around = this.mapping.unknownAround(call);
+      if (around !== null) return el("p", {}, "Find the partner of what is around it first: ", this.links([around.node]));
       const found = this.mapping.candidates(call);
       if (!found.length) return el("p", { class: "muted" }, `No call of this kind is without partner in the ${call.target === null ? "target" : "golden"} nearby.`);
       return [
