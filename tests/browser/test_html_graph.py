@@ -591,3 +591,20 @@ def test_fifty_thousand_calls_are_fluid(open_report: Open) -> None:
     page.keys(ESCAPE, "#graph-search")
     assert page.js(timed.format("document.getElementById('graph-next').click()")) < AT_ONCE_MS
     assert page.js(f"return {CURRENT}").split(": ")[1].startswith("carries it on")
+
+
+def test_damaged_callers_leave_every_call_in_the_graph(open_graph: Open) -> None:
+    outer, inner = "Module.a.Net.forward.0", "Module.a.b.Net.forward.0"
+    calls = [
+        Call("Functional.gelu.0.forward", inner),
+        Call(inner, outer),
+        Call(outer, inner),  # a circle
+        Call("Functional.relu.0.forward", "Module.gone.Net.forward.3"),  # nowhere else
+        Call("Functional.relu.1.forward", ""),
+    ]
+    page = open_graph(calls, calls)
+    spoken = page.js(f"return {SPOKEN}")
+    assert sorted(text.split(":")[0] for text in spoken[1:]) == [
+        "Functional.gelu", "Functional.relu", "Functional.relu #1", "a Net", "b Net", "gone Net #3",
+    ]  # fmt: skip
+    assert page.js(f"return {COUNT}") == "6 calls"

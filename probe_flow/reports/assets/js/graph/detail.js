@@ -137,21 +137,23 @@
       const { el, prose } = probeFlow;
       const around = this.mapping.unknownAround(call);
       if (around !== null) return el("p", {}, "Find the partner of what is around it first: ", this.links([around.node]));
-      const found = this.mapping.candidates(call);
+      const found = this.mapping.candidates(call).map((each) => {
+        const [target, golden] = call.target === null ? [each.call.target, call.golden] : [call.target, each.call.golden];
+        return { ...each, ...this.mapping.pairing(target, golden) };
+      });
       if (!found.length) return el("p", { class: "muted" }, `No call of this kind is without partner in the ${call.target === null ? "target" : "golden"} nearby.`);
+      const sayable = found.filter(({ yaml }) => yaml);
       return [
         el("h4", {}, "It may be"),
-        el("ul", { class: "candidates" }, found.map(({ call: other, alike }) => {
-          const [target, golden] = call.target === null ? [other.target, call.golden] : [call.target, other.golden];
-          const { yaml, note } = this.mapping.pairing(target, golden);
-          return el(
-            "li",
-            {},
-            el("button", { type: "button", class: "link name", click: () => this.graph.open(other) }, this.store.nodeName(other.node)),
-            el("span", { class: "muted" }, alike.length ? `same ${alike.join(", ")}` : "near by"),
-            yaml ? [el("span", { class: "muted" }, "in a layer mapping:"), el("pre", { class: "snippet" }, yaml.map((line) => [line, document.createTextNode("\n")]))] : el("span", { class: "muted" }, prose(note)),
-          );
-        })),
+        el("ul", { class: "candidates" }, (sayable.length ? sayable : found).map(({ call: other, alike, yaml, note }) => el(
+          "li",
+          {},
+          el("button", { type: "button", class: "link name", click: () => this.graph.open(other) }, this.store.nodeName(other.node)),
+          el("span", { class: "muted" }, alike.length ? `same ${alike.join(", ")}` : "near by"),
+          yaml
+            ? [el("span", { class: "muted" }, "in a layer mapping:"), el("pre", { class: "snippet" }, yaml.map((line) => [line, document.createTextNode("\n")]))]
+            : el("span", { class: "muted" }, prose(note)),
+        ))),
       ];
     }
 
