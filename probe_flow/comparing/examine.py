@@ -91,9 +91,18 @@ def unmeasured(row: Row) -> Verdict:
 def examined(dump: Catalog) -> Pairs:
     """Return each tensor of a dump alone, against a golden that is no dump; the dump counts as the target."""
     reason = CommonReason.NOT_TENSOR.expected("it holds no numeric value")
-    nothing = Catalog("golden", NO_FRAMEWORK, dump.task, "", {}, (), flow=dump.flow)
     pairs = [
         Pair(tensor, None, "", EXAMINED, reason=reason if tensor.kind in _WITHOUT_VALUE else None)
         for tensor in dump.tensors
     ]
-    return Pairs(dump, nothing, tuple(pairs))
+    return Pairs(dump, _no_dump(dump), tuple(pairs))
+
+
+def unexamined(dump: Catalog) -> Comparison:
+    """Return a dump that is shown and not judged: no rows, no gate."""
+    return Comparison(Pairs(dump, _no_dump(dump), ()), (), (), {}, gate="", gate_passed=True, problems=dump.problems)
+
+
+def _no_dump(dump: Catalog) -> Catalog:
+    """Return what stands for the golden where there is none."""
+    return Catalog("golden", NO_FRAMEWORK, dump.task, "", {}, (), flow=dump.flow)
