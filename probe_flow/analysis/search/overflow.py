@@ -1,7 +1,7 @@
 """NaN, infinities and sudden growth in one dump: where they begin, and how bad what each call does to them is.
 
 Where they begin is what `nonfinite` finds. Beyond it, mean and norm count, and each call has a level
-(`records.levels`), by the tensors that it reads, its weights among them, and those that it writes. Infinity that was
+(`relations.levels`), by the tensors that it reads, its weights among them, and those that it writes. Infinity that was
 asked for, such as a mask, is no overflow and gives no level; memory that a call only writes is nothing that it reads.
 
 A result that is much larger than what went into its call, by more than healthy steps explain, is named once and fails
@@ -20,8 +20,9 @@ from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.search.nonfinite import Origins, is_fill
 from probe_flow.analysis.search.states import state_with_sums
 from probe_flow.records import Finding, FindingKind, Mode, Pairs, Role, Status, Verdict
-from probe_flow.records.levels import Level, growth_of, level_of
+from probe_flow.records.levels import Level
 from probe_flow.records.row import Row
+from probe_flow.relations.levels import growth_of, level_of
 
 GROWN = "growth"
 """Rule of the rows of a result that is much larger than what it was made of."""

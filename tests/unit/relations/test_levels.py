@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from probe_flow.records.levels import Level, growth_of, is_abnormal, level_of
+from probe_flow.records.levels import Level
 from probe_flow.records.tensor_data import Statistics
+from probe_flow.relations.levels import growth_of, is_abnormal, level_of
 
 NAN, INF = math.nan, math.inf
 
