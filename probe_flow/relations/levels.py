@@ -47,6 +47,7 @@ def is_abnormal_sum(known: Statistics, count: int | None = None, dtype: str = ""
     ends = [abs(each) for each in (known.max, known.min) if each is not None]
     if not ends or any(map(_is_abnormal, ends)) or count is None:
         return True
+    count = min(count, 1 << 62)  # a dump may claim more than floats hold
     largest = _LARGEST.get(dtype, _LARGEST_FLOAT32)
     size, squares = float(min(max(ends), largest)), _LARGEST["float64"] if dtype == "float64" else _LARGEST_FLOAT32
     if _is_abnormal(known.l2norm) and size * math.sqrt(count) < largest and size * size * count < squares:
