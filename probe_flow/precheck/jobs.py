@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from probe_flow.dumps.dump_json.names import parse_entry_name
-from probe_flow.dumps.dump_json.stream import EntryStream
+from probe_flow.dumps.dump_json.raw_entries import raw_entries
 from probe_flow.dumps.dump_json.tensor_files import FOLDER
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.metrics.accumulators.options import MeasureOptions
@@ -128,7 +128,7 @@ def find_calls(catalog: Catalog, choice: Choice = EVERY_CALL) -> Found:
         )
     skipped = found.refused.keys() | found.left_out.keys()
     entries: dict[str, dict[str, object]] = {}
-    for entry, value in EntryStream(_file(catalog), _shown(catalog)):
+    for entry, value in raw_entries(catalog):
         parts = parse_entry_name(entry)
         if parts is None:
             continue

@@ -218,7 +218,7 @@ def test_a_full_disk_leaves_no_half_file(
     def full(*_args: object, **_more: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("probe_flow.reports.tables.dump_json.anomaly_analyze.json.dump", full)
+    monkeypatch.setattr("probe_flow.reports.anomalies.json.dump", full)
     done = probe_flow("overflow_check", "-i", dumps / "fp16" / "step0", "-o", "out")
     assert done.code == 3
     assert "No space left on device" in done.err

@@ -13,7 +13,7 @@ from probe_flow.comparing.asked import Asked
 from probe_flow.comparing.examine import examine_overflow
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.records import Finding
-from probe_flow.records.levels import GROWTH
+from probe_flow.relations.levels import GROWTH
 from probe_flow.testing.stages import context
 
 ARCHIVE = Path(__file__).parents[1] / "data" / "dump_json" / "faults.tar.xz"

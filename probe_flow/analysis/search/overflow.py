@@ -1,7 +1,7 @@
 """NaN, infinities and sudden growth in one dump: where they begin, and how bad what each call does to them is.
 
 Where they begin is what `nonfinite` finds. Beyond it, mean and norm count, and each call has a level
-(`records.levels`), by the tensors that it reads, its weights among them, and those that it writes. Infinity that was
+(`relations.levels`), by the tensors that it reads, its weights among them, and those that it writes. Infinity that was
 asked for, such as a mask, is no overflow and gives no level; memory that a call only writes is nothing that it reads.
 
 A result that is much larger than what went into its call, by more than healthy steps explain, is named once and fails
@@ -12,6 +12,7 @@ repeated, and gradients by the tensors of their forward call.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
@@ -20,11 +21,15 @@ from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.search.nonfinite import Origins, is_fill
 from probe_flow.analysis.search.states import state_with_sums
 from probe_flow.records import Finding, FindingKind, Mode, Pairs, Role, Status, Verdict
-from probe_flow.records.levels import Level, growth_of, level_of
+from probe_flow.records.levels import Level
 from probe_flow.records.row import Row
+from probe_flow.relations.levels import growth_of, level_of
 
 GROWN = "growth"
 """Rule of the rows of a result that is much larger than what it was made of."""
+
+_LARGEST = sys.float_info.max
+"""Dumps hold integers beyond it."""
 
 
 def conclude_overflow(
@@ -47,7 +52,8 @@ def conclude_overflow(
         verdict = unmeasured(row) if row.measurement is None else origins.verdict(number)
         level = levels.get(row.node)
         if level is not None and verdict.status is Status.FAIL:
-            verdict = replace(verdict, rule_ids=(*verdict.rule_ids, level.value))
+            told = *verdict.reasons, f"level {level.value}"
+            verdict = replace(verdict, rule_ids=(*verdict.rule_ids, level.value), reasons=told)
         elif number in larger and verdict.status is Status.PASS:
             verdict = Verdict(Status.WARNING, (GROWN, Level.HIGH.value), (_larger(row, rows, origins),), Role.CLEAN)
         verdicts.append(verdict)
@@ -82,30 +88,31 @@ def _is_touched(call: Call, origins: Origins) -> bool:
 def _growth(call: Call, origins: Origins) -> float | None:
     """Return how many times what explains it the result of a call is; None where it fills memory, or that is unknown.
 
-    Norms of products and sums obey |AB| <= |A| |B|, and |x| <= |sum of n elements| sqrt(n) the other way round.
+    |AB| <= |A| |B|; a sum of n elements is at most sqrt(n) times their norm, and n copies of one are sqrt(n) times it.
     """
     rows, read = origins.rows, origins.read(call)
-    tensors = [n for n in read if _size(rows[n]) is not None]
-    if not call.written or not tensors or is_fill(rows[call.written[0]], origins.pairs):
+    sizes = {n: size for n in (*read, *call.written) if (size := _size(rows[n])) is not None}
+    tensors, results = ([n for n in numbers if n in sizes] for numbers in (read, call.written))
+    if not tensors or not results or is_fill(rows[call.written[0]], origins.pairs):
         return None
-    found = growth_of([_size(rows[n]) for n in tensors], [_size(rows[n]) for n in call.written])
-    if found is None:
-        return None
-    before, after = (max(_count(rows[n]) for n in numbers) for numbers in (tensors, call.written))
-    factors = [_argument(rows[n]) for n in (*read, *call.forward)]
+    found = growth_of(map(sizes.__getitem__, tensors), map(sizes.__getitem__, results))
+    if found is None or found <= 1.0:
+        return found
+    before, after = (max(_count(rows[n]) for n in numbers) for numbers in (tensors, results))
+    factors = [_argument(rows[n]) for n in (*read, *call.forward) if n not in sizes]
     factors += [size for n in call.forward if (size := _size(rows[n])) is not None]
-    return found / max(1.0, *factors) / math.sqrt(max(before, after) / min(before, after))
+    return found / max([1.0, *factors]) / math.sqrt(max(before, after) / min(before, after))
 
 
 def _count(row: Row) -> int:
-    return max(1, row.measurement.count) if row.measurement is not None else 1
+    return min(max(1, row.measurement.count), 1 << 62) if row.measurement is not None else 1
 
 
 def _argument(row: Row) -> float:
     """Return the size of a plain number; 1 of anything else."""
     measured = row.measurement
     largest = measured.metric("max_abs") if measured is not None and measured.mode is Mode.VALUE else None
-    return float(largest) if largest is not None and largest == largest else 1.0
+    return float(largest) if largest is not None and abs(largest) <= _LARGEST else 1.0
 
 
 def _size(row: Row) -> float | None:
@@ -118,7 +125,7 @@ def _size(row: Row) -> float | None:
         return None
     found = recorded.l2norm if recorded is not None else None
     size = found if found is not None else measured.metric("max_abs")
-    return None if size is None or size != size or size in (math.inf, -math.inf) else float(size)
+    return float(size) if size is not None and abs(size) <= _LARGEST else None
 
 
 def _larger(row: Row, rows: Sequence[Row], origins: Origins) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from probe_flow.records import Mode, Statistics
-from probe_flow.records.levels import is_abnormal_sum
 from probe_flow.records.row import Row
+from probe_flow.relations.levels import is_abnormal_sum
 
 
 class State(NamedTuple):

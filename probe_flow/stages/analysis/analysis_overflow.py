@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from probe_flow.records.levels import GROWTH
+from probe_flow.relations.levels import GROWTH
 from probe_flow.stages.analysis.examination_options import ExaminationOptions
 from probe_flow.stages.base import Kind, StageType
 from probe_flow.work import Context

@@ -11,7 +11,7 @@ from probe_flow.reports.formats import FileFormat, ReportFile, Request
 
 def _files(request: Request, _option: None) -> Iterable[ReportFile]:
     """Yield the file where there is anything to say; no file is the answer of a dump in which all is finite."""
-    from probe_flow.reports.tables.dump_json.anomaly_analyze import begins, write_anomalies
+    from probe_flow.reports.anomalies import begins, write_anomalies
 
     found = begins(request.comparison)
     if found:

@@ -111,6 +111,11 @@ def test_a_gradient_may_grow_by_the_tensors_of_its_forward_call() -> None:
     assert len(overflowing([recorded(forward, IN, norm=2.0), recorded(forward, norm=2.0), *behind])[0]) == 1
 
 
+def test_numbers_beyond_floats_are_no_mistake() -> None:
+    rows = [recorded("exp", IN, norm=10**400, count=10**400), argument("exp", 10**400), recorded("exp", norm=10**400)]
+    assert overflowing(rows)[0] == []
+
+
 def test_elements_count_where_no_norm_was_recorded() -> None:
     rows = [row("exp", IN, size=2.0), row("exp", OUT, size=9e4)]
     (found,), _ = overflowing(rows)

@@ -13,8 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from probe_flow.dumps.dump_json.folders import find_dump_files
-from probe_flow.dumps.dump_json.stream import EntryStream
+from probe_flow.dumps.dump_json.raw_entries import raw_entries
 from probe_flow.errors import ProbeFlowError
 from probe_flow.files.atomic import atomic_text
 from probe_flow.record.rows import TensorsByNode, stack_of
@@ -95,21 +94,15 @@ def _entries(catalog: Catalog, nodes: Mapping[NodeKey, Finding]) -> dict[NodeKey
         return {}
     wanted: defaultdict[Execution, dict[str, NodeKey]] = defaultdict(dict)
     for key in nodes:
-        wanted[_run(key.execution)][_name(catalog, key)] = key
+        wanted[key.execution][_name(catalog, key)] = key
     found: dict[NodeKey, Mapping[str, object]] = {}
-    try:
-        for file in find_dump_files(Path(catalog.root)).files:
-            names = wanted.get(_run(file.execution))
-            for name, value in EntryStream(file.file, file.shown) if names else ():
-                if names and name in names and isinstance(value, dict):
-                    found[names[name]] = value
-    except (ProbeFlowError, OSError):
-        return found
+    for execution, names in wanted.items():
+        try:
+            read = {name: value for name, value in raw_entries(catalog, execution) if name in names}
+        except (ProbeFlowError, OSError):
+            continue
+        found |= {names[name]: value for name, value in read.items() if isinstance(value, dict)}
     return found
-
-
-def _run(execution: Execution) -> Execution:
-    return Execution(rank=execution.rank, step=execution.step, graph=execution.graph)
 
 
 def _shown(raw: Mapping[str, object], key: NodeKey, catalog: Catalog, finding: Finding) -> Mapping[str, object]:

@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from probe_flow.records.levels import Level, growth_of, is_abnormal, level_of
+from probe_flow.records.levels import Level
 from probe_flow.records.tensor_data import Statistics
+from probe_flow.relations.levels import growth_of, is_abnormal, level_of
 
 NAN, INF = math.nan, math.inf
 
@@ -61,6 +62,7 @@ def test_growth_is_of_the_largest_norms(read: list[float | None], written: list[
         (Statistics(min=-3.4e38, max=0.0, mean=-INF, l2norm=INF), 4, "bfloat16", False),
         (Statistics(min=-1e30, max=1e30, l2norm=INF), 4, "float64", True),
         (Statistics(min=-(10**400), max=10**400), 4, "int64", False),
+        (Statistics(min=-1.0, max=1.0, l2norm=INF), 10**400, "float32", True),
         (Statistics(), None, "", False),
     ],
 )
