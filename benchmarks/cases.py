@@ -28,6 +28,7 @@ from benchmarks.figures import (
     usage_rows,
     wall,
 )
+from benchmarks.graph_cases import graphs
 from benchmarks.huge import huge
 from benchmarks.killed import killed
 from benchmarks.offline_cases import PLANS as OFFLINE
@@ -110,6 +111,7 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
         "reduce": reduce,
         "reduced": reduced,
         "rows": row_memory,
+        "graphs": graphs,
         **{name: offline_case(name) for name in OFFLINE},
     }
 )

@@ -65,6 +65,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "probe_flow.cli.peer.api_precision_compare",
             "Judge the checks of APIs on one device by those on another.",
         ),
+        "graph": ("probe_flow.cli.peer.graph", "Show dumps as graphs: `.vis` files."),
+        "graph_visualize": ("probe_flow.cli.peer.graph_visualize", "Show dumps as graphs: a `.vis.db` file."),
         "cache": ("probe_flow.cli.cache", "Look after the results kept between runs."),
         "schema": ("probe_flow.cli.schema", "Print the JSON Schema of workflow files."),
         "explain": ("probe_flow.cli.explain", "Say what a diagnostic code means."),
@@ -78,7 +80,18 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 _COMPUTING = frozenset(
-    {"run", "compare", "suggest-mapping", "reduce", "parse", "cache", "acc_check", "multi_acc_check"}
+    {
+        "run",
+        "compare",
+        "suggest-mapping",
+        "reduce",
+        "parse",
+        "cache",
+        "acc_check",
+        "multi_acc_check",
+        "graph",
+        "graph_visualize",
+    }
 )
 """Commands that load numpy."""
 

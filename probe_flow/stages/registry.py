@@ -66,6 +66,7 @@ STAGES: Registry[StageType] = Registry(
         "analysis.nonfinite": "probe_flow.stages.analysis.analysis_nonfinite:STAGE",
         "report": "probe_flow.stages.report.report:STAGE",
         "report.pairs": "probe_flow.stages.report.report_pairs:STAGE",
+        "report.graph": "probe_flow.stages.report.report_graph:STAGE",
     },
     _accept,
     unknown="PF2002",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from headless import start_chromium
 
 from probe_flow.records import Comparison
 from probe_flow.reports.html.nodes import NO_FIGURES, CallFigures
@@ -25,23 +25,10 @@ RUN = run_record(
 )
 
 
-def _browser() -> str | None:
-    return next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
-
-
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """A driver of the browser; everything in this folder is skipped where there is none."""
-    browser, server = _browser(), shutil.which("chromedriver")
-    if browser is None or server is None:
-        pytest.skip("neither chromium nor google-chrome with chromedriver is installed")
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1400,900"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(server))
+    driver = start_chromium()
     driver.set_script_timeout(READY_S)
     driver.execute_cdp_cmd("Network.enable", {})
     driver.execute_cdp_cmd(

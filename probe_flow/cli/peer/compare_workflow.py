@@ -134,7 +134,7 @@ def _adapted(stage: ResolvedStage, sides: Sides, wanted: Wanted, cwd: Path) -> I
     elif kind is Kind.PAIRS and sides.scenario == OFFLINE:
         yield _replaced(stage, stage.type.uses, _shared(stage) | _rules(wanted, cwd))
     elif kind is Kind.PAIRS and sides.scenario == "dump_json":
-        yield _matched(stage, wanted.match, cwd)
+        yield matched(stage, wanted.match, cwd)
     else:
         yield stage
 
@@ -147,7 +147,7 @@ def _selection(stage: ResolvedStage, wanted: Wanted) -> Mapping[str, Any]:
     return select
 
 
-def _matched(stage: ResolvedStage, match: Mapping[str, str], cwd: Path) -> ResolvedStage:
+def matched(stage: ResolvedStage, match: Mapping[str, str], cwd: Path) -> ResolvedStage:
     """Return the match that the command line names, by name without any."""
     options = _shared(stage)
     (name, file), *_ = (*match.items(), ("", NO_FILE))

@@ -17,6 +17,7 @@ from probe_flow.reports.tables.dump_json.sides import NO_FILE, published_checksu
 Item = dict[str, str]
 
 NULL = "null"
+_FOUR = ("Max", "Min", "Mean", "Norm")
 _PLACES = 6
 _WITHOUT_VALUE = frozenset(("torch.Size", "slice", "ellipsis", "torch.ProcessGroup", "mindspore.ProcessGroup"))
 """Types of what is no tensor and no value either."""
@@ -46,12 +47,11 @@ def item_of(tensor: TensorRef, catalog: Catalog, style: ItemStyle, *, has_checks
     if kind is _STATISTICS or kind is _TENSOR:
         found = tensor.recorded
         shape = tensor.logical_shape if tensor.logical_shape is not None else tensor.shape
-        number = _short if is_old else _full
         word = "torch.Tensor" if catalog.framework == PYTORCH else "mindspore.Tensor"
         item = {"type": word, "dtype": tensor.stored_dtype or tensor.dtype, "shape": _shape(shape)}
         if found is not None:
-            item["Max"], item["Min"] = number(found.max), number(found.min)
-            item["Mean"], item["Norm"] = number(found.mean), number(found.l2norm)
+            values = found.max, found.min, found.mean, found.l2norm
+            item |= zip(_FOUR, map(_short if is_old else _number, values), strict=True)
         if not is_old:
             item["requires_grad"] = _full(tensor.requires_grad)
         item["data_name"] = tensor.file or NO_FILE
@@ -60,8 +60,10 @@ def item_of(tensor: TensorRef, catalog: Catalog, style: ItemStyle, *, has_checks
         item = {"type": tensor.stored_dtype, "value": value, "data_name": NO_FILE}
         if not is_old:
             item["requires_grad"] = NULL
-        item |= dict.fromkeys(("Max", "Min", "Mean", "Norm"), value)
+        item |= dict.fromkeys(_FOUR, value)
         item |= {"dtype": f"<class {type(tensor.value).__name__}>", "shape": "[]"}
+    elif kind is TensorKind.OPAQUE and tensor.stored_dtype.endswith("ProcessGroup"):
+        return {"type": tensor.stored_dtype, "group_ranks": _full(tensor.value), "data_name": NO_FILE}
     elif kind is TensorKind.OPAQUE:
         item = {"type": tensor.stored_dtype, "value": _full(tensor.value), "data_name": NO_FILE}
     elif kind is TensorKind.UNREADABLE:
@@ -85,6 +87,10 @@ def _full(value: object) -> str:
     if value.__class__ is str:
         return value.replace("'", "").replace("None", NULL) if value.strip() else NULL
     return str(value)
+
+
+def _number(value: object) -> str:
+    return NULL if value is None else str(value)
 
 
 def _short(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from probe_flow.records import GraphLayout, GraphMode, GraphPair, Row
 from probe_flow.reports.graph_files.items import Item, ItemStyle, metric_text
@@ -12,13 +13,14 @@ from probe_flow.reports.tables.dump_json.layout import (
     CONSISTENT,
     DIFFERENCES,
     METRICS,
-    OURS,
     PREFIX,
     PUBLISHED,
     RESULTS,
     Layout,
+    difference_columns,
     facts,
 )
+from probe_flow.reports.tables.dump_json.metrics import metric_cells
 from probe_flow.reports.tables.dump_json.rules import Marks, judge_entry
 from probe_flow.reports.tables.dump_json.sides import ABSENT, NOT_A_NUMBER, Value
 
@@ -28,6 +30,7 @@ LAYOUTS: Mapping[GraphMode, Layout] = {
     GraphMode.MD5: Layout.CHECKSUM,
     GraphMode.STRUCTURE: Layout.STRUCTURE,
 }
+_GRADS = (PREFIX.index("NPU Requires_grad"), PREFIX.index("Bench Requires_grad"))
 _SHOWN: Mapping[Layout, tuple[str, ...]] = {
     Layout.STATISTICS: DIFFERENCES,
     Layout.TENSOR: METRICS,
@@ -67,12 +70,14 @@ IN_GRAPHS = PUBLISHED._replace(differences=position_difference_columns)
 """As msprobe has them in graphs."""
 
 
-def cells_of(rows: Sequence[Row], mode: GraphMode, layout: GraphLayout) -> list[Mapping[str, Cell]]:
-    """Return the cells of rows by column, as our tables have them or, outside our layout, msprobe's."""
+def cells_of(rows: Sequence[Row], mode: GraphMode) -> list[Mapping[str, Cell]]:
+    """Return the cells of rows by column, as msprobe has them."""
     if not rows:
         return []
     table = LAYOUTS[mode]
-    columns = facts(rows, table, OURS if layout is GraphLayout.OWN else IN_GRAPHS)
+    columns = facts(rows, table, IN_GRAPHS)
+    for place in _GRADS:  # in graphs what the dump does not say is no word that could differ
+        columns[place] = ["" if cell == ABSENT else cell for cell in columns[place]]
     names = (*PREFIX, *table.columns)
     return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
@@ -84,40 +89,91 @@ def marks_of(cells: Sequence[Mapping[str, Cell]], name: str) -> list[Marks]:
 
 def metrics_of(pair: GraphPair, numbers: Sequence[int], style: ItemStyle) -> Iterator[Sequence[Item | None]]:
     """Yield for each of some nodes of the target the metrics of its tensors; None for those that are not compared."""
-    mode, layout = pair.mode, pair.layout
-    if mode is None:
+    if pair.mode is None:
         yield from ((None,) * len(pair.target.tensors_of(number)) for number in numbers)
         return
     rows = [pair.rows(number) for number in numbers]
     held = [[row for row in of_node if row is not None] for of_node in rows]
-    cells = cells_of([row for some in held for row in some], mode, layout)
-    shown = _SHOWN[LAYOUTS[mode]]
-    if layout is GraphLayout.MSPROBE_VIS:
-        shown = tuple(name for name in shown if name != "EucDist")
-    begin = 0
-    for number, of_node, some in zip(numbers, rows, held, strict=True):
-        mine = cells[begin : begin + len(some)]
-        begin += len(some)
-        words: Sequence[tuple[str, str]] = ()
-        if layout is GraphLayout.OWN:
-            words = [(RESULTS[row.verdict.status], json_string(row.reasons)) for row in some]
-        elif layout is GraphLayout.MSPROBE_VIS_DB:
-            name = pair.target.nodes[number].name
-            words = [(mark.result, json_string(mark.messages)) for mark in marks_of(mine, name)]
-        items = iter([_item(each, shown, layout, style) for each in mine])
-        said = iter(words)
-        yield [None if row is None else _with_words(next(items), next(said, None)) for row in of_node]
+    if pair.layout is GraphLayout.OWN:
+        items = iter(_own_items([row for some in held for row in some], pair.mode, style))
+    else:
+        names = [pair.target.nodes[number].name for number in numbers]
+        items = _msprobe_items(names, held, pair.mode, pair.layout)
+    for of_node in rows:
+        yield [None if row is None else next(items) for row in of_node]
 
 
-def _item(cells: Mapping[str, Cell], shown: Sequence[str], layout: GraphLayout, style: ItemStyle) -> Item:
-    item = {name: metric_text(cells[name], style) for name in shown}
-    if layout is GraphLayout.MSPROBE_VIS:
-        if "NPU MD5" in cells:
-            item["Result"] = "pass" if cells["NPU MD5"] == cells["BENCH MD5"] else "Different"
-        return item
-    item[CONSISTENT] = str(cells["NPU Requires_grad"] == cells["Bench Requires_grad"])
-    return item
+def _own_items(rows: Sequence[Row], mode: GraphMode, style: ItemStyle) -> list[Item]:
+    """Return the metrics of rows in our layout, with their verdicts and reasons."""
+    if not rows:
+        return []
+    names, columns = _SHOWN[LAYOUTS[mode]], []
+    if mode is GraphMode.STATISTICS:
+        sides = [(_four(row, is_target=True), _four(row, is_target=False)) for row in rows]
+        targets, goldens = (list(zip(*side, strict=True)) for side in zip(*sides, strict=True))
+        columns = [_texts(column, style) for column in difference_columns(targets, goldens)]
+    elif mode is GraphMode.TENSOR:
+        columns = [_texts(column, style) for column in zip(*map(metric_cells, rows), strict=True)]
+    verdicts = [RESULTS[row.verdict.status] for row in rows]
+    messages = [_messages(row.reasons) for row in rows]
+    consistent = [str(_grads(row)) for row in rows]
+    names = (*names, CONSISTENT, "Result", "Err_message")
+    found = zip(*columns, consistent, verdicts, messages, strict=True)
+    return [dict(zip(names, texts, strict=True)) for texts in found]
 
 
-def _with_words(item: Item, words: tuple[str, str] | None) -> Item:
-    return item if words is None else {**item, "Result": words[0], "Err_message": words[1]}
+def _texts(column: Sequence[Cell], style: ItemStyle) -> list[str]:
+    if style is ItemStyle.VIS_DB and {*map(type, column)} == {float}:
+        return list(map(str, column))
+    return [metric_text(cell, style) for cell in column]
+
+
+def _grads(row: Row) -> bool:
+    target, golden = row.pair.target, row.pair.golden
+    return target is not None and golden is not None and target.requires_grad == golden.requires_grad
+
+
+def _four(row: Row, *, is_target: bool) -> tuple[Value, Value, Value, Value]:
+    """Return maximum, minimum, mean and norm of one side of a row."""
+    tensor = row.pair.target if is_target else row.pair.golden
+    if tensor is None or not tensor.has_numbers:
+        value = None if tensor is None else tensor.value
+        return value, value, value, value
+    found = tensor.recorded
+    if found is None and row.measurement is not None:
+        measured = row.measurement.target if is_target else row.measurement.golden
+        found = measured.statistics if measured is not None else None
+    return (None,) * 4 if found is None else (found.max, found.min, found.mean, found.l2norm)
+
+
+@lru_cache(maxsize=1024)
+def _messages(reasons: tuple[str, ...]) -> str:
+    return json_string(reasons)
+
+
+def _msprobe_items(
+    names: Sequence[str], held: Sequence[Sequence[Row]], mode: GraphMode, layout: GraphLayout
+) -> Iterator[Item]:
+    """Yield the metrics of rows as msprobe has them, and what its rules say.
+
+    Args:
+        names: of the nodes.
+        held: rows of each.
+        mode: what was compared.
+        layout: of which version.
+    """
+    cells = iter(cells_of([row for some in held for row in some], mode))
+    shown, is_first = _SHOWN[LAYOUTS[mode]], layout is GraphLayout.MSPROBE_VIS
+    style = ItemStyle.VIS if is_first else ItemStyle.VIS_DB
+    for name, some in zip(names, held, strict=True):
+        mine = [next(cells) for _ in some]
+        marks = marks_of(mine, name) if not is_first else ()
+        for number, each in enumerate(mine):
+            item = {column: metric_text(each[column], style) for column in shown if column != "EucDist" or not is_first}
+            if not is_first:
+                grads = each["NPU Requires_grad"] == each["Bench Requires_grad"]
+                mark = marks[number]
+                item |= {CONSISTENT: str(grads), "Result": mark.result, "Err_message": json_string(mark.messages)}
+            elif mode is GraphMode.MD5:
+                item["Result"] = "pass" if each["NPU MD5"] == each["BENCH MD5"] else "Different"
+            yield item

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from probe_flow.records import GraphKind, GraphLayout, ModelGraph, Phase
+from probe_flow.records import GraphKind, GraphLayout, GraphNode, ModelGraph, Phase
 
 NOT_FOUND = "This backward node cannot find the forward node and cannot retrieve stack information."
 _TEMPLATE = re.compile(r"\b[A-Z][A-Za-z]*Template\(")
@@ -27,14 +27,22 @@ def frames_of(graph: ModelGraph, number: int, *, is_lean: bool) -> Sequence[str]
     frames = graph.stack_of(number)
     node = graph.nodes[number]
     if not frames:
-        is_alone = node.call is not None and node.call.key.phase is Phase.BACKWARD
-        return (NOT_FOUND,) if is_alone else ()
+        return (NOT_FOUND,) if _lacks_forward(graph, node) else ()
     if not is_lean:
         return frames
     if node.kind is GraphKind.MODULE:
         parts = node.name.split(".")
         return _calling(frames, parts[-4]) if len(parts) >= 4 else frames
     return _behind_template(frames) if graph.layout is GraphLayout.MSPROBE_VIS else _of_user(frames)
+
+
+def _lacks_forward(graph: ModelGraph, node: GraphNode) -> bool:
+    """Return True for a backward call of which the graph has no forward call."""
+    if node.call is None or node.call.key.phase is not Phase.BACKWARD:
+        return False
+    if node.kind is GraphKind.MODULE:
+        return re.sub(r"\.backward\.\d+$", ".forward.0", node.name) not in graph.numbers
+    return node.name.replace("backward", "forward") not in graph.numbers
 
 
 @lru_cache(maxsize=1 << 12)

@@ -84,8 +84,8 @@ def _entry(facts: NodeFacts, pair: GraphPair, graph: ModelGraph, *, is_lean: boo
     data: dict[str, Any] = {}
     if facts.score is not None:
         data["precision_index"] = facts.score
-        if pair.same and graph is pair.target:
-            data["Result"] = "pass" if pair.same.get(number, True) else "Different"
+        if number in pair.same and graph is pair.target:
+            data["Result"] = "pass" if pair.same[number] else "Different"
     if facts.level is not None:
         data["overflow_level"] = facts.level.value
     found["data"] = data

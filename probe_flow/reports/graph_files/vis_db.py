@@ -117,17 +117,18 @@ def _rows(
     ended = graph.ended()
     for order, facts in enumerate(node_facts(pair, ended, ItemStyle.VIS_DB, is_golden=is_golden)):
         node, inside = facts.node, graph.children[facts.number]
+        name = _storable(node.name)
         frames = frames_of(graph, facts.number, is_lean=False)
         stack = stacks.get(frames)
         if stack is None:
             stack = stacks[frames] = f"{graph_id}_{len(stacks)}"
         yield (
-            f"{graph_id}_{node.name}",
+            f"{graph_id}_{name}",
             graph_id,
             order,
-            node.name,
+            name,
             str(CODES[node.kind]),
-            graph.nodes[node.parent].name if node.parent >= 0 else "",
+            _storable(graph.nodes[node.parent].name) if node.parent >= 0 else "",
             json_string([graph.nodes[child].name for child in inside]) if inside else "",
             facts.score,
             facts.level.value if facts.level is not None else None,
@@ -135,7 +136,7 @@ def _rows(
             json_string(facts.link),
             stack,
             "",
-            json_string(facts.distributed),
+            json_string(facts.distributed) if facts.distributed else "{}",
             0,
             json_string(facts.inputs),
             json_string(facts.outputs),
@@ -145,6 +146,11 @@ def _rows(
             rank,
             int(node.name.startswith("Distributed")),
         )
+
+
+def _storable(name: str) -> str:
+    r"""Return a name that a database can hold: half of a surrogate pair, which JSON allows, becomes ``\udcNN``."""
+    return name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()
 
 
 @contextmanager
