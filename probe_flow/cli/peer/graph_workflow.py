@@ -198,6 +198,11 @@ def _adapted(template: str, sets: Mapping[str, str], match: Mapping[str, str], w
     for stage in workflow.stages:
         if stage.type.uses == "report.graph":
             stages.append(with_options(stage, **_options(match, wanted, cwd)))
+        elif stage.type.produces is Kind.REPORT and wanted.has_levels:
+            formats = [
+                {"html": "overflow"} if each == "html" else each for each in getattr(stage.options, "formats", ())
+            ]
+            stages.append(with_options(stage, formats=formats))
         elif stage.type.produces is Kind.PAIRS:
             stages.append(matched(stage, match, cwd))
         else:

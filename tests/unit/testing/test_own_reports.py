@@ -35,6 +35,7 @@ def merge_file(folder: Path) -> list[Any]:
 OPTIONS: Mapping[str, Callable[[Path], list[Any]]] = {
     "csv": lambda _: ["torchair", "dump_json"],
     "xlsx": lambda _: [None, "offline"],
+    "html": lambda _: [None, "overflow"],
     "annotations": lambda _: [None, "gitlab"],
     "rank_merge": merge_file,
     "detail": lambda _: [Detail(node="*")],
