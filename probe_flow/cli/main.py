@@ -67,6 +67,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "graph": ("probe_flow.cli.peer.graph", "Show dumps as graphs: `.vis` files."),
         "graph_visualize": ("probe_flow.cli.peer.graph_visualize", "Show dumps as graphs: a `.vis.db` file."),
+        "overflow_check": ("probe_flow.cli.peer.overflow_check", "Find where NaN and infinity begin in one dump."),
         "cache": ("probe_flow.cli.cache", "Look after the results kept between runs."),
         "schema": ("probe_flow.cli.schema", "Print the JSON Schema of workflow files."),
         "explain": ("probe_flow.cli.explain", "Say what a diagnostic code means."),
@@ -91,6 +92,7 @@ _COMPUTING = frozenset(
         "multi_acc_check",
         "graph",
         "graph_visualize",
+        "overflow_check",
     }
 )
 """Commands that load numpy."""

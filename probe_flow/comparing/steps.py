@@ -20,6 +20,7 @@ from probe_flow.analysis.search.failures import conclude_each, conclude_in_time
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
 from probe_flow.comparing.asked import Asked, Only
 from probe_flow.comparing.closer_looks import look_closer
+from probe_flow.comparing.lone_figures import with_lone_figures
 from probe_flow.comparing.noise import measure_noise
 from probe_flow.comparing.picks import with_picks
 from probe_flow.comparing.reference import measure_reference, reference_problems
@@ -189,7 +190,7 @@ def _measured(
     brought = {number: texts[id(pair)] for number, pair in enumerate(ordered) if id(pair) in texts} if texts else None
     rows = measure_pairs(ordered, ids, context, selected=selected, scope=scope, brought=brought)
     rows = measure_noise(measure_reference(rows, ids, context, scope=scope), pairs, context, scope=scope)
-    rows = with_picks(rows, pairs, context)
+    rows = with_lone_figures(with_picks(rows, pairs, context), context)
     context.small_files.clear()  # before rows are judged and reported, when a run takes the most memory
     return rows, selected is not None
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
-from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.graphs.layers import layer_mapping
 from probe_flow.graphs.micro_steps import with_steps_of
 from probe_flow.graphs.pairing import exact, fuzzy, mapped
@@ -29,6 +29,7 @@ from probe_flow.records import (
     Row,
     Rule,
     SlotRole,
+    TensorKind,
     TensorRef,
 )
 
@@ -66,7 +67,39 @@ def compare_graphs(
         partners = _msprobe_partners(target, golden, is_fuzzy=is_fuzzy, mapping=mapping)
         by_position = _PositionRows(rows, target, golden, partners, mode)
         pair = GraphPair(target, golden, partners, mode=mode, rows=by_position.of)
-    return replace(pair, golden=with_steps_of(golden, target, partners, target.layout))
+    problems = *_shared(target, golden, partners), *_not_measured(pair)
+    return replace(pair, golden=with_steps_of(golden, target, partners, target.layout), problems=problems)
+
+
+def _shared(target: ModelGraph, golden: ModelGraph, partners: Sequence[int]) -> Iterator[Diagnostic]:
+    """Yield a warning for each golden node that is the partner of several; msprobe shows one of them."""
+    of_golden: dict[int, list[str]] = defaultdict(list)
+    for number, partner in enumerate(partners):
+        if partner != NO_PARTNER:
+            of_golden[partner].append(target.nodes[number].name)
+    for partner, names in of_golden.items():
+        if len(names) > 1:
+            shown = ", ".join(f"`{name}`" for name in names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
+            message = f"`{golden.nodes[partner].name}` of the golden is the partner of {shown}"
+            cure = "give each of them a name of its own in the mapping"
+            yield Diagnostic("PF7154", message, severity=Severity.WARNING, tensor=names[0], help=cure)
+
+
+def _not_measured(pair: GraphPair) -> Iterator[Diagnostic]:
+    """Yield a warning if msprobe pairs tensors by position that the comparison pairs in another way."""
+    if pair.mode is not GraphMode.TENSOR or pair.layout is GraphLayout.OWN:
+        return
+    rows = (row for number in range(len(pair.target.nodes)) for row in pair.rows(number) if row is not None)
+    names = [row.pair.shown.item or row.pair.shown.id for row in rows if _is_unmeasured(row)]
+    if names:
+        message = f"msprobe compares {len(names)} tensors with others than the comparison does, `{names[0]}` first"
+        cure = "their metrics and what follows from them are left out; compare the dumps with the same matching"
+        yield Diagnostic("PF7155", message, severity=Severity.WARNING, tensor=names[0], help=cure)
+
+
+def _is_unmeasured(row: Row) -> bool:
+    both = row.pair.target, row.pair.golden
+    return row.measurement is None and all(each is not None and each.kind is TensorKind.TENSOR for each in both)
 
 
 def graph_mode(target: ModelGraph, golden: ModelGraph) -> GraphMode:
@@ -175,7 +208,7 @@ def _msprobe_partners(
     if is_fuzzy:
         return fuzzy(target, golden)
     if mapping is not None:
-        return mapped(target, golden, layer_mapping(target, golden, mapping)[0])
+        return mapped(target, golden, layer_mapping(target, golden, mapping))
     return exact(target, golden)
 
 

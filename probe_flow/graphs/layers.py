@@ -47,10 +47,8 @@ _Rules = Mapping[str, Mapping[str, Sequence[tuple[list[str], str]]]]
 """Class -> first part of what is renamed -> all its parts and the new name, the longest first."""
 
 
-def layer_mapping(
-    target: ModelGraph, golden: ModelGraph, entries: Sequence[ClassEntries]
-) -> tuple[dict[str, str | None], list[str]]:
-    """Return the golden's entry for each entry of the target, None where there is none, and goldens that are met twice.
+def layer_mapping(target: ModelGraph, golden: ModelGraph, entries: Sequence[ClassEntries]) -> dict[str, str | None]:
+    """Return the golden's entry for each entry of the target, None where there is none. Two may have the same one.
 
     Args:
         target, golden: the graphs.
@@ -59,15 +57,7 @@ def layer_mapping(
     rules = _rules(entries)
     mine, theirs = _calls(target), _calls(golden)
     tree, other = _tree(mine), _tree(theirs)
-    found: dict[str, str | None] = {}
-    seen: dict[str, str] = {}
-    twice: list[str] = []
-    for call in mine:
-        partner = _partner(call, tree, other, rules)
-        found[call.entry] = partner
-        if partner is not None and seen.setdefault(partner, call.entry) != call.entry:
-            twice.append(partner)
-    return found, twice
+    return {call.entry: _partner(call, tree, other, rules) for call in mine}
 
 
 def _rules(entries: Sequence[ClassEntries]) -> _Rules:

@@ -213,6 +213,7 @@ class GraphPair(Struct, frozen=True, gc=False):
         levels: number of a node -> level of its overflow, of the target and of the golden.
         links: number of a node -> its communications with other ranks, of the target and of the golden.
         reasons: number of a target node -> why it has no partner, or that score.
+        problems: what is worth saying about the partners.
         rows: returns for each tensor of a target node what it was compared with, measured and judged; None where it was
             not compared.
     """
@@ -226,6 +227,7 @@ class GraphPair(Struct, frozen=True, gc=False):
     levels: tuple[Mapping[int, Level], Mapping[int, Level]] = ({}, {})
     links: tuple[Mapping[int, Sequence[GraphLink]], Mapping[int, Sequence[GraphLink]]] = ({}, {})
     reasons: Mapping[int, str] = field(default_factory=dict)
+    problems: tuple[Diagnostic, ...] = ()
     rows: Callable[[int], Sequence[Row | None]] = _no_rows
 
     @property

@@ -64,6 +64,7 @@ STAGES: Registry[StageType] = Registry(
         "match.fusion_rule": "probe_flow.stages.match.match_fusion_rule:STAGE",
         "compare": "probe_flow.stages.compare:STAGE",
         "analysis.nonfinite": "probe_flow.stages.analysis.analysis_nonfinite:STAGE",
+        "analysis.overflow": "probe_flow.stages.analysis.analysis_overflow:STAGE",
         "report": "probe_flow.stages.report.report:STAGE",
         "report.pairs": "probe_flow.stages.report.report_pairs:STAGE",
         "report.graph": "probe_flow.stages.report.report_graph:STAGE",

@@ -65,8 +65,8 @@ def test_levels_of_both_sides_are_shown_on_demand(
     assert calls(tmp_path / "out", "golden", "level") == golden
 
 
-def test_a_dump_alone_has_levels_and_no_scores(probe_flow: Any, tmp_path: Path) -> None:
+def test_a_dump_alone_has_no_scores(probe_flow: Any, tmp_path: Path) -> None:
     one = write_dump(tmp_path / "one", values={RELU: NAN})
-    probe_flow("graph_visualize", "-tp", one, "-o", "out")
+    probe_flow("graph_visualize", "-tp", one, "-o", "out", "-oc")
     assert calls(tmp_path / "out", "target", "level")[RELU] == "critical"
     assert calls(tmp_path / "out", "target", "score") == {}

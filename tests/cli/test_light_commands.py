@@ -240,7 +240,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0] == lines[-1]
 
 
-_TAKE_FRAMEWORKS = ("compare", "merge_result", "acc_check", "multi_acc_check", "api_precision_compare")
+_TAKE_FRAMEWORKS = (
+    *("compare", "merge_result", "acc_check", "multi_acc_check", "api_precision_compare", "overflow_check"),
+)
 
 
 def test_commands_that_take_a_framework_are_those_that_declare_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,7 +252,8 @@ def test_commands_that_take_a_framework_are_those_that_declare_it(capsys: pytest
         assert cli.main(["-f", "pytorch", name, "--help"]) == (0 if name in _TAKE_FRAMEWORKS else 2)
         err = capsys.readouterr().err
         refused = f"`{name}` takes no `-f`; it belongs to "
-        refused += "`compare`, `merge_result`, `acc_check`, `multi_acc_check` and `api_precision_compare`"
+        refused += "`compare`, `merge_result`, `acc_check`, `multi_acc_check`, `api_precision_compare` and "
+        refused += "`overflow_check`"
         assert (refused in err) == (name not in _TAKE_FRAMEWORKS)
 
 

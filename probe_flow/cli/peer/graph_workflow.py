@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from probe_flow.api.scenario import ACROSS, MINDSPORE_DUMPS, PYTORCH_DUMPS, packaged_for
 from probe_flow.cli.peer.compare import RUN_FOLDER
 from probe_flow.cli.peer.compare_sides import Sides, check_framework, choose_sides
-from probe_flow.cli.peer.compare_workflow import NO_FILE, check_match, matched, with_options
+from probe_flow.cli.peer.compare_workflow import NO_FILE, check_match, matched, replaced, with_options
 from probe_flow.cli.peer.compare_workflow import Wanted as WantedPairs
 from probe_flow.errors import Diagnostic, UsageError
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-BUILD = "build_graph"
+BUILD, EXAMINED = "build_graph", "overflow_check"
+"""Packaged workflows of one dump: that shows it, and that examines it first."""
+
 _GRAPHS: Mapping[str, str] = MappingProxyType(
     {PYTORCH_DUMPS: "pytorch_graph", MINDSPORE_DUMPS: "mindspore_graph", ACROSS: "mindspore_vs_pytorch_graph"}
 )
@@ -146,7 +148,7 @@ def _built(paths: Mapping[str, Path], framework: str | None, wanted: Wanted, cwd
     head = read_head(paths["target"])
     if head is not None and head.framework is not None:
         check_framework(framework, Sides("dump_json", head.framework))
-    return _adapted(BUILD, {"dump": str(paths["target"])}, {}, wanted, cwd)
+    return _adapted(EXAMINED if wanted.has_levels else BUILD, {"dump": str(paths["target"])}, {}, wanted, cwd)
 
 
 def _compared(paths: Mapping[str, Path], framework: str | None, wanted: Wanted, cwd: Path) -> Workflow:
@@ -194,19 +196,17 @@ def _adapted(template: str, sets: Mapping[str, str], match: Mapping[str, str], w
     from probe_flow.workflow.templates.packaged import templates
 
     workflow = load_workflow(templates()[template], sets=dict(sets), env=os.environ, cwd=cwd)
+    options = _options(match, wanted, cwd)
     stages: list[ResolvedStage] = []
     for stage in workflow.stages:
         if stage.type.uses == "report.graph":
-            stages.append(with_options(stage, **_options(match, wanted, cwd)))
-        elif stage.type.produces is Kind.REPORT and wanted.has_levels:
-            formats = [
-                {"html": "overflow"} if each == "html" else each for each in getattr(stage.options, "formats", ())
-            ]
-            stages.append(with_options(stage, formats=formats))
+            stages.append(with_options(stage, **options))
         elif stage.type.produces is Kind.PAIRS:
             stages.append(matched(stage, match, cwd))
-        else:
+        elif stage.type.produces is not Kind.REPORT:
             stages.append(stage)
+        elif stage.name == "report":  # the page has the graphs of what was examined
+            stages.append(replaced(stage, "report.graph", {"comparison": "overflow", **options}))
     files = {name: str(cwd / file) for name, file in match.items() if file != NO_FILE}
     params = {name: value for name, value in sets.items() if name != "mapping"}
     return replace(workflow, stages=tuple(stages), params={**params, **files})
@@ -214,7 +214,7 @@ def _adapted(template: str, sets: Mapping[str, str], match: Mapping[str, str], w
 
 def _options(match: Mapping[str, str], wanted: Wanted, cwd: Path) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "formats": [wanted.format],
+        "formats": [wanted.format, "html"],
         "output": str(wanted.output),
         "layout": wanted.layout,
         "overflow": wanted.has_levels,

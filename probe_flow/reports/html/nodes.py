@@ -53,6 +53,7 @@ class NodeTable:
     def __init__(self, strings: Strings, catalogs: Mapping[str, Catalog], figures: CallFigures = NO_FIGURES) -> None:
         self._strings = strings
         self._figures = figures
+        self._catalogs = tuple(catalogs.values())
         # One dump may be on both sides: its nodes are those of the target.
         self._names = {id(catalog): side for side, catalog in reversed(list(catalogs.items()))}
         self._sides: dict[int, _Side] = {}
@@ -81,8 +82,9 @@ class NodeTable:
 
     def nodes(self) -> Iterator[bytes]:
         """Yield the nodes as columns, the last thing to ask for: it numbers calls that no row names."""
-        for side in list(self._sides.values()):
-            for call in side.calls_without_tensors():
+        sides = list(self._sides.values()) or [self._side(catalog) for catalog in self._catalogs]
+        for side in sides:
+            for call in side.calls_without_rows():
                 self.number(side.catalog, call.key)
         above = self._above()
         return object_pieces(self._columns(above))
@@ -237,13 +239,19 @@ class _Side:
             return None
         return tree.calls[caller].key
 
-    def calls_without_tensors(self) -> Iterator[Node]:
-        """Yield the calls that have no row since they left nothing, in executions that have rows and a call tree."""
+    def calls_without_rows(self) -> Iterator[Node]:
+        """Yield the calls that have no row since they left nothing, in executions that have rows and a call tree.
+
+        Of a dump without any row, which is shown and not judged, these are all calls.
+        """
+        calls: Iterable[Node] = (*self.catalog.nodes.values(), *self.catalog.undumped)
+        if not self.keys.things:
+            yield from (call for call in calls if call.key.execution in self._trees)
+            return
         runs = {key.execution for key in self.keys.things} & self._trees.keys()
         if not runs:
             return
         owners = {tensor.node for tensor in self.catalog.tensors}
-        calls: Iterable[Node] = (*self.catalog.nodes.values(), *self.catalog.undumped)
         yield from (call for call in calls if call.key.execution in runs and call.key not in owners)
 
 

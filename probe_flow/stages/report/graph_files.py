@@ -8,18 +8,22 @@ from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 from typing import TypedDict
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
+from probe_flow.comparing.examine import unexamined
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.graphs.compare import ComparedRows, compare_graphs
 from probe_flow.graphs.levels import overflow_levels
 from probe_flow.graphs.tree import build_graph, build_graphs
 from probe_flow.mappings.mapping_file import ClassEntries, read_layer_mapping
-from probe_flow.records import Catalog, Comparison, Execution, GraphLayout, GraphPair
+from probe_flow.records import Catalog, Comparison, Execution, GraphLayout, GraphPair, NodeKey
 from probe_flow.reports.graph_files.msprobe_scores import msprobe_scored
 from probe_flow.reports.graph_files.vis import write_vis
 from probe_flow.reports.graph_files.vis_db import graph_database
+from probe_flow.reports.html.nodes import CallFigures
+from probe_flow.reports.html.page import write_html
+from probe_flow.stages.report.report import as_known
 from probe_flow.work import Context
 
 _MODE, _FOLDER_MODE = 0o640, 0o750
@@ -112,43 +116,83 @@ def sides_of(source: Catalog | Comparison) -> Sides:
 
 
 def write_graphs(
-    source: Catalog | Comparison, asked: Asked, folders: Mapping[str, Path], context: Context
+    source: Catalog | Comparison, asked: Asked, folders: Mapping[str, Path], page: Path | None, context: Context
 ) -> list[Path]:
     """Write the files of each format into its folder and return their paths; what is left out is reported.
 
+    Args:
+        source: what is shown.
+        asked: what is wanted.
+        folders: format -> folder.
+        page: where the page shall be, if one is wanted.
+        context: of the stage.
+
     Raises:
-        UsageError: a mapping file is wrong.
+        UsageError: a mapping file is wrong, or the dumps cannot be compared.
         IncompleteError: there is no graph at all.
     """
     sides = sides_of(source)
     problems = list(sides.problems)
+    figures = Figures()
     written: list[Path] = []
+    failure: UsageError | None = None
     for word, folder in folders.items():
-        writing = Writing(sides, asked, word, folder, context.announce, problems)
+        writing = Writing(sides, asked, word, folder, context.announce, problems, figures)
         try:
             written += writing.files()
-        except UsageError:
-            raise
+        except UsageError as error:
+            failure = error
+            break
         except IncompleteError as error:
             problems += error.diagnostics
         if written:
             problems += _hindrances(folder, word, written)
+    if page is not None:  # it shows what was compared even where no graph could be made of it
+        context.announce(page)
+        shown = as_known(source if isinstance(source, Comparison) else unexamined(source), context, problems)
+        write_html(shown, page, run=context.facts, figures=figures.of_calls())
+    if failure is not None:
+        raise failure
     if not written:
         errors = [problem for problem in problems if problem.severity is Severity.ERROR]
         raise IncompleteError(errors or [_nothing(sides)])
     context.report(problems)
-    return written
+    return written if page is None else [*written, page]
+
+
+class Figures:
+    """Scores and levels of the calls whose graphs were written, for the page."""
+
+    def __init__(self) -> None:
+        self._scores: dict[NodeKey, float] = {}
+        self._levels: dict[str, dict[NodeKey, str]] = {"target": {}, "golden": {}}
+
+    def add(self, pair: GraphPair) -> None:
+        """Take those of a pair of graphs."""
+        nodes = pair.target.nodes
+        for number, score in pair.scores.items():
+            if (call := nodes[number].call) is not None:
+                self._scores[call.key] = score
+        for side, graph, levels in zip(self._levels, (pair.target, pair.golden), pair.levels, strict=True):
+            for number, level in levels.items():
+                if graph is not None and (call := graph.nodes[number].call) is not None:
+                    self._levels[side][call.key] = level.value
+
+    def of_calls(self) -> CallFigures:
+        """Return them."""
+        return CallFigures(self._scores, self._levels)
 
 
 class Writing(Struct, frozen=True):
-    """The files of one format, while they are written; ``problems`` takes what is left out of them."""
+    """The files of one format, while they are written; the last two take what is left out, and what is shown."""
 
     sides: Sides
     asked: Asked
     word: str
     folder: Path
     announce: Callable[[Path], object]
-    problems: list[Diagnostic] = field(default_factory=list)
+    problems: list[Diagnostic]
+    figures: Figures
 
     def files(self) -> list[Path]:
         """Write them and return their paths."""
@@ -191,6 +235,7 @@ class Writing(Struct, frozen=True):
                 self.problems.append(_same_place(run, taken[step, rank]))
                 continue
             taken[step, rank] = run
+            self.figures.add(pair)
             yield pair, f"step{step}_rank{rank}_" if parts > 2 else f"rank{rank}_" if parts > 1 else ""
 
     def _pairs(self) -> Iterator[GraphPair]:

@@ -23,11 +23,12 @@ class Options(StageOptions):
         None, description="Stage that compared: both sides, coloured by how far they differ."
     )
     catalog: CatalogOf | None = Field(None, description="Stage that gives a dump, in place of `comparison`: it alone.")
-    formats: list[Literal["vis", "vis_db"]] = Field(
-        ["vis", "vis_db"],
+    formats: list[Literal["vis", "vis_db", "html"]] = Field(
+        ["vis", "vis_db", "html"],
         min_length=1,
         description="`vis`: a file of JSON for each rank and step. `vis_db`: one database for all. Each goes into a "
-        "folder of its name, because the viewer shows no `.vis` beside a `.vis.db`.",
+        "folder of its name, because the viewer shows no `.vis` beside a `.vis.db`. `html`: the page of a report with "
+        "the scores and levels of the graphs, report.html in the run's folder.",
     )
     layout: Literal["own", "msprobe"] = Field(
         "own",
@@ -57,6 +58,8 @@ class Options(StageOptions):
     def _is_of_one(self) -> Options:
         if (self.comparison is None) == (self.catalog is None):
             raise ValueError("name one stage, as `comparison` or as `catalog`")
+        if set(self.formats) == {"html"}:
+            raise ValueError("`html` alone is the page of a `report`; name `vis` or `vis_db` too")
         if self.layout == "own" and self.match != "exact":
             raise ValueError("`match` is for `layout: msprobe`; ours shows what the pairs of the comparison are")
         if self.mapping is not None and self.match != "layer_mapping":
@@ -70,7 +73,7 @@ class Options(StageOptions):
         from probe_flow.stages.report.graph_files import Asked
 
         return Asked(
-            tuple(dict.fromkeys(self.formats)),
+            tuple(word for word in dict.fromkeys(self.formats) if word != "html"),
             self.layout == "msprobe",
             self.match,
             Path(self.mapping) if self.mapping else None,
@@ -89,13 +92,13 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     written: list[Path] = []
     for number, source in enumerate(sources, start=1):
         suffix = f"_{number}" if len(sources) > 1 else ""
-        folders = _folders(options, asked, context, suffix)
-        written += write_graphs(source, asked, folders, context)
+        page = context.output / f"report{suffix}.html" if "html" in options.formats else None
+        written += write_graphs(source, asked, _folders(options, asked, context, suffix), page, context)
     return written
 
 
 def _folders(options: Options, asked: Asked, context: Context, suffix: str) -> dict[str, Path]:
-    """Return the folder of each format."""
+    """Return the folder of each format for the viewer."""
     if options.output is not None and len(asked.formats) == 1:
         return {asked.formats[0]: Path(options.output + suffix)}
     root = Path(options.output) if options.output is not None else context.output

@@ -30,7 +30,7 @@ def _jsonl(request: Request, _option: None) -> tuple[ReportFile, ...]:
     return (*request.one("comparison", ".jsonl", rows), *request.one("nodes", ".jsonl", nodes))
 
 
-def _html(request: Request, shown: Literal["overflow"] | None) -> tuple[ReportFile, ...]:
+def _html(request: Request, _option: None) -> tuple[ReportFile, ...]:
     comparison, details = request.comparison, request.options_of("detail")
     if details:
         from probe_flow.stages.report.element_views import with_looks
@@ -40,14 +40,13 @@ def _html(request: Request, shown: Literal["overflow"] | None) -> tuple[ReportFi
     def write(path: Path) -> None:
         from probe_flow.reports.html.page import write_html
 
-        has_levels = shown == "overflow" or comparison.pairs.is_examination
-        write_html(comparison, path, run=request.run, figures=_call_figures(comparison, has_levels=has_levels))
+        write_html(comparison, path, run=request.run, figures=_call_figures(comparison))
 
     return request.one("report", ".html", write)
 
 
-def _call_figures(comparison: Comparison, *, has_levels: bool) -> CallFigures:
-    """Return the scores of the target's calls, and if wanted the levels of the overflows of both sides."""
+def _call_figures(comparison: Comparison) -> CallFigures:
+    """Return the scores of the target's calls; of a dump that is examined alone, the levels of their overflow."""
     from probe_flow.graphs.compare import ComparedRows
     from probe_flow.graphs.levels import overflow_levels
     from probe_flow.graphs.scores import scores
@@ -56,25 +55,21 @@ def _call_figures(comparison: Comparison, *, has_levels: bool) -> CallFigures:
     from probe_flow.reports.html.nodes import CallFigures
 
     pairs = comparison.pairs
-    sides = {"target": pairs.target} if pairs.is_examination else {"target": pairs.target, "golden": pairs.golden}
-    tasks = {catalog.task for catalog in sides.values()}
-    is_scored = len(sides) == 2 and len(tasks) == 1 and tasks < {mode.value for mode in GraphMode}
-    rows, mode = (ComparedRows(comparison), GraphMode(pairs.target.task)) if is_scored else (None, None)
+    target, task = pairs.target, pairs.target.task
+    runs = [run for run in target.executions if target.call_order.get(run)]
+    is_scored = not pairs.is_examination and pairs.golden.task == task and task in {mode.value for mode in GraphMode}
     found: dict[NodeKey, float] = {}
-    levels: dict[str, dict[NodeKey, str]] = {side: {} for side in sides}
-    for side, catalog in sides.items():
-        is_target = side == "target"
-        if not has_levels and not (is_target and is_scored):
-            continue
-        for graph in build_graphs(catalog, [run for run in catalog.executions if catalog.call_order.get(run)]):
-            keys = [None if node.call is None else node.call.key for node in graph.nodes]
-            if is_target and rows is not None and mode is not None:
-                of_node, _ = scores(graph, partial(rows.of_tensors, graph), mode)
-                found.update((key, score) for number, score in of_node.items() if (key := keys[number]) is not None)
-            if has_levels:
-                worst = overflow_levels(graph).items()
-                levels[side].update((key, level.value) for number, level in worst if (key := keys[number]) is not None)
-    return CallFigures(found, levels)
+    levels: dict[NodeKey, str] = {}
+    rows = ComparedRows(comparison) if is_scored else None
+    for graph in build_graphs(target, runs):
+        calls = graph.nodes
+        if rows is not None:
+            of_node, _ = scores(graph, partial(rows.of_tensors, graph), GraphMode(task))
+            found |= {call.key: score for number, score in of_node.items() if (call := calls[number].call) is not None}
+        elif pairs.is_examination:
+            worst = overflow_levels(graph)
+            levels |= {call.key: level.value for number, level in worst.items() if (call := calls[number].call)}
+    return CallFigures(found, {"target": levels})
 
 
 def _junit(request: Request, _option: None) -> tuple[ReportFile, ...]:
@@ -119,13 +114,7 @@ def _github(_written: Sequence[tuple[str, Any]]) -> str:
 
 
 JSONL = FileFormat("jsonl", _jsonl)
-HTML = FileFormat(
-    "html",
-    _html,
-    Literal["overflow"],
-    "With `overflow` the graph of calls also says how bad an overflow of each is: `medium`, `high` or `critical`; of a "
-    "dump that is examined alone it always does.",
-)
+HTML = FileFormat("html", _html)
 JUNIT = FileFormat("junit", _junit)
 MARKDOWN = FileFormat("markdown", _markdown)
 ANNOTATIONS = FileFormat(

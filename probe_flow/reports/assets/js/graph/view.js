@@ -30,6 +30,7 @@
       this.panel = panel;
       this.card = document.getElementById("graph");
       this.calls = probeFlow.callsOf(store);
+      this.unmarked = store.count ? "no tensors" : "not examined";
       if (this.calls === null) return;
       this.card.hidden = false;
       document.getElementById("graph-jump").hidden = false;
@@ -363,7 +364,7 @@
     severity(call, isOpen) {
       const { el, marks } = probeFlow;
       const own = call.isGroup || call.mark === null ? null : this.badgeOf(call.mark);
-      if (!call.children.length || isOpen || call.worst <= (call.mark ?? -1) || !call.off) return own ?? (call.isGroup ? "" : el("span", { class: "muted none" }, "no tensors"));
+      if (!call.children.length || isOpen || call.worst <= (call.mark ?? -1) || !call.off) return own ?? (call.isGroup ? "" : el("span", { class: "muted none" }, this.unmarked));
       const inside = probeFlow.badge(marks[call.worst].name);
       inside.classList.add("inside");
       inside.append(" inside");
@@ -372,7 +373,7 @@
 
     badgeOf(mark) {
       const { el, marks } = probeFlow;
-      return mark === null ? el("span", { class: "badge gap" }, "no tensors") : probeFlow.badge(marks[mark].name);
+      return mark === null ? el("span", { class: "badge gap" }, this.unmarked) : probeFlow.badge(marks[mark].name);
     }
 
     meetingOf(call) {
@@ -384,7 +385,7 @@
       const { counted, marks } = probeFlow;
       if (call.isGroup) return `${call.label}: ${counted(call.end - call.place - 1, "call")}`;
       const meeting = this.calls.meeting(call);
-      const own = call.mark === null ? "no tensors" : marks[call.mark].word;
+      const own = call.mark === null ? this.unmarked : marks[call.mark].word;
       const inside = !isOpen && call.off && call.worst > (call.mark ?? -1) ? `, inside ${marks[call.worst].word}` : "";
       const value = this.calls.figure(call);
       return `${this.detail.words(call.node)}: ${own}${value === null ? "" : `, ${this.calls.figureName} ${this.figureText(value)}`}${inside}${meeting && meeting !== "same" ? `, ${MEETINGS[meeting][1]}` : ""}`;
