@@ -2,11 +2,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 MINDSPORE_VENV ?= .venv-mindspore
+VIEWER_VENV ?= .venv-viewer
 BIN := $(VENV)/bin
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-frameworks test-mindspore fuzz lint bench bench-quick bench-guard docs help
+.PHONY: run test test-frameworks test-mindspore test-viewer fuzz lint bench bench-quick bench-guard docs help
 
 $(VENV)/core.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +29,12 @@ $(MINDSPORE_VENV)/frameworks.stamp: pyproject.toml constraints-mindspore.txt
 	$(PYTHON) -m venv $(MINDSPORE_VENV)
 	$(MINDSPORE_VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints-mindspore.txt \
 	  -e '.[dev,mindspore]' torch
+	touch $@
+
+# TensorBoard lives in a folder of its own: nothing of ours imports it.
+$(VIEWER_VENV)/viewer.stamp: Makefile
+	$(PYTHON) -m venv $(VIEWER_VENV)
+	$(VIEWER_VENV)/bin/pip install --quiet --disable-pip-version-check tensorboard==2.21.0 tb-graph-ascend==8.3.2
 	touch $@
 
 run: $(VENV)/core.stamp ## compare the bundled dumps: first with a fault, then healthy
@@ -54,6 +61,9 @@ test-frameworks: $(VENV)/frameworks.stamp ## run the tests that need torch, numb
 test-mindspore: $(MINDSPORE_VENV)/frameworks.stamp ## run the tests that need mindspore
 	$(MINDSPORE_VENV)/bin/pytest -n 0 -m frameworks \
 	  tests/unit/generate/test_mindspore_graph_generator.py tests/e2e/test_precheck_frameworks.py
+
+test-viewer: $(VENV)/dev.stamp $(VIEWER_VENV)/viewer.stamp ## open our graphs in the viewer of msprobe's users
+	PROBE_FLOW_VIEWER=$(abspath $(VIEWER_VENV))/bin/tensorboard $(BIN)/pytest -n 0 -m viewer tests/viewer
 
 fuzz: $(VENV)/dev.stamp ## look for inputs that crash a reader, for an hour (FUZZ_SECONDS=, FUZZ_EXECUTIONS=, TARGETS='npy om')
 	PYTHONPATH=tests:tests/support:tools/samples $(BIN)/python -m fuzz $(TARGETS)

@@ -28,6 +28,7 @@ from benchmarks.figures import (
     usage_rows,
     wall,
 )
+from benchmarks.graph_cases import graphs
 from benchmarks.huge import huge
 from benchmarks.killed import killed
 from benchmarks.offline_cases import PLANS as OFFLINE
@@ -112,6 +113,7 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
         "reduced": reduced,
         "rows": row_memory,
         "precheck": precheck,
+        "graphs": graphs,
         **{name: offline_case(name) for name in OFFLINE},
     }
 )

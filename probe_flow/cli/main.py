@@ -71,6 +71,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "op_generate": ("probe_flow.cli.peer.op_generate", "Write a script that runs one API of a dump again."),
         "code_mapping": ("probe_flow.cli.peer.code_mapping", "Bind operators of a kernel dump to lines of model code."),
+        "graph": ("probe_flow.cli.peer.graph", "Show dumps as graphs: `.vis` files."),
+        "graph_visualize": ("probe_flow.cli.peer.graph_visualize", "Show dumps as graphs: a `.vis.db` file."),
+        "overflow_check": ("probe_flow.cli.peer.overflow_check", "Find where NaN and infinity begin in one dump."),
         "cache": ("probe_flow.cli.cache", "Look after the results kept between runs."),
         "schema": ("probe_flow.cli.schema", "Print the JSON Schema of workflow files."),
         "explain": ("probe_flow.cli.explain", "Say what a diagnostic code means."),
@@ -95,6 +98,9 @@ _COMPUTING = frozenset(
         "acc_check",
         "multi_acc_check",
         "run_overflow_check",
+        "graph",
+        "graph_visualize",
+        "overflow_check",
     }
 )
 """Commands that load numpy."""

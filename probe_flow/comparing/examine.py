@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
 from probe_flow.analysis.coverage import caveats, cover, examination_gaps
 from probe_flow.analysis.policies.base import verdict_of_failure
 from probe_flow.analysis.search.nonfinite import conclude_nonfinite
+from probe_flow.analysis.search.overflow import conclude_overflow
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
 from probe_flow.comparing.asked import Asked
 from probe_flow.comparing.steps import check_memory, gate_passes, with_verdicts
 from probe_flow.comparing.suppress import excuse, open_baseline
 from probe_flow.matching.shared.vocabulary import CommonReason
 from probe_flow.measure.run import examine_tensors
-from probe_flow.records import Catalog, Comparison, Pair, Pairs, Row, Rule, Status, TensorKind, Verdict
+from probe_flow.records import Catalog, Comparison, Finding, Pair, Pairs, Row, Rule, Status, TensorKind, Verdict
 from probe_flow.records.frameworks import NO_FRAMEWORK
 from probe_flow.records.row import in_execution_order
 from probe_flow.work import Context
 
 EXAMINED = Rule("examined")
 _WITHOUT_VALUE = frozenset((TensorKind.OPAQUE, TensorKind.NULL))
+
+
+Search: TypeAlias = Callable[
+    [Sequence[Row], Pairs, Callable[[Row], Verdict]], tuple[tuple[Finding, ...], list[Verdict]]
+]
+"""Returns the findings of an examination, the most important first, and the verdicts of all rows."""
 
 
 def examine_nonfinite(dump: Catalog, asked: Asked, context: Context) -> Comparison:
@@ -28,11 +39,25 @@ def examine_nonfinite(dump: Catalog, asked: Asked, context: Context) -> Comparis
         asked: its gate, waivers, baseline and required coverage; the rest is about pairs.
         context: scheduler, cache and settings.
     """
+    return _examine(dump, asked, context, conclude_nonfinite, "nonfinite")
+
+
+def examine_overflow(dump: Catalog, asked: Asked, context: Context, *, growth: float) -> Comparison:
+    """Return the same with the level of every call, and sudden growth; mean and norm count too.
+
+    Args:
+        dump, asked, context: as of `examine_nonfinite`.
+        growth: from how many times its largest input on a result is named.
+    """
+    return _examine(dump, asked, context, partial(conclude_overflow, growth=growth), "overflow")
+
+
+def _examine(dump: Catalog, asked: Asked, context: Context, search: Search, policy: str) -> Comparison:
     check_memory(len(dump.tensors), context.settings.memory_bytes)
     baseline = open_baseline(asked, context)
     pairs = examined(dump)
     rows = examine_tensors(in_execution_order(pairs), context)
-    findings, verdicts = conclude_nonfinite(rows, pairs, unmeasured)
+    findings, verdicts = search(rows, pairs, unmeasured)
     silent = silent_sides(pairs)
     coverage = {"target": cover(pairs, rows, verdicts, silent)["target"]}
     excused = excuse(
@@ -47,7 +72,7 @@ def examine_nonfinite(dump: Catalog, asked: Asked, context: Context) -> Comparis
         gate_passed=gate_passes(asked.gate, excused.findings, excused.verdicts),
         incomplete=examination_gaps(verdicts, coverage, required=asked.required.coverage),
         caveats=caveats(pairs, coverage, required=asked.required),
-        policy="nonfinite",
+        policy=policy,
         problems=(*dump.problems, *silence_problems(silent, pairs), *excused.problems),
         waivers=excused.waivers,
         baseline=excused.baseline,
@@ -66,9 +91,18 @@ def unmeasured(row: Row) -> Verdict:
 def examined(dump: Catalog) -> Pairs:
     """Return each tensor of a dump alone, against a golden that is no dump; the dump counts as the target."""
     reason = CommonReason.NOT_TENSOR.expected("it holds no numeric value")
-    nothing = Catalog("golden", NO_FRAMEWORK, dump.task, "", {}, (), flow=dump.flow)
     pairs = [
         Pair(tensor, None, "", EXAMINED, reason=reason if tensor.kind in _WITHOUT_VALUE else None)
         for tensor in dump.tensors
     ]
-    return Pairs(dump, nothing, tuple(pairs))
+    return Pairs(dump, _no_dump(dump), tuple(pairs))
+
+
+def unexamined(dump: Catalog) -> Comparison:
+    """Return a dump that is shown and not judged: no rows, no gate."""
+    return Comparison(Pairs(dump, _no_dump(dump), ()), (), (), {}, gate="", gate_passed=True, problems=dump.problems)
+
+
+def _no_dump(dump: Catalog) -> Catalog:
+    """Return what stands for the golden where there is none."""
+    return Catalog("golden", NO_FRAMEWORK, dump.task, "", {}, (), flow=dump.flow)

@@ -27,7 +27,7 @@ from probe_flow.comparing.suppress import excuse, open_baseline, waiver_metrics
 from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.files.machine import memory_of_machine
 from probe_flow.measure.results import left_out
-from probe_flow.measure.run import measure_pairs
+from probe_flow.measure.run import measure_pairs, with_lone_tensors
 from probe_flow.metrics.catalogue.metrics import METRIC_SETS
 from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.metrics.catalogue.scope import Scope
@@ -189,7 +189,7 @@ def _measured(
     brought = {number: texts[id(pair)] for number, pair in enumerate(ordered) if id(pair) in texts} if texts else None
     rows = measure_pairs(ordered, ids, context, selected=selected, scope=scope, brought=brought)
     rows = measure_noise(measure_reference(rows, ids, context, scope=scope), pairs, context, scope=scope)
-    rows = with_picks(rows, pairs, context)
+    rows = with_lone_tensors(with_picks(rows, pairs, context), context)
     context.small_files.clear()  # before rows are judged and reported, when a run takes the most memory
     return rows, selected is not None
 

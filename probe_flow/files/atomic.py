@@ -45,6 +45,19 @@ def atomic_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yield a path for a file that something else makes, a database, which takes the place of `path` in the same way.
+
+    Raises:
+        IncompleteError: PF7001 when the file cannot be written.
+    """
+    with _replacing(path) as temporary:
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+
+
+@contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """Yield a fresh temporary path beside `path`; rename it to `path` at the end, remove it on any error."""
     temporary = temporary_path(path)

@@ -105,6 +105,26 @@ def examine_tensors(pairs: Sequence[Pair], context: Context) -> list[Row]:
     return work.rows()
 
 
+def with_lone_tensors(rows: Sequence[Row], context: Context) -> list[Row]:
+    """Return the rows; those of the target alone have `Aside.alone` if any row differs in NaN or infinities.
+
+    It may be there that these begin. Tensors of which the dump recorded statistics are not read: these say as much.
+    """
+    found = [*rows]
+    if not any(row.measurement is not None and row.measurement.nonfinite_mismatch for row in rows):
+        return found
+    lone = [number for number, row in enumerate(rows) if _is_lone(row.pair)]
+    for number, examined in zip(lone, examine_tensors([rows[n].pair for n in lone], context), strict=True):
+        if examined.measurement is not None:
+            found[number] = rows[number].with_aside(alone=examined.measurement)
+    return found
+
+
+def _is_lone(pair: Pair) -> bool:
+    target = pair.target
+    return target is not None and pair.golden is None and target.kind is TensorKind.TENSOR and target.recorded is None
+
+
 def _examinations(pairs: Sequence[Pair]) -> Iterator[Task]:
     for number, pair in enumerate(pairs):
         if pair.target is not None and pair.target.kind is TensorKind.TENSOR:

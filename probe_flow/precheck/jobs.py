@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from probe_flow.apis.overflow import overflowed
 from probe_flow.dumps.dump_json.names import parse_entry_name
+from probe_flow.dumps.dump_json.raw_entries import raw_entries
 from probe_flow.dumps.dump_json.stream import EntryStream
 from probe_flow.dumps.dump_json.tensor_files import FOLDER
 from probe_flow.errors import Diagnostic, UsageError
@@ -143,7 +144,7 @@ def _read_entries(found: Found, catalog: Catalog, choice: Choice) -> None:
     skipped = found.refused.keys() | found.left_out.keys()
     known: dict[tuple[str, bytes], str] = {}
     overflows: set[str] = set()
-    for entry, value in EntryStream(_file(catalog), _shown(catalog)):
+    for entry, value in raw_entries(catalog):
         parts = parse_entry_name(entry)
         if parts is None:
             continue

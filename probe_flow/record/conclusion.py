@@ -24,7 +24,7 @@ SAMPLE = "bundled sample"
 STRUCTURE = "structure"
 """Task of dumps that record calls and no values."""
 
-_EXIT_CODES = {"pass": 0, "fail": 1, "incomplete": 3}
+_EXIT_CODES = {"pass": 0, "fail": 1, "incomplete": 3, None: 0}
 
 
 def concluded(comparison: Comparison, run: RunRecord) -> RunRecord:
@@ -36,7 +36,8 @@ def concluded(comparison: Comparison, run: RunRecord) -> RunRecord:
         run: the record so far.
     """
     summary, findings = comparison_summary(comparison)
-    verdict = "incomplete" if comparison.incomplete else "pass" if comparison.gate_passed else "fail"
+    judged = ("pass" if comparison.gate_passed else "fail") if comparison.gate else None
+    verdict = "incomplete" if comparison.incomplete else judged
     return replace(
         run,
         **{name: getattr(summary, name) for name in Conclusions.__struct_fields__},

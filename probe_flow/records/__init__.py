@@ -27,7 +27,21 @@ from probe_flow.records.differences import (
 )
 from probe_flow.records.figures import FigureColumn, FigureTable, Value, shared_numbers
 from probe_flow.records.frameworks import Framework
+from probe_flow.records.levels import Level
 from probe_flow.records.measurement import Figures, Measurement, Mode, SideSummary
+from probe_flow.records.model_graph import (
+    GRAPH_ROOT,
+    NO_PARTNER,
+    GraphKind,
+    GraphLayout,
+    GraphLink,
+    GraphMode,
+    GraphNode,
+    GraphPair,
+    LinkDirection,
+    LinkEnd,
+    ModelGraph,
+)
 from probe_flow.records.node import (
     ArrayFacts,
     CallFacts,
@@ -61,8 +75,10 @@ from probe_flow.records.verdict import Excuse, ExcuseKind, Role, Status, Verdict
 __all__ = [
     "ALL_PASS",
     "BENCHMARK",
+    "GRAPH_ROOT",
     "GUESS",
     "NAMED_BY",
+    "NO_PARTNER",
     "SELF",
     "ArrayFacts",
     "Baseline",
@@ -95,11 +111,21 @@ __all__ = [
     "Flow",
     "Framework",
     "Graph",
+    "GraphKind",
+    "GraphLayout",
+    "GraphLink",
+    "GraphMode",
+    "GraphNode",
     "GraphOp",
+    "GraphPair",
     "GraphTensor",
     "Group",
+    "Level",
+    "LinkDirection",
+    "LinkEnd",
     "Measurement",
     "Mode",
+    "ModelGraph",
     "Node",
     "NodeKey",
     "NodeKind",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic
+from probe_flow.records.figures import Integers
 from probe_flow.records.frameworks import Framework
 from probe_flow.records.node import Execution, Node, NodeKey
 from probe_flow.records.tensor import TensorRef
@@ -100,6 +101,8 @@ class Catalog(Struct, frozen=True, gc=False):
         tensors: in the order of their nodes, inputs before outputs, numeric index order.
         undumped: calls that ran, by what lies with the dump, and of which the dump has no entry. `Node.order` is that
             of the dumped call that ended next.
+        call_order: execution -> its calls in the order of construct.json, in which graphs show those of one caller: n
+            is its n-th node, -1 - n its n-th call of `undumped`. Executions without construct.json are left out.
         edges: data flow between the dumped nodes; empty when the dump has no graph.
         graphs: framework graphs found beside the dump.
         stacks: stack id -> source frames, innermost first.
@@ -116,6 +119,7 @@ class Catalog(Struct, frozen=True, gc=False):
     nodes: Mapping[NodeKey, Node]
     tensors: tuple[TensorRef, ...]
     undumped: tuple[Node, ...] = ()
+    call_order: Mapping[Execution, Integers] = field(default_factory=dict)
     edges: tuple[Edge, ...] = ()
     graphs: tuple[Graph, ...] = ()
     stacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -231,7 +231,7 @@ class Comparison(Struct, frozen=True, gc=False):
         rows: one per pair, in execution order: rank, graph, step, node order, inputs before outputs, numeric index.
         findings: ranked, the most important first.
         coverage: per side, ``target`` and ``golden``.
-        gate: name of the gate that judged (``findings`` or ``all_pass``).
+        gate: name of the gate that judged (``findings`` or ``all_pass``); empty where a dump is shown and not judged.
         gate_passed: its answer.
         incomplete: why the run counts as incomplete; empty when it is complete.
         caveats: what whoever reads the verdict has to know beside it, a few words each: that a part was compared only,

@@ -62,12 +62,14 @@ class Aside(Struct, frozen=True, gc=False):
         third: both sides against the reference.
         noise: each side against its repeated runs.
         pick: of indices that differ (argmax, top k), where the input that they were picked from is at hand.
+        alone: what was measured of a tensor that only the target has, where NaN or infinity is on one side only.
     """
 
     failure: Diagnostic | None = None
     third: ThirdSide | None = None
     noise: tuple[Row, ...] = ()
     pick: Pick | None = None
+    alone: Measurement | None = None
 
 
 _NOTHING = Aside()

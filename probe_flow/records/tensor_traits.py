@@ -47,7 +47,8 @@ class Slot(Struct, frozen=True, gc=False, cache_hash=True):
     @property
     def index(self) -> str:
         """The path as text: ``"0"``, ``"1.0"``, ``"weight"``."""
-        return ".".join(str(part) for part in self.path)
+        path = self.path
+        return str(path[0]) if len(path) == 1 else ".".join(map(str, path))
 
     def __str__(self) -> str:
         return f"{self.role.value}.{self.index}" if self.path else self.role.value

@@ -1,1 +1,1 @@
-"""Facts of one catalog that need no values: what called what."""
+"""Facts of one catalog that need no elements: what called what, and the levels of an overflow."""

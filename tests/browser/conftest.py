@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from headless import start_chromium
 
 from probe_flow.records import Comparison
+from probe_flow.reports.html.nodes import NO_FIGURES, CallFigures
 from probe_flow.reports.html.page import write_html
 from probe_flow.testing.run_records import run_record
 
@@ -24,23 +25,10 @@ RUN = run_record(
 )
 
 
-def _browser() -> str | None:
-    return next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
-
-
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """A driver of the browser; everything in this folder is skipped where there is none."""
-    browser, server = _browser(), shutil.which("chromedriver")
-    if browser is None or server is None:
-        pytest.skip("neither chromium nor google-chrome with chromedriver is installed")
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1400,900"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(server))
+    driver = start_chromium()
     driver.set_script_timeout(READY_S)
     driver.execute_cdp_cmd("Network.enable", {})
     driver.execute_cdp_cmd(
@@ -84,17 +72,28 @@ class Page:
 
 
 @pytest.fixture
-def open_report(chromium: Any, tmp_path: Path) -> Iterator[Callable[[Comparison], Page]]:
-    """Write a report, open it from disk and wait until it is ready; afterwards nothing may have been logged."""
+def open_page(chromium: Any) -> Iterator[Callable[[Path], Page]]:
+    """Open a report from disk and wait until it is ready; afterwards nothing may have been logged."""
     page = Page(chromium)
 
-    def opened(comparison: Comparison, *, media: str = "", scheme: str = "light") -> Page:
-        write_html(comparison, tmp_path / "report.html", run=RUN)
+    def opened(path: Path, *, media: str = "", scheme: str = "light", address: str = "") -> Page:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
-        chromium.get((tmp_path / "report.html").as_uri())
+        chromium.get("about:blank")  # else an address that differs in its end alone would not open the page anew
+        chromium.get(path.as_uri() + address)
         page.wait("document.documentElement.dataset.ready || document.documentElement.dataset.failed")
         return page
 
     yield opened
     assert page.messages() == []
+
+
+@pytest.fixture
+def open_report(open_page: Callable[..., Page], tmp_path: Path) -> Callable[..., Page]:
+    """Write the report of a comparison and open it."""
+
+    def opened(comparison: Comparison, *, figures: CallFigures = NO_FIGURES, **how: str) -> Page:
+        write_html(comparison, tmp_path / "report.html", run=RUN, figures=figures)
+        return open_page(tmp_path / "report.html", **how)
+
+    return opened

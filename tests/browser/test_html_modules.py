@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from report_builders import catalog, comparison, key, measurement, missing_golden, origin, row, tensor
+from call_builders import compared, node
+from report_builders import catalog, comparison, key, missing_golden, origin, row, tensor
 
 from probe_flow.records import (
     CallFacts,
@@ -21,7 +22,6 @@ from probe_flow.records import (
     Row,
     SlotRole,
     Status,
-    TensorKind,
 )
 
 pytestmark = pytest.mark.browser
@@ -39,25 +39,6 @@ FRAMES = (
     "File demo/model.py, line 34, in forward, \n h = self.fc(h) * 1.1",
     "File demo/train.py, line 9, in <module>, \n model(x)",
 )
-
-
-def node(name: str, kind: str, *, phase: Phase = Phase.FORWARD, above: str | None = None, **more: Any) -> Node:
-    """One entry of a dump.json; ``above`` is the entry that called it."""
-    own = NodeKey(more.pop("execution", Execution(0, 0)), name, more.pop("call", 0), phase)
-    return Node(own, name.rpartition(".")[2], facts=CallFacts(NodeKind(kind), above), **more)
-
-
-def compared(place: int, owner: Node, direction: SlotRole, index: int | str = 0, **more: Any) -> Row:
-    """A row of recorded statistics."""
-    error = more.pop("error", 0.0)
-    metrics = {"l2norm_diff": 3 * error, "l2norm_diff_rel": error, "max_diff": error, "max_diff_rel": error / 2}
-    mode, metrics = more.pop("mode", Mode.STATISTICS), more.pop("metrics", metrics)
-    given = {"role": direction, "path": (index,), "node": owner.key, "kind": TensorKind.STATISTICS}
-    sides = {
-        side: tensor(side=side, **given, **more.pop(f"{side}_more", {}), file="dump.json")
-        for side in ("target", "golden")
-    }
-    return row(place, **sides, measured=measurement(metrics, mode=mode), **({"role": Role.CLEAN} | more))
 
 
 def model(execution: Execution) -> tuple[Node, ...]:

@@ -155,7 +155,7 @@ def test_every_command_that_prints_results_speaks_json():
     # `schema` is JSON anyway; the others write files, a script, or speak the syntax of another tool.
     assert {name for name in flags if "--format" not in flags[name]} == {
         *("schema", "init", "completion", "compare", "merge_result", "suggest-mapping", "reduce", "shell"),
-        *("acc_check", "multi_acc_check", "run_overflow_check", "api_precision_compare"),
+        *("acc_check", "multi_acc_check", "run_overflow_check", "api_precision_compare", "overflow_check"),
     }
 
 

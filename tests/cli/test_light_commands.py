@@ -249,6 +249,9 @@ _TAKE_FRAMEWORKS = {
     "api_precision_compare": "pytorch",
     "op_generate": "pytorch",
     "code_mapping": "mindspore",
+    "graph": "pytorch",
+    "graph_visualize": "pytorch",
+    "overflow_check": "pytorch",
 }
 """Commands that take ``-f`` in the order of the help, each with a framework that it takes."""
 

@@ -42,7 +42,7 @@ TWINS = {"mindspore_vs_pytorch_layer_mapping", "mindspore_vs_pytorch_api_mapping
 APART = {"arrays_compare": ["block/mlp/weight", "token_ids"]}
 """Workflows of dumps whose nodes do not depend on each other, with what fails in their samples, worst first."""
 
-EXAMINES = {"find_nonfinite": "Torch.matmul.6.forward"}
+EXAMINES = {"find_nonfinite": "Torch.matmul.6.forward", "overflow_check": "Torch.matmul.6.forward"}
 """Workflows that examine one dump, with the entry where what is wrong in their samples begins."""
 
 HEALTHY = {"offline_quantized", "mindspore_precheck"}

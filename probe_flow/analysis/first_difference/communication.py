@@ -1,7 +1,8 @@
 """Communication entries of a dump: what each of them exchanges with which ranks.
 
 Recognised by name; peers come from the arguments: keywords ``src``, ``dst``, ``group_src``, ``group_dst``, the position
-that the API gives them, or the fields of point-to-point operations. Unknown peers leave an entry unconnected.
+that the API gives them, or the fields of point-to-point operations. Unknown peers leave an entry unconnected. Memory
+that a receiver hands over to be written is an input of the call, and no value that it reads.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from probe_flow.records import SlotRole, TensorRef
+from probe_flow.records import Slot, SlotRole, TensorRef
 
 PREFIXES = ("Distributed.", "MintDistributed.", "communication.comm_func.")
 
@@ -31,7 +32,12 @@ _WORDS = (
 _SENDS = frozenset(("send", "isend", "send_object_list"))
 _RECEIVES = frozenset(("recv", "irecv", "recv_object_list"))
 _PEER_AT = 1
-"""Position of the peer among the arguments of `send` and `recv` of both frameworks."""
+"""Position of the peer among the arguments of `send` and `recv` of both frameworks, and of the root of `broadcast`."""
+
+_MAY_WRITE_FIRST = re.compile(r"_?(all_gather|reduce_scatter|all_to_all)(?!_object)")
+"""APIs that may be given the memory of their result, before what they send."""
+
+_FIRST = frozenset((0, "tensor", "tensor_list", "output", "output_tensor", "output_tensor_list", "output_list"))
 
 _SENT, _RECEIVED = ("dst", "group_dst"), ("src", "group_src")
 _NUMBERS = re.compile(r"\d+")
@@ -65,6 +71,32 @@ def exchanges_of(name: str, inputs: Sequence[TensorRef]) -> tuple[Exchange, ...]
     if api in _RECEIVES:
         return (Exchange("recv", api, _peer(inputs, _RECEIVED, group)),)
     return (Exchange("all", api, group=group),)
+
+
+def received_into(name: str, inputs: Sequence[TensorRef], rank: int | None) -> frozenset[Slot]:
+    """Return the inputs of a communication that are memory for what it receives: what lay there is read by nobody.
+
+    Args:
+        name: true name of the node.
+        inputs: its input slots.
+        rank: on which it ran.
+    """
+    if not exchanges_of(name, inputs):
+        return frozenset()
+    api = name.rpartition(".")[2]
+    data = [ref for ref in inputs if ref.slot.role is SlotRole.INPUT and (ref.has_numbers or ref.facts.peers)]
+    operations = [ref for ref in data if ref.facts.peers is not None]
+    if operations:
+        return frozenset(ref.slot for ref in operations if _of_operation(ref.facts.peers or {}).way == "recv")
+    if api == "gather":
+        return frozenset(ref.slot for ref in data if ref.slot.path[0] in (1, "gather_list"))
+    first = frozenset(ref.slot for ref in data if ref.slot.path[0] in _FIRST)
+    if api in _RECEIVES or api == "scatter":
+        return first
+    if api == "broadcast":
+        root = _peer(inputs, _RECEIVED, _group(inputs))
+        return frozenset() if rank is None or root is None or root == rank else first
+    return first if _MAY_WRITE_FIRST.match(api) and len(first) < len(data) else frozenset()
 
 
 def _of_operation(operation: Mapping[str, object]) -> Exchange:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from probe_flow.analysis.flow.calls import Calls
 from probe_flow.records import Execution, shared_numbers
@@ -35,13 +36,20 @@ def in_time(calls: Calls) -> list[int]:
     return sorted(numbers, key=key)
 
 
-def side_by_side(found: Iterable[int], order: Sequence[int], rows: Sequence[Row]) -> list[int]:
+def _no_layer(number: int) -> object:  # noqa: ARG001
+    return 0
+
+
+def side_by_side(
+    found: Iterable[int], order: Sequence[int], rows: Sequence[Row], layer: Callable[[int], Any] = _no_layer
+) -> list[int]:
     """Sort rows by step, graph and place in their execution: ranks run at the same time, not one after the other.
 
     Args:
         found: row numbers.
         order: all row numbers in the order of `in_time`, rank by rank within a step.
         rows: all rows.
+        layer: what comes before the place, of one row number; compared with those of other ranks.
     """
     wanted = set(found)
     if len({rows[number].node.execution.rank for number in wanted}) < 2:
@@ -53,5 +61,5 @@ def side_by_side(found: Iterable[int], order: Sequence[int], rows: Sequence[Row]
         seen[run] += 1
         if number in wanted:
             step = number_or_first(run.step), number_or_first(run.micro_step)
-            keys[number] = (*step, mixed(run.graph), seen[run], number_or_first(run.rank), number)
+            keys[number] = (*step, mixed(run.graph), layer(number), seen[run], number_or_first(run.rank), number)
     return sorted(keys, key=keys.__getitem__)

@@ -17,6 +17,7 @@ from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, shape_of
 from probe_flow.analysis.model.noise import is_noisy, not_deterministic
 from probe_flow.analysis.search.checksums import is_hashed_late, search_checksums
 from probe_flow.analysis.search.drift import find_drift
+from probe_flow.analysis.search.lone_nonfinite import begins_alone
 from probe_flow.analysis.search.near_misses import behind_extremes, near_misses
 from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import Diagnosis, Suspect, diagnose
@@ -69,13 +70,13 @@ def conclude(
     diagnosis = diagnose(rows, pairs)
     writers = Writers(rows)
     apart = NotCompared(rows, diagnosis)
-    origins, shown = _forward_once(_origins(diagnosis, rows), writers, rows)
+    nonfinite = [suspect for suspect in diagnosis.suspects if suspect.figure is ErrorFigure.NONFINITE]
+    alone = begins_alone((suspect.row for suspect in nonfinite), rows, pairs)
+    origins, shown = _forward_once(_origins(diagnosis, rows), writers, alone, rows)
     origins, echoes = _apart_once(origins, shown, apart)
     heirs = _heirs(diagnosis, origins)
     findings = [_origin_finding(suspect, rows, diagnosis, heirs, shown[suspect.row], apart) for suspect in origins]
-    findings.extend(
-        _nonfinite_finding(suspect, rows) for suspect in diagnosis.suspects if suspect.figure is ErrorFigure.NONFINITE
-    )
+    findings.extend(_nonfinite_finding(suspect, rows, alone.get(suspect.row)) for suspect in nonfinite)
     checksums = search_checksums(rows, diagnosis.order)
     wrote = {number: writers.of(number) for number in side_by_side(checksums.origins, diagnosis.order, rows)}
     findings.extend(_checksum_finding(number, rows, writer) for number, writer in wrote.items())
@@ -148,10 +149,10 @@ def _bears_on(earlier: Suspect, later: Suspect, diagnosis: Diagnosis, rows: Sequ
 
 
 def _forward_once(
-    origins: Sequence[Suspect], writers: Writers, rows: Sequence[Row]
+    origins: Sequence[Suspect], writers: Writers, alone: Mapping[int, int], rows: Sequence[Row]
 ) -> tuple[list[Suspect], dict[int, int | None]]:
     """Leave out gradients of a call that is blamed itself; return the others with the rows that wrote them."""
-    shown = {suspect.row: writers.of(suspect.row) for suspect in origins}
+    shown = {each.row: alone[each.row] if each.row in alone else writers.of(each.row) for each in origins}
     nodes = {suspect.row: rows[suspect.row if (row := shown[suspect.row]) is None else row].node for suspect in origins}
     blamed = {(key.execution, key.name, key.call) for key in nodes.values() if key.phase is Phase.FORWARD}
     kept = [
@@ -341,8 +342,10 @@ def _has_compared_input(number: int, rows: Sequence[Row]) -> bool:
     return any(rows[n].measurement is not None and not rows[n].is_produced for n in before)
 
 
-def _nonfinite_finding(suspect: Suspect, rows: Sequence[Row]) -> Finding:
+def _nonfinite_finding(suspect: Suspect, rows: Sequence[Row], writer: int | None) -> Finding:
+    """Return the finding of a suspect, at the row where it begins (``writer``) where that has no counterpart."""
     row = rows[suspect.row]
+    shown = row if writer is None else rows[writer]
     measurement = row.measurement
     assert measurement is not None
     count = measurement.nonfinite_mismatch
@@ -353,11 +356,12 @@ def _nonfinite_finding(suspect: Suspect, rows: Sequence[Row]) -> Finding:
     )
     return Finding(
         kind=FindingKind.NONFINITE_ORIGIN,
-        node=row.node,
-        slot=row.pair.shown.slot,
-        evidence=f"first nan or inf that the other side does not have: {extent}",
+        node=shown.node,
+        slot=shown.pair.shown.slot,
+        evidence=("" if writer is None else f"has no counterpart in the golden, and `{row.pair.shown.id}` gets it: ")
+        + f"first nan or inf that the other side does not have: {extent}",
         severity=float(count),
-        row=suspect.row,
+        row=suspect.row if writer is None else writer,
         metrics=measurement.metrics,
         size=f"nan or inf in {extent.removeprefix('in ')}",
     )

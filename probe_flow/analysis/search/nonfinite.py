@@ -9,27 +9,29 @@ Infinity is often meant: masks are filled with it, and limits are given as argum
 comes from an argument, from an input with negative infinities alone that nothing in the dump wrote, or out of an
 operator that fills (`FILLS`) or does not initialise what it returns. What was asked for fails nothing and is named
 once. NaN is never asked for; where it arises from infinities that were, it begins there.
+
+Over ranks a communication inherits what others gave, and what lay in the memory that it received into says nothing.
+What begins on several ranks is told in the order of the layers of communication; what a collective itself makes begins
+once, on the first rank that shows it.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.flow.links import Links, link
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
+from probe_flow.analysis.search.across_ranks import AcrossRanks, Layer
+from probe_flow.analysis.search.states import State, StateOf, described, state_of
 from probe_flow.records import (
     Execution,
     Finding,
     FindingKind,
     Flow,
-    Measurement,
-    Mode,
     NodeKey,
     Pairs,
     Role,
@@ -49,13 +51,10 @@ FILLS = EMPTY.union(
 )
 """Operators that write what they are told to, or nothing; the words of their names, without underscores at the ends."""
 
-OVERWRITTEN = frozenset(("copy", "fill", "zero", "normal", "uniform")).union(
-    ("recv", "irecv", "all_gather", "all_gather_into_tensor", "all_gather_base"),
-    ("reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_base"),
-)
-"""Calls whose first input is the buffer that they write: what lay in it before is read by nobody."""
+OVERWRITTEN = frozenset(("copy", "fill", "zero", "normal", "uniform"))
+"""Calls whose first input is the memory that they write: what lay in it before is read by nobody."""
 
-_BUFFERS = frozenset((0, "tensor", "output", "output_tensor", "tensor_list", "output_tensor_list", "self"))
+_FIRST = frozenset((0, "self", "input"))
 _NUMBER = re.compile(r"_?\d+$")
 
 
@@ -64,39 +63,11 @@ def _words(name: str) -> set[str]:
     return {_NUMBER.sub("", part).strip("_") for part in name.lower().split(".")}
 
 
-class State(NamedTuple):
-    """Which values that are not finite a tensor holds."""
-
-    nan: bool
-    positive: bool
-    negative: bool
-
-
-def state_of(measurement: Measurement) -> State | None:
-    """Return what a tensor holds that is not finite; None for a finite one.
-
-    Of recorded statistics the extremes count. Means and norms are left out where there are extremes: sums overflow by
-    themselves.
-    """
-    if measurement.mode is Mode.TENSOR:
-        metrics = measurement.metrics
-        found = State(*(bool(metrics[name]) for name in ("nan_count", "positive_inf_count", "negative_inf_count")))
-        return found if any(found) else None
-    side = measurement.target
-    assert side is not None
-    known = side.statistics
-    ends = [each for each in (known.min, known.max) if each is not None] or [
-        each for each in (known.mean, known.l2norm) if each is not None
-    ]
-    nan = bool(known.nan) or any(map(_is_nan, ends))
-    positive, negative = math.inf in ends, -math.inf in ends
-    infinite = bool(known.inf) and not (positive or negative)
-    found = State(nan, positive or infinite, negative)
-    return found if any(found) else None
-
-
-def _is_nan(value: float) -> bool:
-    return value != value
+def is_fill(row: Row, pairs: Pairs, kinds: Collection[str] = FILLS) -> bool:
+    """Whether a row belongs to an operator of these, by its name or type."""
+    node = pairs.target.nodes.get(row.node)
+    words = _words(row.node.name) | _words(node.op_type if node is not None else "")
+    return not words.isdisjoint(kinds)
 
 
 def conclude_nonfinite(
@@ -109,61 +80,35 @@ def conclude_nonfinite(
         pairs: the examined dump.
         unmeasured: gives the verdict of a row without a measurement.
     """
-    states = {
-        number: state
-        for number, row in enumerate(rows)
-        if row.measurement is not None and (state := state_of(row.measurement)) is not None
-    }
-    search = _Search(rows, pairs, states)
+    search = Origins(rows, pairs, state_of)
     verdicts = [
-        unmeasured(row) if row.measurement is None else _verdict(number, row, search) for number, row in enumerate(rows)
+        unmeasured(row) if row.measurement is None else search.verdict(number) for number, row in enumerate(rows)
     ]
     return tuple(search.findings()), verdicts
-
-
-def _verdict(number: int, row: Row, search: _Search) -> Verdict:
-    root = search.roots.get(number)
-    if root is None:
-        return _FINITE
-    reasons = (described(row, search.states[number]),)
-    if search.is_asked(root):
-        return Verdict(Status.WARNING, ("infinite",), reasons, Role.CLEAN)
-    return Verdict(Status.FAIL, ("nonfinite",), reasons, Role.ORIGIN if root == number else Role.INHERITED)
 
 
 _FINITE = Verdict(Status.PASS, role=Role.CLEAN)
 
 
-def described(row: Row, state: State) -> str:
-    """Return what is not finite in a tensor: ``3 NaN, 1 inf of 64 elements``, of statistics ``maximum inf``."""
-    measured = row.measurement
-    assert measured is not None
-    if measured.mode is Mode.TENSOR:
-        counts = (*map(measured.metrics.get, ("nan_count", "positive_inf_count", "negative_inf_count")),)
-        found = [f"{count} {word}" for count, word in zip(counts, ("NaN", "inf", "-inf"), strict=True) if count]
-        return f"{', '.join(found)} of {measured.count} element{'' if measured.count == 1 else 's'}"
-    words = _VALUE if measured.mode is Mode.VALUE else _RECORDED
-    return ", ".join(word for word, is_there in zip(words, state, strict=True) if is_there)
-
-
-_VALUE = ("its value is NaN", "its value is inf", "its value is -inf")
-_RECORDED = ("NaN recorded", "maximum inf", "minimum -inf")
-
-
 @dataclass(slots=True)
-class _Search:
+class Origins:
     """Where each row's values that are not finite come from.
 
     Args:
-        rows, pairs: what is searched.
-        states: the rows that are not finite, by number.
+        rows, pairs: what is searched; rows in execution order.
+        state: what a row holds that is not finite.
     """
 
     rows: Sequence[Row]
     pairs: Pairs
-    states: Mapping[int, State]
+    state: StateOf
+    states: Mapping[int, State] = field(init=False)
+    """The rows that are not finite, by number."""
+    unread: Mapping[int, State] = field(init=False)
+    """The same of memory that a call only writes: what lay there comes from nowhere and goes nowhere."""
     calls: Calls = field(init=False)
     links: Links = field(init=False)
+    across: AcrossRanks = field(init=False)
     order: list[int] = field(init=False)
     feeding: set[NodeKey] = field(init=False)
     fed: set[NodeKey] = field(init=False)
@@ -172,6 +117,11 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.calls, self.links = Calls(self.rows, self.pairs), link(self.rows, self.pairs)
+        self.across = AcrossRanks(self.calls, self.rows)
+        states = ((number, self.state(row)) for number, row in enumerate(self.rows))
+        found = {number: state for number, state in states if state is not None}
+        self.unread = {number: state for number, state in found.items() if self._is_buffer(number)}
+        self.states = {number: state for number, state in found.items() if number not in self.unread}
         self.order = in_time(self.calls)
         edges = self.pairs.target.edges
         self.feeding, self.fed = {edge.producer for edge in edges}, {edge.consumer for edge in edges}
@@ -179,13 +129,25 @@ class _Search:
         for number in self.states:
             self._find_root(number)
 
+    def verdict(self, number: int) -> Verdict:
+        """Return the verdict of a measured row."""
+        unread = self.unread.get(number)
+        if unread is not None:
+            reasons = (f"{described(self.rows[number], unread)}, in memory that the call only writes",)
+            return Verdict(Status.WARNING, ("unread",), reasons, Role.CLEAN)
+        root = self.roots.get(number)
+        if root is None:
+            return _FINITE
+        reasons = (described(self.rows[number], self.states[number]),)
+        if self.is_asked(root):
+            return Verdict(Status.WARNING, ("infinite",), reasons, Role.CLEAN)
+        return Verdict(Status.FAIL, ("nonfinite",), reasons, Role.ORIGIN if root == number else Role.INHERITED)
+
     def is_asked(self, root: int) -> bool:
         """Whether what begins at a row is infinity that somebody asked for, or memory that nobody wrote."""
         row, state = self.rows[root], self.states[root]
-        node = self.pairs.target.nodes.get(row.node)
-        words = _words(row.node.name) | _words(node.op_type if node is not None else "")
         if row.is_produced:
-            return not words.isdisjoint(EMPTY if state.nan else FILLS)
+            return is_fill(row, self.pairs, EMPTY if state.nan else FILLS)
         if state.nan:
             return False
         if row.pair.shown.slot.role is SlotRole.PARAMETER:
@@ -230,8 +192,22 @@ class _Search:
         known = self.links.producers.get(number) if self.pairs.target.edges else None
         if known:
             return self._worst(number, known)
+        given = self._given_to_module(number)
+        if given is not None:
+            return given
         is_made_outside = tensor.slot.role is SlotRole.PARAMETER or known is not None
         return None if is_made_outside else self._last_like(number, written)
+
+    def _given_to_module(self, number: int) -> int | None:
+        """Return the parameter of a module around a call that its input is, by its shape and what it holds."""
+        call, tensor = self.calls.of[number], self.rows[number].pair.shown
+        for module in call.around() if call is not None and tensor.slot.role is SlotRole.INPUT else ():
+            for n in module.read:
+                other = self.rows[n].pair.shown
+                is_parameter = other.slot.role is SlotRole.PARAMETER
+                if is_parameter and other.shape == tensor.shape and self.states.get(n) == self.states[number]:
+                    return n
+        return None
 
     def _tensor_key(self, number: int) -> tuple[object, ...]:
         """Return what inputs that nothing wrote have in common if they may be one tensor, such as a network's input."""
@@ -245,16 +221,30 @@ class _Search:
         return self.states[number], row.measurement.count
 
     def _cause_of_output(self, number: int, call: Call, written: Sequence[int]) -> int | None:
-        read = [n for n in call.read if not self._is_buffer(n)]
-        groups: list[Iterable[int]] = [read, self.links.reaching.get(call.key, ())]
-        groups.append([n for each in self.calls.inside(call) for n in each.written])
-        groups += [call.incoming, call.forward, call.peers]
-        for group in groups:
-            cause = self._worst(number, group)
-            if cause is not None:
-                return cause
-        is_known = bool(read) or call.key in self.links.reaching or self._is_source(call)
+        reaching = [n for n in self.links.reaching.get(call.key, ()) if not self._is_buffer(n)]
+        inside = [n for each in self.calls.inside(call) for n in each.written]
+        groups = [self.read(call), reaching, inside, call.incoming, call.forward, [*self._received(number, call)]]
+        causes = [cause for group in groups if (cause := self._worst(number, group)) is not None]
+        if causes:
+            is_nan = self.states[number].nan
+            return next((cause for cause in causes if is_nan and self.states[cause].nan), causes[0])
+        is_known = bool(call.read) or call.key in self.links.reaching or self._is_source(call)
         return None if is_known else self._last_like(number, written)
+
+    def read(self, call: Call) -> list[int]:
+        """Return the measured rows of what a call reads, without memory that it only writes."""
+        return [n for n in call.read if not self._is_buffer(n)]
+
+    def _received(self, number: int, call: Call) -> Iterator[int]:
+        """Yield rows of other ranks that an output may come from: what they gave, then what they got out before it."""
+        partners = self.across.partners(call)
+        if partners is None:
+            yield from call.peers
+            return
+        for each in partners.calls:
+            yield from self.read(each)
+        if partners.is_collective:
+            yield from (n for each in partners.calls for n in each.written if n < number)
 
     def _is_source(self, call: Call) -> bool:
         """Whether the graph says that nothing feeds a node."""
@@ -262,7 +252,9 @@ class _Search:
 
     def _is_buffer(self, number: int) -> bool:
         row = self.rows[number]
-        return row.pair.shown.slot.path[0] in _BUFFERS and not OVERWRITTEN.isdisjoint(_words(row.node.name))
+        if row.pair.shown.slot.path[:1] and row.pair.shown.slot.path[0] in _FIRST and not row.is_produced:
+            return not OVERWRITTEN.isdisjoint(_words(row.node.name)) or self.across.is_buffer(row)
+        return self.across.is_buffer(row)
 
     def _worst(self, number: int, candidates: Iterable[int]) -> int | None:
         """Return a row that explains another: one with NaN if there is one."""
@@ -292,8 +284,8 @@ class _Search:
     def findings(self) -> Iterator[Finding]:
         """Yield what begins somewhere, each node once; what was asked for last, in one."""
         heirs = Counter(self.roots.values())
-        begins = side_by_side({root for root in heirs if not self.is_asked(root)}, self.order, self.rows)
-        asked = side_by_side({root for root in heirs if self.is_asked(root)}, self.order, self.rows)
+        begins = self.in_layers({root for root in heirs if not self.is_asked(root)})
+        asked = self.in_layers({root for root in heirs if self.is_asked(root)})
         of_node: dict[NodeKey, list[int]] = {}
         for root in begins:
             of_node.setdefault(self.rows[root].node, []).append(root)
@@ -301,6 +293,16 @@ class _Search:
             yield self._finding(roots, sum(heirs[root] for root in roots) - len(roots))
         if asked:
             yield self._asked_finding(asked)
+
+    def in_layers(self, numbers: Iterable[int]) -> list[int]:
+        """Return rows in order of time: of ranks that run side by side, by the layers of their communications."""
+
+        def layer(number: int) -> Layer:
+            call = self.calls.of[number]
+            assert call is not None
+            return self.across.layer(call)
+
+        return side_by_side(numbers, self.order, self.rows, layer)
 
     def _finding(self, roots: Sequence[int], heirs: int) -> Finding:
         number, row = roots[0], self.rows[roots[0]]
@@ -333,11 +335,18 @@ class _Search:
         if cause is not None:
             source = self.rows[cause]
             return f"out of infinity in `{source.pair.shown.id}`, which was asked for"
-        read = [n for n in call.read if n not in self.states] or [
-            n for n in self.links.reaching.get(call.key, ()) if n not in self.states
+        partners = self.across.partners(call)
+        if partners is not None and partners.absent:
+            return f"what {partners.absent} gave is not in the dump, and nothing that it read itself explains it"
+        read = [n for n in self.read(call) if n not in self.states] or [
+            n for n in self.links.reaching.get(call.key, ()) if n not in self.states and not self._is_buffer(n)
         ]
-        if not read:
+        given = [n for each in partners.calls for n in self.read(each)] if partners is not None else []
+        if not read and not given:
             return "nothing before it in the dump is NaN or infinite"
+        if given:
+            ranks = sorted({str(self.rows[n].node.execution.rank) for n in given})
+            return f"what it was given, and what rank {', '.join(ranks)} gave, is finite"
         sizes = [measured.metrics.get("max_abs") for n in read if (measured := self.rows[n].measurement) is not None]
         largest = max((size for size in sizes if size is not None), default=None)
         size = "" if largest is None else f", up to {largest:.3g} in size"

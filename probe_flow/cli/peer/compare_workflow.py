@@ -132,9 +132,9 @@ def _adapted(stage: ResolvedStage, sides: Sides, wanted: Wanted, cwd: Path) -> I
         adapted = with_options(stage, select=_selection(stage, wanted))
         yield _of_model(adapted, sides, wanted, cwd) if sides.scenario == OFFLINE else adapted
     elif kind is Kind.PAIRS and sides.scenario == OFFLINE:
-        yield _replaced(stage, stage.type.uses, _shared(stage) | _rules(wanted, cwd))
+        yield replaced(stage, stage.type.uses, _shared(stage) | _rules(wanted, cwd))
     elif kind is Kind.PAIRS and sides.scenario == "dump_json":
-        yield _matched(stage, wanted.match, cwd)
+        yield matched(stage, wanted.match, cwd)
     else:
         yield stage
 
@@ -147,7 +147,7 @@ def _selection(stage: ResolvedStage, wanted: Wanted) -> Mapping[str, Any]:
     return select
 
 
-def _matched(stage: ResolvedStage, match: Mapping[str, str], cwd: Path) -> ResolvedStage:
+def matched(stage: ResolvedStage, match: Mapping[str, str], cwd: Path) -> ResolvedStage:
     """Return the match that the command line names, by name without any."""
     options = _shared(stage)
     (name, file), *_ = (*match.items(), ("", NO_FILE))
@@ -158,7 +158,7 @@ def _matched(stage: ResolvedStage, match: Mapping[str, str], cwd: Path) -> Resol
         uses = f"match.{name}"
         if file != NO_FILE:
             options["mapping"] = str(cwd / file)
-    return _replaced(stage, uses, options)
+    return replaced(stage, uses, options)
 
 
 def _of_model(stage: ResolvedStage, sides: Sides, wanted: Wanted, cwd: Path) -> ResolvedStage:
@@ -171,7 +171,7 @@ def _of_model(stage: ResolvedStage, sides: Sides, wanted: Wanted, cwd: Path) -> 
     rule = wanted.rules.get("fusion_rule")
     if uses == "dump.om" and rule is not None and is_folder(cwd / rule):
         options["last_step"] = True  # as the published batch comparison has it
-    return _replaced(stage, uses, options)
+    return replaced(stage, uses, options)
 
 
 def _rules(wanted: Wanted, cwd: Path) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def _shared(stage: ResolvedStage) -> dict[str, Any]:
     return {name: values[name] for name in _SHARED}
 
 
-def _replaced(stage: ResolvedStage, uses: str, options: Mapping[str, Any]) -> ResolvedStage:
+def replaced(stage: ResolvedStage, uses: str, options: Mapping[str, Any]) -> ResolvedStage:
     """Return a stage of another kind in the place of this one."""
     from probe_flow.stages.registry import STAGES
 

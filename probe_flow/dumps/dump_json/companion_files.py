@@ -57,7 +57,7 @@ def read_construct(folder: Path, problems: ProblemList) -> Construct:
             caller = value[0]
             if type(value[1]) is int:
                 micro_steps[entry] = value[1]
-        callers[entry] = caller if isinstance(caller, str) else None
+        callers[entry] = caller if isinstance(caller, str) and caller else None  # "" is none, as for msprobe
         if caller is not None and not isinstance(caller, str):
             _warn(problems, CONSTRUCT_FILE, f"the parent of `{entry}` is no name")
     for entry in _closing_circles(callers):

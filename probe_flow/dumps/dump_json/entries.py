@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -21,6 +22,7 @@ from probe_flow.dumps.dump_json.values import Flattened, Flattener, has_known_sh
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.records import (
     CallFacts,
+    Execution,
     Framework,
     Node,
     NodeKey,
@@ -33,6 +35,7 @@ from probe_flow.records import (
     entry_name,
     shared_numbers,
 )
+from probe_flow.records.figures import Integers
 from probe_flow.records.frameworks import MINDSPORE, MINDTORCH, PYTORCH
 
 TENSOR, STATISTICS, STRUCTURE = "tensor", "statistics", "structure"
@@ -53,6 +56,7 @@ class Reading(Struct):
     levels: dict[str, None] = field(default_factory=dict)
     frameworks: dict[Framework, None] = field(default_factory=dict)
     undumped: list[Node] = field(default_factory=list)
+    call_order: dict[Execution, Integers] = field(default_factory=dict)
     entries: int = 0
     has_stacks: bool = False
 
@@ -115,9 +119,12 @@ def read_file(file: DumpFile, number: int, patterns: Sequence[str] | None, readi
     _note_task(task, file, problems, reading)
     reading.levels[str(top.get("level"))] = None
     reading.entries += count
-    reading.nodes.update(entries.nodes)
     reading.tensors.extend(entries.tensors)
-    reading.undumped.extend(entries.undumped(seen, task))
+    undumped = [*entries.undumped(seen, task)]
+    if order := entries.call_order(undumped, reading):
+        reading.call_order.setdefault(file.execution, array("i")).extend(order)
+    reading.nodes.update(entries.nodes)
+    reading.undumped.extend(undumped)
     reading.stacks.update(sides.stacks.frames)
     reading.has_stacks = reading.has_stacks or sides.stacks.found
     reading.problems.extend(problems.finish())
@@ -227,6 +234,22 @@ class _Entries:
                 node = self._node(entry, name, key, orders.get(entry, self._next_order))
                 assert isinstance(node.facts, CallFacts)
                 yield replace(node, facts=replace(node.facts, evidence=lost[entry])) if entry in lost else node
+
+    def call_order(self, undumped: Sequence[Node], reading: Reading) -> Integers:
+        """Return `Catalog.call_order` of the calls that construct.json lists.
+
+        Args:
+            undumped: calls of this file without entry.
+            reading: what was read before; another file may be of the same execution.
+        """
+        if not self._sides.construct.callers:
+            return array("i")
+        run, is_second = self._file.execution, self._file.execution in reading.call_order
+        nodes = sum(key.execution == run for key in reading.nodes) if is_second else 0
+        others = sum(node.key.execution == run for node in reading.undumped) if is_second else 0
+        numbers = {node.entry: number for number, node in enumerate(self.nodes.values(), nodes)}
+        numbers.update((node.entry, -1 - number) for number, node in enumerate(undumped, others))
+        return array("i", (numbers[entry] for entry in self._sides.construct.callers if entry in numbers))
 
     def _orders(self, seen: AbstractSet[str]) -> dict[str, int]:
         """Return for each call of construct.json without entry the order of the dumped call that ended next."""

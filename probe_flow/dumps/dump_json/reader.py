@@ -77,6 +77,7 @@ def read_dump_json(
         nodes=reading.nodes,
         tensors=tuple(reading.tensors),
         undumped=tuple(reading.undumped),
+        call_order=reading.call_order,
         stacks=reading.stacks,
         problems=(*reading.problems, *failures),
         fingerprint=_fingerprint(found.files),

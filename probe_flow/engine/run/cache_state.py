@@ -24,8 +24,8 @@ from probe_flow.workflow.model.resolved import options_for_run
 NEVER = "never measured"
 
 
-NONFINITE = "analysis.nonfinite"
-"""The stage that examines a dump by itself."""
+EXAMINATIONS = frozenset(("analysis.nonfinite", "analysis.overflow"))
+"""The stages that examine a dump by itself."""
 
 
 class Miss(Struct, frozen=True):
@@ -68,7 +68,7 @@ def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
         if stage.type.produces is Kind.COMPARISON and "pairs" in inputs:
             options: Any = stage.options
             states.extend(_state(stage.name, pairs, options.asked(), plan, folder) for pairs in inputs["pairs"])
-        elif stage.type.uses == NONFINITE:
+        elif stage.type.uses in EXAMINATIONS:
             options = stage.options
             dumps = map(examined, inputs["catalog"])
             states.extend(_state(stage.name, pairs, options.asked(), plan, folder) for pairs in dumps)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
+
+from msgspec import Struct, field
 
 from probe_flow.records import Catalog, Edge, Execution, Node, NodeKey
 from probe_flow.relations.call_tree import ROOT, CallTree, call_trees
@@ -18,8 +21,24 @@ from probe_flow.reports.html.columns import (
     packed_places,
     stretches,
 )
+from probe_flow.reports.html.numbers import short_numbers
 from probe_flow.reports.html.strings import Strings, mapped
 from probe_flow.reports.numbering import Numbering
+
+
+class CallFigures(Struct, frozen=True):
+    """What graphs say of calls beyond their rows.
+
+    Args:
+        scores: how far a call of the target is from its partner, from 0 (equal) to 1; calls without a score are absent.
+        levels: side (``target``, ``golden``) -> call -> how bad its overflow is: ``medium``, ``high`` or ``critical``.
+    """
+
+    scores: Mapping[NodeKey, float] = field(default_factory=dict)
+    levels: Mapping[str, Mapping[NodeKey, str]] = field(default_factory=dict)
+
+
+NO_FIGURES = CallFigures()
 
 
 class NodeTable:
@@ -27,10 +46,16 @@ class NodeTable:
 
     Args:
         strings: where names go.
+        catalogs: of the comparison, by side.
+        figures: what graphs say of calls.
     """
 
-    def __init__(self, strings: Strings) -> None:
+    def __init__(self, strings: Strings, catalogs: Mapping[str, Catalog], figures: CallFigures = NO_FIGURES) -> None:
         self._strings = strings
+        self._figures = figures
+        self._catalogs = tuple(catalogs.values())
+        # One dump may be on both sides: its nodes are those of the target.
+        self._names = {id(catalog): side for side, catalog in reversed(list(catalogs.items()))}
         self._sides: dict[int, _Side] = {}
         self._side_of: list[_Side] = []
         self._keys: list[NodeKey] = []
@@ -52,17 +77,21 @@ class NodeTable:
         return side.last_number
 
     def _side(self, catalog: Catalog) -> _Side:
-        found = self._sides[id(catalog)] = _Side(catalog)
+        found = self._sides[id(catalog)] = _Side(catalog, self._names.get(id(catalog), catalog.side))
         return found
 
     def nodes(self) -> Iterator[bytes]:
-        """Yield the nodes as columns, the last thing to ask for: it numbers callers that no row names."""
+        """Yield the nodes as columns, the last thing to ask for: it numbers calls that no row names."""
+        sides = list(self._sides.values()) or [self._side(catalog) for catalog in self._catalogs]
+        for side in sides:
+            for call in side.calls_without_rows():
+                self.number(side.catalog, call.key)
         above = self._above()
         return object_pieces(self._columns(above))
 
     def _columns(self, above: Pieces | None) -> Iterator[Member]:
         keys, strings = self._keys, self._strings
-        nodes = [side.nodes.get(key) for side, key in zip(self._side_of, keys, strict=True)]
+        nodes = [side.node(key) for side, key in zip(self._side_of, keys, strict=True)]
 
         def texts(text: Callable[[Node], str | None]) -> Pieces | None:
             cells = ([None if node is None else text(node) for node in some] for some in stretches(nodes))
@@ -83,6 +112,10 @@ class NodeTable:
         yield "kind", texts(_kind)
         yield "parent", texts(lambda node: node.parent)
         yield "above", above
+        if above is not None:
+            yield "order", packed_places(map(self._orders, stretches(self._side_of), stretches(nodes)))
+        yield "score", packed(map(self._scores, stretches(self._side_of), stretches(keys)))
+        yield "level", packed_places(map(self._levels, stretches(self._side_of), stretches(keys)))
         yield "originals", lists(lambda node: node.originals)
         yield "passes", lists(lambda node: node.passes)
         yield "stack", packed_places(map(self._stack_numbers, stretches(self._side_of), stretches(nodes)))
@@ -94,6 +127,20 @@ class NodeTable:
             caller = side.caller(key)
             above.append(None if caller is None else self.number(side.catalog, caller))
         return packed_places(stretches(above))
+
+    def _scores(self, sides: Sequence[_Side], keys: Sequence[NodeKey]) -> Sequence[Any]:
+        scores = self._figures.scores
+        return short_numbers(
+            [scores.get(key) if side.name == "target" else None for side, key in zip(sides, keys, strict=True)]
+        )
+
+    def _levels(self, sides: Sequence[_Side], keys: Sequence[NodeKey]) -> list[int | None]:
+        levels = self._figures.levels
+        found = (levels.get(side.name, {}).get(key) for side, key in zip(sides, keys, strict=True))
+        return self._strings.places(found)
+
+    def _orders(self, sides: Sequence[_Side], nodes: Sequence[Node | None]) -> list[int | None]:
+        return [None if node is None else side.order(node) for side, node in zip(sides, nodes, strict=True)]
 
     def _phases(self, keys: Sequence[NodeKey]) -> list[int | None]:
         return mapped([key.phase for key in keys], lambda phase: self._strings.place(phase.value))
@@ -151,31 +198,61 @@ class NodeTable:
 
 
 class _Side:
-    """One catalog with the numbers of its nodes."""
+    """One catalog with the numbers of its nodes.
 
-    __slots__ = ("_calls", "catalog", "keys", "last", "last_number", "name", "nodes", "numbers", "stacks")
+    Args:
+        catalog: the dump.
+        name: the side.
+    """
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, name: str) -> None:
         self.catalog = catalog
-        self.name = catalog.side
-        self.nodes = catalog.nodes
+        self.name = name
         self.stacks = catalog.stacks
         self.keys = Numbering[NodeKey]()
         self.numbers = array("I")
         self.last: NodeKey | None = None
         self.last_number = 0
-        self._calls: dict[Execution, CallTree] | None = None
+
+    @cached_property
+    def _trees(self) -> Mapping[Execution, CallTree]:
+        """The call trees of the executions in which anything was called by a call."""
+        return {run: tree for run, tree in call_trees(self.catalog).items() if tree.has_calls_inside}
+
+    @cached_property
+    def _undumped(self) -> Mapping[NodeKey, Node]:
+        return {call.key: call for call in self.catalog.undumped}
+
+    def node(self, key: NodeKey) -> Node | None:
+        """Return what is known of a node, None for a caller of which only the name is known."""
+        return self.catalog.nodes.get(key) or self._undumped.get(key)
+
+    def order(self, node: Node) -> int:
+        """Return a number that rises with execution; calls without entry ran before the one that ended next."""
+        return 2 * node.order - (node.key in self._undumped)
 
     def caller(self, key: NodeKey) -> NodeKey | None:
         """Return the key of a node's caller, which need not be a node of the catalog."""
-        if self._calls is None:
-            trees = call_trees(self.catalog)
-            self._calls = {run: tree for run, tree in trees.items() if tree.has_calls_inside}
-        tree = self._calls.get(key.execution)
+        tree = self._trees.get(key.execution)
         number = tree.numbers.get(key) if tree is not None else None
         if tree is None or number is None or (caller := tree.callers[number]) == ROOT:
             return None
         return tree.calls[caller].key
+
+    def calls_without_rows(self) -> Iterator[Node]:
+        """Yield the calls that have no row since they left nothing, in executions that have rows and a call tree.
+
+        Of a dump without any row, which is shown and not judged, these are all calls.
+        """
+        calls: Iterable[Node] = (*self.catalog.nodes.values(), *self.catalog.undumped)
+        if not self.keys.things:
+            yield from (call for call in calls if call.key.execution in self._trees)
+            return
+        runs = {key.execution for key in self.keys.things} & self._trees.keys()
+        if not runs:
+            return
+        owners = {tensor.node for tensor in self.catalog.tensors}
+        yield from (call for call in calls if call.key.execution in runs and call.key not in owners)
 
 
 def _entry(node: Node) -> str | None:

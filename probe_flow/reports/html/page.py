@@ -16,6 +16,7 @@ from probe_flow.record.rows import reason_of
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison, Row
 from probe_flow.reports.html.assets import Assets, assets
+from probe_flow.reports.html.nodes import NO_FIGURES, CallFigures
 from probe_flow.reports.html.payload import Payload
 from probe_flow.reports.marks import LOOKS, Mark
 
@@ -31,28 +32,29 @@ ROWS_WITHOUT_SCRIPTS = 20
 _WRONG = frozenset({Mark.ORIGIN, Mark.DRIFT, Mark.INHERITED, Mark.OVER})
 
 
-def write_html(comparison: Comparison, path: Path, *, run: RunRecord) -> None:
+def write_html(comparison: Comparison, path: Path, *, run: RunRecord, figures: CallFigures = NO_FIGURES) -> None:
     """Write the report as one file, whole or not at all.
 
     Args:
         comparison: what is reported.
         path: where the file shall be.
         run: the record of the run so far.
+        figures: what graphs say of calls, for the graph of the page.
 
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
     """
     with atomic_bytes(path) as file:
-        file.writelines(html_pieces(comparison, run=run))
+        file.writelines(html_pieces(comparison, run=run, figures=figures))
 
 
-def html_pieces(comparison: Comparison, *, run: RunRecord) -> Iterator[bytes]:
+def html_pieces(comparison: Comparison, *, run: RunRecord, figures: CallFigures = NO_FIGURES) -> Iterator[bytes]:
     """Yield the report, in UTF-8.
 
     The page makes no request and runs no script but its own: its Content-Security-Policy names their digests. Texts
     from dumps go into the page as JSON data and reach the screen as text only.
     """
-    data = Payload(comparison, run=run)
+    data = Payload(comparison, run=run, figures=figures)
     parts = assets()
     name = printable(run.workflow.name)
     before, _, after = parts.template.partition("$data")

@@ -27,7 +27,7 @@ from probe_flow.reports.html.columns import (
     object_pieces,
     stretches,
 )
-from probe_flow.reports.html.nodes import NodeTable
+from probe_flow.reports.html.nodes import NO_FIGURES, CallFigures, NodeTable
 from probe_flow.reports.html.numbers import short_number
 from probe_flow.reports.html.rows import metric_ids, row_members
 from probe_flow.reports.html.strings import Strings
@@ -54,14 +54,16 @@ class Payload:
     Args:
         comparison: what is reported.
         run: the record of the run so far.
+        figures: what graphs say of calls.
 
     Attributes:
         ranks: the rank of the mark of each row.
         summary: what stands above the rows.
     """
 
-    def __init__(self, comparison: Comparison, *, run: RunRecord) -> None:
+    def __init__(self, comparison: Comparison, *, run: RunRecord, figures: CallFigures = NO_FIGURES) -> None:
         self._comparison = comparison
+        self._figures = figures
         self._run = run
         self._marks = RowMarks.of(comparison)
         self._catalogs = _catalogs(comparison)
@@ -79,7 +81,7 @@ class Payload:
     def _members(self) -> Iterator[Member]:
         comparison, facts, problems = self._comparison, plain(self._run), self._problems
         strings = Strings()
-        nodes = NodeTable(strings)
+        nodes = NodeTable(strings, self._catalogs, self._figures)
         yield from _values(
             format=FORMAT,
             summary=self.summary,

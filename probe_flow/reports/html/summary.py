@@ -146,6 +146,8 @@ def _finding(finding: FindingRecord, places: Mapping[int, int]) -> dict[str, Any
 
 def _next_step(run: RunRecord) -> str:
     first = run.first or run.nonfinite
+    if run.verdict is None:
+        return "Look through the graph. Compare the dump, or look for overflows in it, to see its values here too."
     if run.verdict == "incomplete":
         return "Remove the causes listed here, then run the same workflow again."
     if run.verdict == "pass" and (count := count_missing(run)):

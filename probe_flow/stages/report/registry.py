@@ -31,6 +31,7 @@ FORMATS: Registry[FileFormat] = Registry(
         "annotations": f"{_OURS}.pages:ANNOTATIONS",
         "rank_merge": f"{_OURS}.merged_ranks:RANK_MERGE",
         "diff_analyze": f"{_OURS}.first_differences:DIFF_ANALYZE",
+        "anomaly_analyze": f"{_OURS}.anomalies:ANOMALY_ANALYZE",
         "detail": f"{_OURS}.details:DETAIL",
         "data_mapping": f"{_OURS}.model_files:DATA_MAPPING",
         "advisor": f"{_OURS}.model_files:ADVISOR",

@@ -154,7 +154,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     problems: list[Diagnostic] = []
     for number, comparison in enumerate(comparisons, start=1):
         request = Request(
-            _as_known(comparison, context),
+            as_known(comparison, context),
             context.facts,
             Path.cwd(),
             suffix=f"_{number}" if len(comparisons) > 1 else "",
@@ -234,12 +234,20 @@ def _with(name: str, part: str) -> str:
     return str(path.with_name(f"{path.stem}_{part}{path.suffix}"))
 
 
-def _as_known(comparison: Comparison, context: Context) -> Comparison:
-    """Return the comparison with every reason to call the run incomplete that is known by now."""
+def as_known(comparison: Comparison, context: Context, problems: Sequence[Diagnostic] = ()) -> Comparison:
+    """Return the comparison with every reason to call the run incomplete that is known by now.
+
+    Args:
+        comparison: it.
+        context: of the stage.
+        problems: further ones, which the stage did not report yet.
+    """
+    from probe_flow.errors import Severity
     from probe_flow.record.conclusion import error_reasons
 
-    problems = context.facts.problems
-    errors = error_reasons((problem.code, problem.message) for problem in problems if problem.severity == "error")
+    known = [(each.code, each.message) for each in context.facts.problems if each.severity == "error"]
+    known += [(each.code, each.message) for each in problems if each.severity is Severity.ERROR]
+    errors = error_reasons(known)
     return structs.replace(comparison, incomplete=tuple(dict.fromkeys((*comparison.incomplete, *errors))))
 
 

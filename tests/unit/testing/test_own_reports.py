@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 from raw_pairs import context, pairs_of, raw
 
 from probe_flow.comparing.steps import compare_pairs
-from probe_flow.records import Comparison
+from probe_flow.records import Comparison, Finding, FindingKind
 from probe_flow.reports.registry import LAYOUTS
 from probe_flow.stages.compare import Options
 from probe_flow.stages.report.registry import FORMATS
 from probe_flow.stages.report.report_detail import Detail
-from probe_flow.testing.builders import comparison
+from probe_flow.testing.builders import comparison, key, row, tensor
 from probe_flow.testing.reports import FileFormatTests, LayoutTests
 
 
@@ -51,6 +52,13 @@ def of_files(folder: Path) -> Mapping[str, Comparison]:
     return {"tensors in files": compare_pairs(pairs, asked, context(), None), "nothing": comparison()}
 
 
+def of_nan() -> Mapping[str, Comparison]:
+    """Return what `anomaly_analyze` lists: a comparison in which NaN begins somewhere."""
+    made = comparison(row(tensor("a"), tensor("a")))
+    found = Finding(FindingKind.NONFINITE_ORIGIN, key("a"), made.rows[0].pair.shown.slot, "NaN", 1.0, row=0)
+    return {"NaN": structs.replace(made, findings=(found,)), "nothing": comparison()}
+
+
 @pytest.mark.parametrize("word", FORMATS.built_in)
 class TestFormats(FileFormatTests):
     @pytest.fixture(autouse=True)
@@ -60,3 +68,5 @@ class TestFormats(FileFormatTests):
         self.options = OPTIONS.get(word, lambda _: [None])(folder)
         if word == "detail":
             self.comparisons = lambda: of_files(folder)  # type: ignore[method-assign]
+        elif word == "anomaly_analyze":
+            self.comparisons = of_nan  # type: ignore[method-assign]

@@ -112,6 +112,10 @@ CASES: Mapping[str, Case] = {
         options(catalog="dump"),
         lambda folder: {"catalog": [READERS["npy"].catalog(**path_of("npy")(folder / "input"), side="dump")]},
     ),
+    "analysis.overflow": Case(
+        options(catalog="dump"),
+        lambda folder: {"catalog": [READERS["npy"].catalog(**path_of("npy")(folder / "input"), side="dump")]},
+    ),
     "report": Case(
         options(comparison="result", formats=["junit"]),
         lambda _: {"comparison": [comparison(row(tensor("a"), tensor("a")))]},

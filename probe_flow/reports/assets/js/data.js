@@ -105,7 +105,10 @@ const probeFlow = {};
       const found = { count: columns.count, execution: cells(columns.execution), call: cells(columns.call) };
       for (const name of ["name", "entry", "op", "phase", "parent", "kind"]) found[name] = this.texts(columns[name]);
       for (const name of ["originals", "passes"]) found[name] = this.lists(columns[name]);
-      found.side = cells(columns.side);
+      for (const name of ["side", "order"]) found[name] = cells(columns[name]);
+      found.score = numbers(columns.score);
+      found.level = this.texts(columns.level);
+      Object.assign(found, { hasScores: columns.score !== undefined, hasLevels: columns.level !== undefined });
       found.above = cells(columns.above);
       found.hasAbove = columns.above !== undefined;
       const { stacks, strings } = this.data;
@@ -293,9 +296,11 @@ const probeFlow = {};
     RELATIVE,
     fillOf,
     looks: new Map(), // by name, from what matters least to what matters most
+    marks: [], // the same by number
     load: async () => {
       const store = new Store(await payload());
-      for (const look of store.data.marks) probeFlow.looks.set(look.name, look);
+      probeFlow.marks = store.data.marks;
+      for (const look of probeFlow.marks) probeFlow.looks.set(look.name, look);
       return store;
     },
   });

@@ -22,6 +22,7 @@
       this.onOpen = onOpen;
       this.onStep = onStep;
       this.box = document.getElementById("panel");
+      this.call = null; // of the graph, while one is shown
       this.findings = new Map(store.summary.findings.filter((each) => each.row !== null).map((each) => [each.row, each]));
     }
 
@@ -31,13 +32,26 @@
 
     open(row, { focus = false } = {}) {
       this.row = row;
+      this.call = null;
+      this.present(this.head(row), this.sections(row), focus);
+    }
+
+    /** Show a call of the graph in place of a row. */
+    openCall(call, head, sections) {
+      this.row = null;
+      this.call = call;
+      this.present(head, sections, false);
+    }
+
+    present(head, sections, focus) {
       const wasOpen = this.isOpen;
       if (!wasOpen) this.show(true);
-      probeFlow.fill(this.box, this.head(row), probeFlow.el("div", { class: "panel-body" }, this.sections(row)));
-      if (focus || !wasOpen) this.box.querySelector("h2").focus({ preventScroll: true });
+      probeFlow.fill(this.box, head, probeFlow.el("div", { class: "panel-body" }, sections));
+      if (focus || (!wasOpen && this.call === null)) this.box.querySelector("h2").focus({ preventScroll: true });
     }
 
     close() {
+      this.call = null;
       this.show(false);
     }
 
@@ -63,14 +77,22 @@
           badge(store.mark(row)),
           ruleWord(store.status(row)),
           el("span", { class: "grow" }),
-          el("button", { type: "button", class: "quiet", click: () => this.onStep(-1), "aria-label": "Previous row that is not fine", "aria-keyshortcuts": "p" }, "\u2191 p"),
-          el("button", { type: "button", class: "quiet", click: () => this.onStep(1), "aria-label": "Next row that is not fine", "aria-keyshortcuts": "n" }, "\u2193 n"),
-          el("button", { type: "button", class: "quiet", id: "panel-close", click: () => this.close(), "aria-label": "Close the panel", "aria-keyshortcuts": "Escape" }, "\u2715"),
+          this.tools("row", this.onStep),
         ),
         el("h2", { id: "panel-title", tabindex: "-1", class: "name" }, store.name(row), el("span", { class: "slot" }, ` ${store.slot(row)}`)),
         entry === null ? null : el("p", { class: "muted", id: "panel-entry" }, "in the dump ", el("span", { class: "name" }, entry)),
         el("p", { class: "muted" }, [store.op(row), store.executions.length > 1 ? store.executions[store.execution(row)].label : null, `row ${probeFlow.group(store.order(row))}`].filter(Boolean).join(MIDDOT)),
       );
+    }
+
+    /** The buttons of the panel: to what is not fine before and behind, and to close it. */
+    tools(word, onStep) {
+      const { el } = probeFlow;
+      return [
+        el("button", { type: "button", class: "quiet", click: () => onStep(-1), "aria-label": `Previous ${word} that is not fine`, "aria-keyshortcuts": "p" }, "\u2191 p"),
+        el("button", { type: "button", class: "quiet", click: () => onStep(1), "aria-label": `Next ${word} that is not fine`, "aria-keyshortcuts": "n" }, "\u2193 n"),
+        el("button", { type: "button", class: "quiet", id: "panel-close", click: () => this.close(), "aria-label": "Close the panel", "aria-keyshortcuts": "Escape" }, "\u2715"),
+      ];
     }
 
     sections(row) {
@@ -300,6 +322,7 @@
         ["call", node.call(number) || null],
         ["phase", node.phase(number) === "forward" ? null : this.store.phaseOf(number) || null],
         ["parent", this.callers(number) ?? node.parent(number)],
+        ["graph", this.graph?.has(number) ? el("button", { type: "button", class: "link", id: "to-graph", click: () => this.graph.reveal(number) }, "show the call in the graph") : null],
         ["made of", node.originals(number).join(", ") || null],
         ["compiler passes", node.passes(number).join(", ") || null],
       ];
@@ -324,23 +347,10 @@
 
     /** Where the program called the node: the innermost line that is the user's own, then all of them. */
     source(row) {
-      const { el } = probeFlow;
       const { store } = this;
-      const golden = store.sides.golden?.node(row) ?? null;
-      const own = store.nodeOf(row);
-      const frames = [own, golden].map((node) => (node === null ? [] : store.node.stack(node))).find((each) => each.length);
-      if (!frames) return null;
-      const first = frames.findIndex((frame) => !LIBRARY.test(frame));
-      return section(
-        "Source",
-        first < 0 ? null : frameLine(frames[first], true),
-        el(
-          "details",
-          { class: "frames" },
-          el("summary", {}, probeFlow.counted(frames.length, "frame"), ", innermost first"),
-          el("ol", { class: "stack" }, frames.map((frame, place) => el("li", { class: place === first ? "own" : null }, frameLine(frame, false)))),
-        ),
-      );
+      const nodes = [store.nodeOf(row), store.sides.golden?.node(row) ?? null];
+      const frames = nodes.map((node) => (node === null ? [] : store.node.stack(node))).find((each) => each.length);
+      return frames ? section("Source", stackOf(frames)) : null;
     }
 
     /** The forward call beside its backward call and the gradients of its parameters. */
@@ -399,6 +409,21 @@
 
   const LIBRARY = /site-packages[\\/]|dist-packages[\\/]|package[\\/](torch|mindspore)|File "?</;
   const FRAME = /^File "?(.+?)"?, line (\d+), in ([^,\n]+),?\s*([\s\S]*)$/;
+
+  /** A stack: the innermost line of the user's own, then all frames in a part that opens. */
+  function stackOf(frames) {
+    const { el, counted } = probeFlow;
+    const first = frames.findIndex((frame) => !LIBRARY.test(frame));
+    return [
+      first < 0 ? null : frameLine(frames[first], true),
+      el(
+        "details",
+        { class: "frames" },
+        el("summary", {}, counted(frames.length, "frame"), ", innermost first"),
+        el("ol", { class: "stack" }, frames.map((frame, place) => el("li", { class: place === first ? "own" : null }, frameLine(frame, false)))),
+      ),
+    ];
+  }
 
   /** One source line: file and line, function, the code. */
   function frameLine(frame, isOwn) {
@@ -509,5 +534,5 @@
     );
   }
 
-  Object.assign(probeFlow, { Panel, position });
+  Object.assign(probeFlow, { Panel, position, section, facts: list, stackOf, explained });
 })();

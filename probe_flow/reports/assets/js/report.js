@@ -9,6 +9,7 @@
     ["/", "search"],
     ["Esc", "close the panel, then clear the filters"],
     ["arrows", "in the tree: move, open and close; Enter shows the rows below"],
+    ["arrows", "in the graph: move, open and close; Enter opens the call, n and p go to what is not fine or fits the filters"],
     ["arrows", "in the heat map: move between cells; Enter opens the row"],
     ["o", "go to the first finding"],
     ["?", "this list"],
@@ -20,6 +21,7 @@
     const report = new Report(store);
     await report.table.ready;
     report.refresh();
+    report.graph.follow();
     document.getElementById("loading").remove();
     document.documentElement.dataset.ready = String(Math.round(performance.now()));
   }
@@ -45,6 +47,8 @@
       });
       this.tree = new probeFlow.Tree(store, { onPick: (item) => this.showBelow(item) });
       this.panel.tree = this.tree;
+      this.graph = new probeFlow.Graph(store, { onOpen: open, panel: this.panel });
+      this.panel.graph = this.graph;
       this.network = new probeFlow.Network(store, document.getElementById("network-box"), { onOpen: open });
       this.plotTools();
       this.theme();
@@ -101,11 +105,17 @@
       this.plot.select(row);
       this.tree.mark(row);
       this.heat.select(row);
+      this.graph.select(row);
       this.network.select(row);
       if (row === null) return;
       if (this.panel.isOpen && this.panel.row !== row) this.panel.open(row);
       const { store } = this;
       probeFlow.say(`${probeFlow.looks.get(store.mark(row)).word}: ${store.tensorName(row)}, row ${store.order(row)}`);
+    }
+
+    /** The next row that is not fine; while a call of the graph is open, the next call. */
+    next(step) {
+      return this.panel.call === null ? this.step(step) : this.graph.step(step);
     }
 
     step(step, wanted = (row) => this.store.isOff(row)) {
@@ -122,10 +132,10 @@
       if (isTyping) return undefined;
       const isOnControl = target.matches("button, a, summary");
       const actions = {
-        n: () => this.step(1),
-        ArrowRight: () => this.step(1),
-        p: () => this.step(-1),
-        ArrowLeft: () => this.step(-1),
+        n: () => this.next(1),
+        ArrowRight: () => this.next(1),
+        p: () => this.next(-1),
+        ArrowLeft: () => this.next(-1),
         ArrowDown: this.arrowsSelect(target) ? () => this.step(1, () => true) : null,
         ArrowUp: this.arrowsSelect(target) ? () => this.step(-1, () => true) : null,
         Enter: isOnControl || this.table.selected === null ? null : () => this.panel.open(this.table.selected, { focus: true }),
@@ -152,8 +162,9 @@
     escape(target) {
       if (target === this.table.search && this.table.search.value) return this.table.reset();
       if (this.panel.isOpen) {
+        const place = document.getElementById(this.panel.call === null ? "table" : "graph-box");
         this.panel.close();
-        return document.getElementById("table").focus({ preventScroll: true });
+        return place.focus({ preventScroll: true });
       }
       return this.table.reset();
     }

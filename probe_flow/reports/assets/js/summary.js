@@ -214,16 +214,18 @@
         ? el("button", { type: "button", class: "primary", id: "open-origin", click: () => open(place.row) }, "Open this tensor")
         : null,
       summary.advice.map((text) => el("p", { class: "advice" }, probeFlow.prose(text))),
-      el(
-        "p",
-        { class: "muted" },
-        "Gate ",
-        el("code", {}, summary.gate.name),
-        summary.gate.passed ? " passed" : " failed",
-        ", policy ",
-        el("code", {}, summary.gate.policy || "none"),
-        ". Every row is in comparison.jsonl, with exact numbers.",
-      ),
+      summary.gate.name
+        ? el(
+            "p",
+            { class: "muted" },
+            "Gate ",
+            el("code", {}, summary.gate.name),
+            summary.gate.passed ? " passed" : " failed",
+            ", policy ",
+            el("code", {}, summary.gate.policy || "none"),
+            ". Every row is in comparison.jsonl, with exact numbers.",
+          )
+        : null,
     );
   }
 

@@ -4,7 +4,6 @@
   const PAGE = 200;
   const SEARCH_PAUSE_MS = 140;
   const MIDDOT = " \u00b7 ";
-  const PHASES = { forward: "Forward", backward: "Backward", "parameter gradients": "Parameter gradients", "": "Other" };
 
   /** A module, a call, or a group of them (an execution, a phase): what is below it, and how that fared. */
   class Item {
@@ -58,7 +57,7 @@
       const execution = store.node.execution(node) ?? 0;
       const phase = store.phaseOf(node);
       const key = `${execution} ${phase}`;
-      if (!groups.has(key)) groups.set(key, attach(new Item(PHASES[phase] ?? phase), place(store, root, groups, execution)));
+      if (!groups.has(key)) groups.set(key, attach(new Item(probeFlow.groupWords[phase] ?? phase), place(store, root, groups, execution)));
       return groups.get(key);
     };
     const itemOf = (node) => {
@@ -100,19 +99,11 @@
     return partners;
   }
 
-  /** What a module or call is named below its caller: `qkv`, class `Linear`; or the API with the number of its call. */
+  /** What a module or call is named below its caller, and what else its item says. */
   function described(store, node, caller) {
-    const name = store.node.name(node) ?? "(no name)";
-    const call = store.node.call(node);
-    const title = store.nodeName(node);
-    const number = call ? ` #${call}` : "";
-    const parts = name.replace(/\.parameters_grad$/, "").split(".");
-    if (name.endsWith(".parameters_grad")) return ["parameter gradients", { node, detail: number.trim(), title }];
-    if (!/^(Module|Cell)$/.test(parts[0]) || parts.length < 3) return [`${name}${number}`, { node, title }];
-    const path = parts.slice(1, -1);
-    const outer = caller === null ? [] : (store.node.name(caller) ?? "").split(".").slice(1, -1);
-    const isBelow = outer.length < path.length && outer.every((part, at) => part === path[at]);
-    return [`${(isBelow ? path.slice(outer.length) : path).join(".")}${number}`, { node, detail: parts[parts.length - 1], title }];
+    const { label, detail, number } = probeFlow.callWords(store, node, caller);
+    const isGradient = (store.node.name(node) ?? "").endsWith(".parameters_grad");
+    return [isGradient ? label : `${label}${number}`, { node, detail: isGradient ? number.trim() : detail, title: store.nodeName(node) }];
   }
 
   class Tree {

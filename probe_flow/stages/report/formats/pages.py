@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from probe_flow.reports.formats import FileFormat, ReportFile, Request
+
+if TYPE_CHECKING:
+    from probe_flow.records import Comparison, NodeKey
+    from probe_flow.reports.html.nodes import CallFigures
 
 
 def _jsonl(request: Request, _option: None) -> tuple[ReportFile, ...]:
@@ -35,9 +40,36 @@ def _html(request: Request, _option: None) -> tuple[ReportFile, ...]:
     def write(path: Path) -> None:
         from probe_flow.reports.html.page import write_html
 
-        write_html(comparison, path, run=request.run)
+        write_html(comparison, path, run=request.run, figures=_call_figures(comparison))
 
     return request.one("report", ".html", write)
+
+
+def _call_figures(comparison: Comparison) -> CallFigures:
+    """Return the scores of the target's calls; of a dump that is examined alone, the levels of their overflow."""
+    from probe_flow.graphs.compare import ComparedRows
+    from probe_flow.graphs.levels import overflow_levels
+    from probe_flow.graphs.scores import scores
+    from probe_flow.graphs.tree import build_graphs
+    from probe_flow.records import GraphMode
+    from probe_flow.reports.html.nodes import CallFigures
+
+    pairs = comparison.pairs
+    target, task = pairs.target, pairs.target.task
+    runs = [run for run in target.executions if target.call_order.get(run)]
+    is_scored = not pairs.is_examination and pairs.golden.task == task and task in {mode.value for mode in GraphMode}
+    found: dict[NodeKey, float] = {}
+    levels: dict[NodeKey, str] = {}
+    rows = ComparedRows(comparison) if is_scored else None
+    for graph in build_graphs(target, runs):
+        calls = graph.nodes
+        if rows is not None:
+            of_node, _ = scores(graph, partial(rows.of_tensors, graph), GraphMode(task))
+            found |= {call.key: score for number, score in of_node.items() if (call := calls[number].call) is not None}
+        elif pairs.is_examination:
+            worst = overflow_levels(graph)
+            levels |= {call.key: level.value for number, level in worst.items() if (call := calls[number].call)}
+    return CallFigures(found, {"target": levels})
 
 
 def _junit(request: Request, _option: None) -> tuple[ReportFile, ...]:

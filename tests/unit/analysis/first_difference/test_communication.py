@@ -9,7 +9,12 @@ from call_rows import SAME, Call, Plain, compared
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probe_flow.analysis.first_difference.communication import Exchange, Network, exchanges_of
+from probe_flow.analysis.first_difference.communication import (
+    Exchange,
+    Network,
+    exchanges_of,
+    received_into,
+)
 
 
 def of(name: str, inputs: Any = (SAME,), **more: Any) -> tuple[Exchange, ...]:
@@ -132,3 +137,39 @@ def test_any_program_is_layered_in_its_own_order(lines: dict[int, list[tuple[Exc
         assert found == sorted(set(found))
     for call in network.layers:
         assert all(call in network.partners(other) for other in network.partners(call))
+
+
+def received(name: str, inputs: Any = (SAME,), rank: int | None = 1, **more: Any) -> set[str]:
+    rows = compared(Call(name, inputs, **more)).rows
+    refs = [row.pair.target for row in rows if row.pair.target]
+    return {str(slot) for slot in received_into(name, refs, rank)}
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "expected"),
+    [
+        ("Torch.all_gather", {"inputs": [SAME, SAME]}, set()),
+        ("Distributed.all_reduce", {}, set()),
+        ("Distributed.send", {"inputs": [SAME, (Plain(0), Plain(0))]}, set()),
+        ("Distributed.recv", {"inputs": [SAME, (Plain(0), Plain(0))]}, {"input.0"}),
+        ("Distributed.irecv", {"inputs": [], "keywords": {"tensor": 1.0, "src": Plain(0)}}, {"input.tensor"}),
+        ("Distributed.all_gather_into_tensor", {"inputs": [SAME, SAME]}, {"input.0"}),
+        ("communication.comm_func.all_gather_into_tensor", {"inputs": [SAME]}, set()),
+        ("Distributed._reduce_scatter_base", {"inputs": [SAME, SAME]}, {"input.0"}),
+        ("Distributed.all_to_all_single", {"inputs": [SAME, SAME]}, {"input.0"}),
+        ("Distributed.all_gather_object", {"inputs": [SAME, SAME]}, set()),
+        ("Distributed.scatter", {"inputs": [SAME]}, {"input.0"}),
+        ("Distributed.gather", {"inputs": [SAME, SAME]}, {"input.1"}),
+        ("Distributed.broadcast", {"keywords": {"src": Plain(0)}}, {"input.0"}),
+        ("Distributed.broadcast", {"keywords": {"src": Plain(1)}}, set()),
+        ("Distributed.broadcast", {"inputs": [SAME, (Plain(3), Plain(3))]}, {"input.0"}),
+        ("Distributed.broadcast", {"keywords": {"src": Plain(0)}, "rank": None}, set()),
+        (
+            "Distributed.batch_isend_irecv",
+            {"inputs": [SAME, SAME], "p2p": ({"op": "isend", "peer": 1}, {"op": "irecv", "peer": 3})},
+            {"input.1"},
+        ),
+    ],
+)
+def test_memory_that_is_received_into_is_told_from_what_is_sent(name: str, more: Any, expected: set[str]) -> None:
+    assert received(name, **more) == expected

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from comparison_rows import IN, OUT, PARAM, edge, key, tensor
+from examined_rows import INF, MINUS, NAN, argument, concluded, row
 from work_done import growth
 
-from probe_flow.analysis.search.nonfinite import State, conclude_nonfinite, state_of
-from probe_flow.comparing.examine import EXAMINED, examined, unmeasured
+from probe_flow.analysis.search.states import State, state_of
+from probe_flow.comparing.examine import EXAMINED
 from probe_flow.records import (
     CallFacts,
     Execution,
@@ -27,49 +28,11 @@ from probe_flow.records import (
     Phase,
     Role,
     Row,
-    SideSummary,
-    SlotRole,
     Statistics,
     Status,
     TensorKind,
     Verdict,
 )
-from probe_flow.testing import builders
-
-NAN, INF, MINUS = "nan", "inf", "-inf"
-
-
-def row(
-    node: NodeKey | str,
-    role: SlotRole = OUT,
-    place: int | str = 0,
-    *holds: str,
-    size: float = 2.0,
-    count: int = 100,
-    **more: Any,
-) -> Row:
-    """Return a row of a tensor with 3 elements of each kind that it holds."""
-    counts = {name: 3 if name in holds else 0 for name in (NAN, INF, MINUS)}
-    metrics = {
-        "max_abs": math.nan if NAN in holds else math.inf if holds else size,
-        "nan_count": counts[NAN], "positive_inf_count": counts[INF], "negative_inf_count": counts[MINUS],
-    }  # fmt: skip
-    side = SideSummary(Statistics(min=-size, max=size, nan=counts[NAN], inf=counts[INF] + counts[MINUS]))
-    found = Measurement.of(Mode.TENSOR, metrics, side, count=count, backend="numpy")
-    return Row(Pair(tensor(node, role, place, **more), None, "", EXAMINED), found)
-
-
-def argument(node: NodeKey | str, value: float, place: int | str = 1) -> Row:
-    ref = tensor(node, IN, place, kind=TensorKind.SCALAR, value=value, shape=())
-    side = SideSummary(Statistics(min=value, max=value))
-    return Row(Pair(ref, None, "", EXAMINED), Measurement.of(Mode.VALUE, {"max_abs": abs(value)}, side, count=1))
-
-
-def concluded(rows: list[Row], **more: Any) -> tuple[list[Finding], list[Verdict]]:
-    facts = {"flow": Flow.ORDER, **more}
-    dump = builders.catalog([each.pair.shown for each in rows], **facts)
-    findings, verdicts = conclude_nonfinite(rows, examined(dump), unmeasured)
-    return list(findings), verdicts
 
 
 def begins(findings: list[Finding]) -> list[int | None]:
@@ -261,9 +224,9 @@ def test_several_outputs_of_one_node_are_one_finding() -> None:
     assert roles(verdicts) == [ORIGIN, ORIGIN]
 
 
-def recorded(**figures: Any) -> Measurement:
+def recorded(**figures: Any) -> Row:
     ref = tensor("a", kind=TensorKind.STATISTICS, recorded=Statistics(**figures))
-    return Measurement.of(Mode.STATISTICS, {}, ref, count=4)
+    return Row(Pair(ref, None, "", EXAMINED), Measurement.of(Mode.STATISTICS, {}, ref, count=4))
 
 
 @pytest.mark.parametrize(

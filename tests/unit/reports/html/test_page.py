@@ -51,8 +51,10 @@ from probe_flow.records import (
 from probe_flow.records.frameworks import PYTORCH, TORCHAIR_GE
 from probe_flow.reports.html import page as html
 from probe_flow.reports.html.columns import Pieces, packed, packed_places
+from probe_flow.reports.html.nodes import CallFigures
 from probe_flow.reports.html.numbers import short_number, short_numbers
 from probe_flow.reports.html.page import write_html
+from probe_flow.reports.html.payload import Payload
 from probe_flow.reports.numbering import Numbering
 from probe_flow.testing.run_records import run_record
 
@@ -523,3 +525,41 @@ def test_a_circle_of_callers_is_cut() -> None:
 
 def test_a_dump_without_callers_has_no_tree() -> None:
     assert "above" not in payload(comparison(good_row(0)), run=RUN)["nodes"]
+
+
+def test_calls_without_tensors_are_nodes_where_their_execution_has_rows_and_callers() -> None:
+    silent, later = key("Functional.dropout"), Execution(0, 1, 1)
+    linear = called(key("Functional.linear"), "l", "Module.fc.Linear", "m")
+    undumped = (
+        Node(silent, "dropout", order=1, facts=CallFacts(NodeKind.API, "m")),
+        Node(NodeKey(later, "Functional.dropout", 0), "dropout", facts=CallFacts(NodeKind.API, "m")),
+    )
+    layer = replace(called(key("Module.fc.Linear"), "m"), order=1)
+    nodes = {each.key: each for each in (linear, layer)}
+    catalog = Catalog("target", PYTORCH, "statistics", "/dumps/npu", nodes, (), undumped=undumped)
+    data = payload(comparison(row(0, target=tensor(node=linear.key), rule="none"), target=catalog), run=RUN)
+    assert callers(data) == {
+        "Functional.linear forward": "Module.fc.Linear forward",
+        "Module.fc.Linear forward": None,
+        "Functional.dropout forward": "Module.fc.Linear forward",
+    }
+    assert column(data["nodes"], data["nodes"]["order"]) == [0, 2, 1]
+    assert texts(data["nodes"] | {"strings": data["strings"]}, data["nodes"]["kind"]) == ["module", "module", "api"]
+
+
+def test_what_graphs_say_of_calls_is_in_columns_by_side() -> None:
+    both = good_row(0, "A")
+    figures = CallFigures({both.pair.target.node: 0.123456789}, {"golden": {both.pair.golden.node: "high"}})
+    nodes = json.loads(b"".join(Payload(comparison(both), run=RUN, figures=figures).pieces()))["nodes"]
+    assert nodes["score"] == [0.123457, None]
+    assert column(nodes, nodes["level"])[0] is None
+    assert "score" not in payload(comparison(both), run=RUN)["nodes"]
+    assert "order" not in nodes  # no call tree, no order of calls
+
+
+def test_one_dump_on_both_sides_is_the_target() -> None:
+    node = Node(key("A"), "Add")
+    same = Catalog("dump", PYTORCH, "statistics", "/dumps/npu", {node.key: node}, ())
+    pair = row(0, target=tensor(node=node.key), golden=tensor(node=node.key), measured=measurement())
+    data = payload(comparison(pair, target=same, golden=same), run=RUN)
+    assert (data["nodes"]["count"], data["nodes"]["side"]) == (1, "target")

@@ -153,7 +153,7 @@ def test_tensors_that_are_gone_keep_the_look_that_there_was(tmp_path):
 @pytest.mark.parametrize(("formats", "expected"), [([], None), (["html"], 3)])
 def test_the_html_report_beside_a_view_has_the_maps_of_its_tensors(tmp_path, monkeypatch, formats, expected):
     seen = []
-    monkeypatch.setattr("probe_flow.reports.html.page.write_html", lambda given, path, *, run: seen.append(given))
+    monkeypatch.setattr("probe_flow.reports.html.page.write_html", lambda given, path, **_: seen.append(given))
     options = report.Options.model_validate(
         {"uses": "report", "comparison": "c", "formats": [{"detail": {"node": "net*", "tables": False}}, *formats]}
     )

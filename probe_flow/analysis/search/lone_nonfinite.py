@@ -1,0 +1,60 @@
+"""NaN and infinity that begin in a call of the target which the golden lacks, so that no pair shows it.
+
+What differs first is then an input of whatever reads it. The search over the target alone (`nonfinite.Origins`) tells
+where such values begin; if that is a call without counterpart, it is the one to name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from probe_flow.analysis.search.nonfinite import Origins
+from probe_flow.analysis.search.states import State, state_of, state_of_statistics
+from probe_flow.records import Measurement, Mode, NodeKey, Pairs, SideSummary, Statistics, TensorKind
+from probe_flow.records.row import Row
+
+
+def begins_alone(numbers: Iterable[int], rows: Sequence[Row], pairs: Pairs) -> Mapping[int, int]:
+    """Return for some rows that are not finite unlike the golden the row of a lone call where that begins.
+
+    Args:
+        numbers: of the rows.
+        rows: all rows of a comparison, in execution order.
+        pairs: what was compared.
+
+    Returns:
+        Only those whose values begin in a call of which nothing was paired.
+    """
+    wanted = [*numbers]
+    if not wanted or not any(_is_lone(row) for row in rows):
+        return {}
+    origins = Origins([_examined(row) for row in rows], pairs, _state)
+    paired: set[NodeKey] = {row.node for row in rows if row.pair.target is not None and row.pair.golden is not None}
+    roots = {number: origins.roots.get(number, number) for number in wanted}
+    return {number: root for number, root in roots.items() if _is_lone(rows[root]) and rows[root].node not in paired}
+
+
+def _is_lone(row: Row) -> bool:
+    return row.pair.golden is None
+
+
+def _examined(row: Row) -> Row:
+    """Return a row of the target alone with what is known of it as its measurement."""
+    target = row.pair.target
+    if target is None or row.measurement is not None or row.pair.golden is not None:
+        return row
+    found = row.aside.alone
+    if found is None and target.recorded is not None:
+        found = Measurement.of(Mode.STATISTICS, {}, target, count=target.numel or 1)
+    if found is None and target.kind is TensorKind.SCALAR and isinstance(target.value, (int, float)):
+        found = Measurement.of(Mode.VALUE, {}, SideSummary(Statistics(min=target.value, max=target.value)), count=1)
+    return Row(row.pair, found, row.verdict, row.order)
+
+
+def _state(row: Row) -> State | None:
+    measured = row.measurement
+    if measured is None or row.pair.target is None:
+        return None
+    if row.pair.golden is None:
+        return state_of(row)
+    return state_of_statistics(measured.target.statistics) if measured.target is not None else None

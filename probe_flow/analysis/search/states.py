@@ -1,0 +1,82 @@
+"""Which values that are not finite a tensor of a dump holds, and how that is said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from probe_flow.records import Mode, Statistics
+from probe_flow.records.row import Row
+from probe_flow.relations.levels import is_abnormal_sum
+
+
+class State(NamedTuple):
+    """Which values that are not finite a tensor holds."""
+
+    nan: bool
+    positive: bool
+    negative: bool
+
+
+def state_of(row: Row) -> State | None:
+    """Return what a tensor holds that is not finite; None for a finite one, and where nothing was measured.
+
+    Of recorded statistics the extremes count. Means and norms are left out where there are extremes: sums overflow by
+    themselves.
+    """
+    measured = row.measurement
+    if measured is None:
+        return None
+    if measured.mode is Mode.TENSOR:
+        counts = (bool(measured.metric(name)) for name in ("nan_count", "positive_inf_count", "negative_inf_count"))
+        return _some(State(*counts))
+    assert measured.target is not None
+    return state_of_statistics(measured.target.statistics)
+
+
+def state_of_statistics(known: Statistics) -> State | None:
+    """Return the same of statistics, whether they are of all elements or of the finite ones with the others counted."""
+    ends = [each for each in (known.min, known.max) if each is not None]
+    figures = ends or [each for each in (known.mean, known.l2norm) if each is not None]
+    positive, negative = math.inf in figures, -math.inf in figures
+    infinite = bool(known.inf) and not (positive or negative)
+    return _some(State(bool(known.nan) or any(each != each for each in figures), positive or infinite, negative))
+
+
+def state_with_sums(row: Row) -> State | None:
+    """Return the same where mean and norm that the dump recorded count as well, beside elements too."""
+    found, tensor = state_of(row), row.pair.shown
+    recorded = tensor.recorded
+    if found is not None or recorded is None or row.measurement is None:
+        return found
+    if not is_abnormal_sum(recorded, row.measurement.count, tensor.dtype):
+        return None
+    is_nan = any(each is not None and each != each for each in (recorded.mean, recorded.l2norm))
+    return State(nan=is_nan, positive=not is_nan, negative=False)
+
+
+def _some(found: State) -> State | None:
+    return found if any(found) else None
+
+
+StateOf = Callable[[Row], "State | None"]
+"""What a row holds that is not finite."""
+
+
+def described(row: Row, state: State) -> str:
+    """Return what is not finite in a tensor: ``3 NaN, 1 inf of 64 elements``, of statistics ``maximum inf``."""
+    measured = row.measurement
+    assert measured is not None
+    if state_of(row) is None:
+        return f"norm or mean {'NaN' if state.nan else 'infinite'}, minimum and maximum finite"
+    if measured.mode is Mode.TENSOR:
+        counts = (*map(measured.metrics.get, ("nan_count", "positive_inf_count", "negative_inf_count")),)
+        found = [f"{count} {word}" for count, word in zip(counts, ("NaN", "inf", "-inf"), strict=True) if count]
+        return f"{', '.join(found)} of {measured.count} element{'' if measured.count == 1 else 's'}"
+    words = _VALUE if measured.mode is Mode.VALUE else _RECORDED
+    return ", ".join(word for word, is_there in zip(words, state, strict=True) if is_there)
+
+
+_VALUE = ("its value is NaN", "its value is inf", "its value is -inf")
+_RECORDED = ("NaN recorded", "maximum inf", "minimum -inf")

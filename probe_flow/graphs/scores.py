@@ -1,0 +1,155 @@
+"""How far a node of the target is off, in [0, 1]: the number of msprobe 1.2.1, where NaN is not the best of all.
+
+Statistics: the largest relative error of maximum, minimum, mean and norm of all outputs, at most 1; a golden statistic
+of 0 and what is no number do not count. Tensors: by how much the share of elements within 0.1 % is smaller in the
+outputs than in the inputs. Checksums: 1 where any differs. A collection of calls has the worst score of its calls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from probe_flow.records import (
+    GraphKind,
+    GraphMode,
+    Measurement,
+    ModelGraph,
+    Row,
+    SideSummary,
+    Statistics,
+    TensorRef,
+)
+
+Rows = Callable[[int], Sequence[Row | None]]
+
+_STATISTICS = ("max", "min", "mean", "l2norm")
+_WITHIN = ("err_ratio_1e3_eps", "err_ratio_1e3")
+NONFINITE = "NaN or infinities are on one side only"
+
+
+def scores(graph: ModelGraph, rows: Rows, mode: GraphMode) -> tuple[dict[int, float], dict[int, str]]:
+    """Return the score of each node that has rows, and why where that is no number of the rows.
+
+    Args:
+        graph: of the target.
+        rows: returns for each tensor of a node its row, None where nothing was compared.
+        mode: what was compared.
+    """
+    found: dict[int, float] = {}
+    reasons: dict[int, str] = {}
+    if mode is GraphMode.STRUCTURE:
+        return found, reasons
+    for number in range(len(graph.nodes)):
+        held = [row for row in rows(number) if row is not None]
+        if not held:
+            continue
+        if mode is not GraphMode.MD5 and any(_has_nonfinite_mismatch(row) for row in _outputs(graph, held)):
+            found[number], reasons[number] = 1.0, NONFINITE
+        else:
+            found[number] = _SCORES[mode](graph, held)
+    for number, node in enumerate(graph.nodes):
+        if node.kind is GraphKind.COLLECTION:
+            found[number] = max((found.get(child, 0.0) for child in graph.children[number]), default=0.0)
+    return found, reasons
+
+
+def _outputs(graph: ModelGraph, rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row.pair.target is not None and graph.is_output(row.pair.target)]
+
+
+def _by_statistics(graph: ModelGraph, rows: Sequence[Row]) -> float:
+    return max((relative_error(*sides_of(row)) for row in _outputs(graph, rows)), default=0.0)
+
+
+def _by_shares(graph: ModelGraph, rows: Sequence[Row]) -> float:
+    outputs = _outputs(graph, rows)
+    inputs = [row for row in rows if row not in outputs]
+    before, after = _least_share(inputs), _least_share(outputs)
+    return 0.0 if before is None or after is None else min(max(before - after, 0.0), 1.0)
+
+
+def _by_checksums(_graph: ModelGraph, rows: Sequence[Row]) -> float:
+    return float(any(not is_same(row.pair.target, row.pair.golden) for row in rows))
+
+
+_SCORES: Mapping[GraphMode, Callable[[ModelGraph, Sequence[Row]], float]] = {
+    GraphMode.STATISTICS: _by_statistics,
+    GraphMode.TENSOR: _by_shares,
+    GraphMode.MD5: _by_checksums,
+}
+
+
+def is_same(target: TensorRef | None, golden: TensorRef | None) -> bool:
+    """Return True if the checksums of two tensors are equal, or the values of what is no tensor."""
+    if target is None or golden is None:
+        return False
+    if target.checksum is not None or golden.checksum is not None:
+        return target.checksum == golden.checksum
+    return target.kind is golden.kind and target.value == golden.value
+
+
+def sides_of(row: Row) -> tuple[Sequence[object], Sequence[object]]:
+    """Return maximum, minimum, mean and norm of both sides of a row."""
+    measured = row.measurement
+    pair = row.pair
+    target = _four(pair.target, measured.target if measured is not None else None)
+    return target, _four(pair.golden, measured.golden if measured is not None else None)
+
+
+def _four(tensor: TensorRef | None, measured: SideSummary | None) -> Sequence[object]:
+    if tensor is None:
+        return (None,) * 4
+    if tensor.has_numbers:
+        found = tensor.recorded or (measured.statistics if measured is not None else None) or Statistics()
+        return found.max, found.min, found.mean, found.l2norm
+    return (tensor.value,) * 4
+
+
+def relative_error(target: Sequence[object], golden: Sequence[object]) -> float:
+    """Return the largest relative error of pairs of numbers, as a fraction of at most 1.
+
+    >>> relative_error([2.0, 1.0, None], [4.0, 0.0, 1.0])
+    0.5
+    """
+    worst = 0.0
+    for one, other in zip(target, golden, strict=True):
+        if isinstance(one, bool) or isinstance(other, bool) or not other:
+            continue
+        if isinstance(one, int | float) and isinstance(other, int | float):
+            try:
+                error = abs((one - other) / other)
+            except OverflowError:  # integers beyond float64
+                error = 1.0
+            if error > worst:
+                worst = error
+    return min(worst, 1.0)
+
+
+def _least_share(rows: Iterable[Row]) -> float | None:
+    """Return the least share of elements within 0.1 % of rows that have one; 1 at most."""
+    found = []
+    for row in rows:
+        share = share_within(row.measurement, row.pair.target)
+        if share is not None:
+            found.append(share)
+    return min((*found, 1.0)) if found else None
+
+
+def share_within(measured: Measurement | None, tensor: TensorRef | None) -> float | None:
+    """Return the share of elements within 0.1 % of the golden; None for single numbers and what was not measured."""
+    if measured is None or tensor is None or not tensor.shape:
+        return None
+    share = measured.first_metric(_WITHIN)
+    return None if share is None or math.isnan(share) else float(share)
+
+
+def _has_nonfinite_mismatch(row: Row) -> bool:
+    """Return True if NaN or infinities are on one side only."""
+    if row.measurement is not None and row.measurement.nonfinite_mismatch:
+        return True
+    target, golden = sides_of(row)
+    return any(
+        isinstance(one, float) and isinstance(other, float) and math.isfinite(one) != math.isfinite(other)
+        for one, other in zip(target, golden, strict=True)
+    )

@@ -1,0 +1,107 @@
+"""What graph files show of a tensor: its type, shape and statistics, all of it as text.
+
+msprobe 1.2.1 (``.vis``) rounds to six places and adds a checksum; 26.2.0 (``.vis.db``) keeps every place and says
+whether the framework computes a gradient.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from functools import lru_cache
+
+from probe_flow.records import Catalog, TensorKind, TensorRef
+from probe_flow.records.frameworks import PYTORCH
+from probe_flow.reports.tables.dump_json.sides import NO_FILE, published_checksum
+
+Item = dict[str, str]
+
+NULL = "null"
+_FOUR = ("Max", "Min", "Mean", "Norm")
+_PLACES = 6
+_WITHOUT_VALUE = frozenset(("torch.Size", "slice", "ellipsis", "torch.ProcessGroup", "mindspore.ProcessGroup"))
+"""Types of what is no tensor and no value either."""
+
+_LONG_PERCENT = re.compile(r"\d{1,20}\.\d{7,20}%")
+_STATISTICS, _TENSOR = TensorKind.STATISTICS, TensorKind.TENSOR
+"""Asked for each tensor: a member of an enumeration takes longer to find than most else."""
+
+
+class ItemStyle(enum.Enum):
+    """Whose texts: those of ``.vis`` or of ``.vis.db``."""
+
+    VIS = "vis"
+    VIS_DB = "vis_db"
+
+
+def item_of(tensor: TensorRef, catalog: Catalog, style: ItemStyle, *, has_checksums: bool) -> Item:
+    """Return what is shown of a tensor, before its metrics.
+
+    Args:
+        tensor: the tensor.
+        catalog: its dump.
+        style: whose texts.
+        has_checksums: whether to show one, that of no data where the dump has none; one of ``.vis`` is shown anyway.
+    """
+    kind, is_old = tensor.kind, style is ItemStyle.VIS
+    if kind is _STATISTICS or kind is _TENSOR:
+        found = tensor.recorded
+        shape = tensor.logical_shape if tensor.logical_shape is not None else tensor.shape
+        word = "torch.Tensor" if catalog.framework == PYTORCH else "mindspore.Tensor"
+        item = {"type": word, "dtype": tensor.stored_dtype or tensor.dtype, "shape": _shape(shape)}
+        if found is not None:
+            values = found.max, found.min, found.mean, found.l2norm
+            item |= zip(_FOUR, map(_short if is_old else _number, values), strict=True)
+        if not is_old:
+            item["requires_grad"] = _full(tensor.requires_grad)
+        item["data_name"] = tensor.file or NO_FILE
+    elif kind is TensorKind.SCALAR or (kind is TensorKind.OPAQUE and tensor.stored_dtype not in _WITHOUT_VALUE):
+        value = (_short if is_old else _full)(tensor.value)
+        item = {"type": tensor.stored_dtype, "value": value, "data_name": NO_FILE}
+        if not is_old:
+            item["requires_grad"] = NULL
+        item |= dict.fromkeys(_FOUR, value)
+        item |= {"dtype": f"<class {type(tensor.value).__name__}>", "shape": "[]"}
+    elif kind is TensorKind.OPAQUE and tensor.stored_dtype.endswith("ProcessGroup"):
+        return {"type": tensor.stored_dtype, "group_ranks": _full(tensor.value), "data_name": NO_FILE}
+    elif kind is TensorKind.OPAQUE:
+        item = {"type": tensor.stored_dtype, "value": _full(tensor.value), "data_name": NO_FILE}
+    elif kind is TensorKind.UNREADABLE:
+        item = {"type": tensor.stored_dtype or NULL, "value": f"unreadable: {tensor.reason}"}
+    else:
+        return {"value": NULL}
+    if has_checksums or (is_old and tensor.checksum is not None):
+        item["md5"] = published_checksum(tensor)
+    return item
+
+
+def metric_text(cell: object, style: ItemStyle) -> str:
+    """Return a cell of a table as graph files have it."""
+    text = _short(cell) if style is ItemStyle.VIS else _full(cell)
+    return f"{float(text[:-1]):.{_PLACES}f}%" if _LONG_PERCENT.fullmatch(text) else text
+
+
+def _full(value: object) -> str:
+    if value is None:
+        return NULL
+    if value.__class__ is str:
+        return value.replace("'", "").replace("None", NULL) if value.strip() else NULL
+    return str(value)
+
+
+def _number(value: object) -> str:
+    return NULL if value is None else str(value)
+
+
+def _short(value: object) -> str:
+    if value.__class__ is float:
+        text = str(value)
+        if "e" in text:
+            return f"{value:.6e}"
+        return text if len(text) < 8 else str(round(value, _PLACES))
+    return _full(value)
+
+
+@lru_cache(maxsize=4096)
+def _shape(shape: tuple[int, ...] | None) -> str:
+    return NULL if shape is None else str([*shape])
