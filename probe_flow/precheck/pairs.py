@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -47,6 +47,7 @@ class PrecheckReason:
     WRONG = ReasonKind("precheck_error", verdict=Status.FAIL)
     DOUBTFUL = ReasonKind("precheck_warning", verdict=Status.WARNING)
     FALLBACK = ReasonKind("precheck_fallback")
+    GIVEN = ReasonKind("precheck_given")
     NOT_CHECKED = ReasonKind("not_checked")
     LEFT_OUT = ReasonKind("left_out", narrows=True)
 
@@ -58,7 +59,7 @@ def make_pairs(
     tables: Sequence[Path],
     rule: Rule = PrecheckRule.CHECKED,
 ) -> Pairs:
-    """Return the pairs of all calls.
+    """Return the pairs of all calls: their results, and of calls whose data were saved the inputs that both sides got.
 
     Args:
         source: the dump.
@@ -68,7 +69,7 @@ def make_pairs(
         rule: of what was checked.
     """
     folder = tables[0].parent
-    dumped = _outputs(source)
+    dumped, given = _by_node(source, SlotRole.OUTPUT), _by_node(source, SlotRole.INPUT)
     pairs: list[Pair] = []
     measured: dict[int, str] = {}
     for result in results:
@@ -82,6 +83,9 @@ def make_pairs(
                     for tensor in tensors
                 )
                 continue
+            if result.saved:
+                saved = {Path(file).name: folder / file for file in result.saved}
+                pairs.extend(_inputs(given.get(node, ()), f"{result.name}.{phase}", saved, rule))
             for number, output in enumerate(direction.outputs):
                 if output.is_absent:
                     continue
@@ -109,12 +113,36 @@ def make_pairs(
     return Pairs(target, golden, tuple(pairs), tuple(groups), measured=measured, files=tuple(map(str, tables)))
 
 
-def _outputs(source: Catalog) -> Mapping[NodeKey, list[TensorRef]]:
+def _by_node(source: Catalog, role: SlotRole) -> Mapping[NodeKey, list[TensorRef]]:
     found: dict[NodeKey, list[TensorRef]] = {}
     for tensor in source.tensors:
-        if tensor.slot.role is SlotRole.OUTPUT and tensor.kind is not TensorKind.NULL:
+        if tensor.slot.role is role and tensor.kind is not TensorKind.NULL:
             found.setdefault(tensor.node, []).append(tensor)
     return found
+
+
+def _inputs(dumped: Iterable[TensorRef], entry: str, saved: Mapping[str, Path], rule: Rule) -> Iterator[Pair]:
+    """Yield the inputs of a call that were saved: both sides got the same, which a report shows with the results."""
+    for tensor in dumped:
+        file = saved.get(f"{entry}.input.{tensor.slot.index}.npy")
+        extents = () if file is None else _saved(file, tensor.dtype)
+        if extents:
+            one, other = (
+                TensorRef.of(
+                    tensor.node,
+                    tensor.slot,
+                    TensorKind.TENSOR,
+                    tensor.dtype,
+                    tensor.dtype,
+                    tensor.shape,
+                    tensor.shape,
+                    extents=extents,
+                    named_by=NodeKind.API,
+                )
+                for _ in range(2)
+            )
+            reason = PrecheckReason.GIVEN.expected("both sides got it")
+            yield Pair(one, other, entry_name(tensor.node, NodeKind.API), rule, reason)
 
 
 def _skip_reason(direction: Direction) -> Reason:

@@ -276,3 +276,21 @@ def test_a_configuration_that_cannot_be_used_is_refused(probe_flow, tmp_path: Pa
     done = probe_flow("acc_check", "-api_info", dump, "-config", "config.json")
     assert done.code == 2
     assert "error[PF6612]" in done.err
+
+
+def test_the_report_shows_the_inputs_of_a_failing_call_beside_its_results(check, probe_flow, tmp_path: Path):
+    x = tensor(3, 5)
+    entries = {"Mint.wrong.0.forward": forward(x, outputs=[x]), "Mint.add.0.forward": forward(x, x, outputs=[x])}
+    check(entries, "-save_error_data")
+    lines = [json.loads(line) for line in (tmp_path / "out/probe_flow/comparison.jsonl").read_text().splitlines()]
+    rows = {(row["node"], row["direction"]): row["verdict"] for row in lines}
+    assert rows == {
+        ("Mint.wrong", "input"): "pass",
+        ("Mint.wrong", "output"): "fail",
+        ("Mint.add", "output"): "pass",
+    }
+    shown = probe_flow("show", "out/probe_flow", "--node", "Mint.wrong.0.forward").out
+    assert "input 0" in shown
+    assert "both sides got it" in shown
+    details = (tmp_path / "out/probe_flow/details.jsonl").read_text()
+    assert json.loads(details.splitlines()[0])["target"], "elements of the wrong result"

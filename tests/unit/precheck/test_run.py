@@ -260,7 +260,24 @@ class TestData:
         assert {*found.tables, folder / "index.json"} <= set(told)
 
         pairs = make_pairs(source, find_calls(source), found.results, found.tables)
-        (wrong,) = [pair for pair in pairs.pairs if pair.shown.node.name == "Mint.mul"]
+        *inputs, wrong = [pair for pair in pairs.pairs if pair.shown.node.name == "Mint.mul"]
+        assert [str(pair.shown.slot) for pair in inputs] == ["input.0", "input.1"]
+        assert [pair.shown.dtype for pair in inputs] == ["float32", "float16"]
+        places = [f"{pair.shown.node.name}.{pair.shown.slot}" for pair in pairs.pairs]
+        assert {"Mint.scale.input.0", "Mint.scale.input.by"} <= set(places)
+        assert places.count("Mint.square.input.0") == 2, "the argument, and the gradient that came in"
+        assert "Mint.add.input.0" not in places, "of what passes nothing is saved"
+        comparison, code = compared(source, found)
+        assert code == 1
+        states = {(row.pair.shown.node.name, str(row.pair.shown.slot)): row.verdict.status for row in comparison.rows}
+        assert states["Mint.mul", "input.1"].value == "pass"
+        assert states["Mint.mul", "output.0"].value == "fail"
+        (row,) = [
+            each
+            for each in comparison.rows
+            if (each.pair.shown.node.name, str(each.pair.shown.slot)) == ("Mint.mul", "input.0")
+        ]
+        assert row.measurement.metrics["max_abs_err"] == 0
         assert wrong.target is not None
         (extent,) = wrong.target.extents
         kept = Path(extent.file).read_bytes()[extent.offset : extent.offset + extent.nbytes]
@@ -281,7 +298,7 @@ class TestData:
         assert (folder / "index.json").exists()
         assert not (tmp_path / "out" / "error_data").exists()
         pairs = make_pairs(net, find_calls(net), found.results, found.tables)
-        wrong = next(pair for pair in pairs.pairs if pair.shown.node.name == "Mint.mul")
+        wrong = next(pair for pair in pairs.pairs if str(pair.shown.slot) == "output.0")
         assert wrong.target is not None
         assert Path(wrong.target.extents[0].file).parent == folder
 
