@@ -112,6 +112,8 @@ def _first_that_can(runners: Sequence[Runner], call: Call, gradients: Gradients 
     found = runners[0].run(call, gradients)
     if found.skipped is not None and len(runners) > 1 and _NO_KERNEL.search(found.skipped.reason):
         other = runners[1].run(call, gradients)
+        if other.skipped is not None and other.skipped.is_expected:
+            return other  # it has no benchmark, so that the kernel would not help
         if other.skipped is None:
             library = "torch_npu" if call.kind == "NPU" else "MindSpore"
             return replace(other, fallback=f"{other.ran}, for {library} has no kernel here")

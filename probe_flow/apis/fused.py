@@ -102,7 +102,7 @@ def _attention(
     tokens: tuple[int, int],
     mode: int,
 ) -> Any:
-    """Return softmax((q k^T + shift) * scale, without what is masked) v, in float64 and in the layout of the inputs."""
+    """Return softmax((q k^T + shift) * scale, less what is masked) v by way of float64, laid out as the inputs."""
     if keep_prob != 1:
         raise UnusableError("an attention with dropout is random", is_expected=True)
     torch = _torch()
@@ -118,7 +118,7 @@ def _attention(
     excluded = _excluded(mask, query.shape[-2], key.shape[-2], tokens, mode)
     if excluded is not None:
         scores = scores + excluded.to(scores.dtype) * MASKED
-    return _from_heads(torch.softmax(scores, dim=-1) @ value, layout)
+    return _from_heads(torch.softmax(scores, dim=-1) @ value, layout).to(inputs[0].dtype)
 
 
 def _to_heads(tensor: Any, layout: str, heads: int) -> Any:

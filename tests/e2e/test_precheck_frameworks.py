@@ -183,3 +183,28 @@ def test_the_packaged_workflows_run_as_they_stand(tmp_path: Path, name: str, cod
     assert main(["run", str(WORKFLOWS / f"{name}.yaml"), "--output", str(tmp_path / "out")]) == code
     states = {states for states in tables_in(tmp_path / "out").states.values() if states != ("SKIP", "")}
     assert states == {("pass", "")}
+
+
+def test_the_fused_attention_has_a_benchmark_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    x = tensor(2, 4, 32, dtype="Float16")
+    facts = {"scalar_value": one(0.25), "outputs": [x]}
+    dump = write_dump(
+        tmp_path / "dump",
+        {
+            "Functional.flash_attention_score.0.forward": forward(x, x, x, one(2), input_layout=one("BSH"), **facts),
+            "Functional.flash_attention_score.0.backward": backward([x], [x, x, x]),
+            "Functional.flash_attention_score.1.forward": forward(x, x, x, one(2), input_layout=one("TND"), **facts),
+        },
+    )
+    code, tables = check(dump, tmp_path / "out")
+    assert code == 0
+    assert list(tables.states.values()) == [("pass", "pass"), ("SKIP", "")]
+    assert tables.messages["Functional.flash_attention_score.1"] == "an attention of layout `TND` has no benchmark"
+    assert "PF6610" in capsys.readouterr().err, "its kernel is of the NPU"
+    assert {tuple(row[:2]) for row in tables.outputs.values()} == {("Float64", "Float16")}
+
+
+def test_a_network_is_right_by_the_standards_too(net: Path, tmp_path: Path):
+    code, tables = check(net / "net_dump_statistics.json", tmp_path / "out", "--judge", "standard")
+    assert code == 0
+    assert {state for states in tables.states.values() for state in states} == {"pass", "SKIP", ""}

@@ -113,6 +113,32 @@ def test_the_packaged_workflow_finds_nothing_wrong_in_its_sample(tmp_path: Path)
     assert {row["Forward Test Success"] for row in rows(result).values()} == {"pass"}
 
 
+def test_overflows_of_float16_are_normal_where_the_result_does_not_fit(tmp_path: Path) -> None:
+    def tensor(low: float, high: float) -> dict[str, Any]:
+        return {"type": "torch.Tensor", "dtype": "torch.float16", "shape": [8], "Max": high, "Min": low}
+
+    def call(given: dict[str, Any], found: dict[str, Any], **more: Any) -> dict[str, Any]:
+        return {"input_args": [given], "input_kwargs": more, "output": [found]}
+
+    infinite = tensor(1.0, float("inf"))
+    data = {
+        "Torch.exp.0.forward": call(tensor(0.0, 20.0), infinite),  # exp(11.1) is the largest number
+        "Torch.exp.1.forward": call(tensor(0.0, 1.0), tensor(1.0, 2.8)),
+        "Torch.neg.0.forward": call(infinite, infinite),
+    }
+    top = {"task": "statistics", "level": "L1", "framework": "pytorch", "dump_data_dir": None, "data": data}
+    (tmp_path / "dump.json").write_text(json.dumps(top), encoding="utf-8")
+    out = tmp_path / "out"
+    assert main(["run_overflow_check", "-api_info", str(tmp_path / "dump.json"), "-o", str(out)]) == 0
+    (result,) = out.glob("accuracy_checking_result_*.csv")
+    states = {name: (row["Forward Test Success"], row["Message"]) for name, row in rows(result).items()}
+    assert states == {
+        "Torch.exp.0": ("pass", "normal: it overflows on the benchmark too;"),
+        "Torch.exp.1": ("SKIP", "its recorded results are finite"),
+        "Torch.neg.0": ("pass", "normal: it overflows on the benchmark too;"),
+    }
+
+
 def _unsaved(value: Any) -> Any:
     """Return entries without the names of tensor files."""
     if isinstance(value, dict):
