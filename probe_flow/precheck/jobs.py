@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from probe_flow.apis.overflow import overflowed
+from probe_flow.apis import overflow
 from probe_flow.dumps.dump_json.names import parse_entry_name
 from probe_flow.dumps.dump_json.raw_entries import raw_entries
 from probe_flow.dumps.dump_json.stream import EntryStream
@@ -155,7 +155,7 @@ def _read_entries(found: Found, catalog: Catalog, choice: Choice) -> None:
         found.entries[name] = (
             f'{found.entries[name][:-1]}, "{phase}": {text}}}' if name in found.entries else (f'{{"{phase}": {text}}}')
         )
-        if choice.overflowing and overflowed(value) is not False:
+        if choice.overflowing and overflow.overflowed(value) is not False:
             overflows.add(name)
         if choice.once and phase == "forward":
             digest = hashlib.sha256(json.dumps(_without_extremes(value)).encode()).digest()
@@ -197,7 +197,7 @@ def may_overflow(dump: Path) -> bool:
         parts = parse_entry_name(entry)
         if parts is not None and parts.kind is NodeKind.API:
             has_calls = True
-            if overflowed(value) is not False:
+            if overflow.overflowed(value) is not False:
                 return True
     return not has_calls
 

@@ -12,8 +12,8 @@ from probe_flow.files.arrays.npy import read_npy_header
 from probe_flow.precheck.jobs import Found
 from probe_flow.precheck.results import ApiResult, Direction, Output, Side
 from probe_flow.precheck.results import Status as CheckStatus
+from probe_flow.record.conclusion import BENCHMARK
 from probe_flow.records import (
-    BENCHMARK,
     Catalog,
     Extent,
     Flow,

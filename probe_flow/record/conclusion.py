@@ -17,12 +17,15 @@ from probe_flow.record.places import operator, printable, slot, where
 from probe_flow.record.run_json import comparison_summary
 from probe_flow.record.types.conclusions import Conclusions, DumpRecord, FindingRecord
 from probe_flow.record.types.run import RunRecord
-from probe_flow.records import BENCHMARK, Comparison, FindingKind, Role, Status
+from probe_flow.records import Comparison, FindingKind, Role, Status
 
 SAMPLE = "bundled sample"
 
 STRUCTURE = "structure"
 """Task of dumps that record calls and no values."""
+
+BENCHMARK = "benchmark"
+"""Task of a side that is no dump: what was computed for the comparison, of the calls of the other side."""
 
 _EXIT_CODES = {"pass": 0, "fail": 1, "incomplete": 3, None: 0}
 

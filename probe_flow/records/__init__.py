@@ -5,7 +5,7 @@ A reader fills a `Catalog`; a matcher turns two of them into `Pairs`; `compare` 
 """
 
 from probe_flow.records.baseline import Baseline, BaselineUse, Change, Deviant
-from probe_flow.records.catalog import BENCHMARK, Catalog, Edge, Flow, Graph, GraphOp, GraphTensor, Problem
+from probe_flow.records.catalog import Catalog, Edge, Flow, Graph, GraphOp, GraphTensor, Problem
 from probe_flow.records.comparison import (
     ALL_PASS,
     Comparison,
@@ -74,7 +74,6 @@ from probe_flow.records.verdict import Excuse, ExcuseKind, Role, Status, Verdict
 
 __all__ = [
     "ALL_PASS",
-    "BENCHMARK",
     "GRAPH_ROOT",
     "GUESS",
     "NAMED_BY",

@@ -17,10 +17,6 @@ Problem = Diagnostic
 """Something a reader could not take: a malformed file, a skipped duplicate. Never an exception of the run."""
 
 
-BENCHMARK = "benchmark"
-"""Task of a side that is no dump: what was computed for the comparison, of the calls of the other side."""
-
-
 class Flow(enum.Enum):
     """How the nodes of a dump depend on each other, which decides where an error can have come from.
 
@@ -95,7 +91,7 @@ class Catalog(Struct, frozen=True, gc=False):
     Args:
         side: ``target``, ``golden`` or ``reference`` - the name of the stage that read it.
         framework: what wrote it.
-        task: ``tensor``, ``statistics``, ``md5``, ``structure``; `BENCHMARK` of what was computed here for comparison.
+        task: ``tensor``, ``statistics``, ``md5``, ``structure``; ``benchmark`` of what was computed here.
         root: absolute path of the dump folder; names shown to people are relative to it.
         nodes: by key, in execution order within each execution.
         tensors: in the order of their nodes, inputs before outputs, numeric index order.

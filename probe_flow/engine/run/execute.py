@@ -131,20 +131,8 @@ def execute(
             if cache is not None:
                 remove_leftovers(cache)
         with open_events(folder.path / EVENTS_NAME, run_id=folder.run_id, clock=clock) as log:
-            run = _Run(
-                plan,
-                folder,
-                scheduler,
-                clock,
-                progress or Silent(),
-                log,
-                record,
-                signals,
-                cache,
-                keeps_going,
-                strict,
-                resume_help,
-            )
+            how = cache, keeps_going, strict, resume_help
+            run = _Run(plan, folder, scheduler, clock, progress or Silent(), log, record, signals, *how)
             return run.to_end()
 
 
