@@ -46,8 +46,13 @@ def as_torch_takes(call: Call) -> Call:
     return replace(call, args=with_leaves(call.args, leaf), kwargs=with_leaves(dict(call.kwargs), leaf))
 
 
-def given_values(call: Call, name: int | str, spec: TensorSpec, values: Values) -> Values:
-    """Return the values that an argument gets, of those that were made or loaded for it.
+def rounded_input(call: Call, spec: TensorSpec, values: Values) -> Values:
+    """Return the values of an argument as the device rounds them."""
+    return hf32(values) if call.api in _CONVOLUTIONS and spec.dtype == "float32" else values
+
+
+def with_known_mask(call: Call, name: int | str, spec: TensorSpec, values: Values) -> Values:
+    """Return the values that were made for an argument, or the ones of a compressed mask, which are always the same.
 
     Args:
         call: that it is an argument of.
@@ -55,8 +60,6 @@ def given_values(call: Call, name: int | str, spec: TensorSpec, values: Values) 
         spec: what is recorded of it.
         values: of it.
     """
-    if call.api in _CONVOLUTIONS and spec.dtype == "float32":
-        return hf32(values)
     is_mask = call.api in ATTENTIONS and name in _MASKS and spec.shape == (COMPRESSED, COMPRESSED)
     if is_mask and spec.file is None and _number(call.kwargs.get("sparse_mode")) in BAND_MODES:
         return np.triu(np.ones(spec.shape, bool), 1)

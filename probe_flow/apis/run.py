@@ -24,7 +24,7 @@ from probe_flow.apis.calls import (
     shown_path,
     with_leaves,
 )
-from probe_flow.apis.pytorch_rules import as_torch_takes, autocast_type, given_values, raised
+from probe_flow.apis.pytorch_rules import as_torch_takes, autocast_type, raised, rounded_input, with_known_mask
 from probe_flow.apis.side import Held, Result, Side, flat_results, plain
 from probe_flow.apis.values import Source
 
@@ -230,7 +230,8 @@ class Runner:
         made = self._made(leaf, place, "input")
         if made is None or not isinstance(leaf, TensorSpec):
             return None
-        return Held(given_values(call, place[0], leaf, made.values), made.dtype)
+        values = with_known_mask(call, place[0], leaf, made.values)
+        return Held(rounded_input(call, leaf, values) if self._how.is_pytorch else values, made.dtype)
 
     def _gradient(self, leaf: object, number: int) -> Held | None:
         if isinstance(leaf, tuple | dict):

@@ -10,7 +10,15 @@ import pytest
 from numpy_side import NumpySide
 
 from probe_flow.apis.calls import Call, Plain, TensorSpec
-from probe_flow.apis.pytorch_rules import as_torch_takes, autocast_type, float_types, given_values, hf32, raised
+from probe_flow.apis.pytorch_rules import (
+    as_torch_takes,
+    autocast_type,
+    float_types,
+    hf32,
+    raised,
+    rounded_input,
+    with_known_mask,
+)
 from probe_flow.apis.run import How, Runner
 from probe_flow.apis.values import per_slot
 
@@ -47,9 +55,9 @@ def test_nan_stays_nan() -> None:
 
 def test_inputs_of_convolutions_alone_are_rounded() -> None:
     values = np.array([1 + 2**-12])
-    assert given_values(call("conv2d"), 0, spec(), values).tolist() == [1 + 2**-11]
-    assert given_values(call("conv2d"), 0, spec("float16"), values).tolist() == values.tolist()
-    assert given_values(call("conv3d"), 0, spec(), values).tolist() == values.tolist()
+    assert rounded_input(call("conv2d"), spec(), values).tolist() == [1 + 2**-11]
+    assert rounded_input(call("conv2d"), spec("float16"), values).tolist() == values.tolist()
+    assert rounded_input(call("conv3d"), spec(), values).tolist() == values.tolist()
 
 
 def test_compressed_masks_are_made_as_the_operator_wants_them() -> None:
@@ -58,7 +66,7 @@ def test_compressed_masks_are_made_as_the_operator_wants_them() -> None:
 
     def given(mode: int | None, of: TensorSpec = mask) -> Any:
         more = {} if mode is None else {"sparse_mode": Plain(mode)}
-        return given_values(call("npu_fusion_attention", atten_mask=of, **more), "atten_mask", of, made)
+        return with_known_mask(call("npu_fusion_attention", atten_mask=of, **more), "atten_mask", of, made)
 
     for mode in (2, 3, 4):
         found = given(mode)
@@ -124,3 +132,14 @@ def test_only_the_tested_side_of_pytorch_casts(is_pytorch: bool, expected: list[
     assert tested.calls == expected
     assert benchmark.calls == ["add"]
     assert found.checked[0].benchmark.dtype == ("float32" if is_pytorch else "float64")
+
+
+def test_only_calls_of_pytorch_have_inputs_as_the_device_rounds_them() -> None:
+    benchmark = NumpySide("benchmark", others={"exp": lambda x: x})
+    for is_pytorch in (True, False):
+        tested = NumpySide("tested", others={"exp": lambda x: x})
+        run = Runner(tested, benchmark, lambda _spec, _place: np.array([1 + 2**-12]), How(is_pytorch=is_pytorch))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("probe_flow.apis.pytorch_rules._CONVOLUTIONS", frozenset({"exp"}))
+            (found,) = run.run(call("exp", spec("float32", 1))).checked
+        assert found.tested.value.values.tolist() == [1 + (2**-11 if is_pytorch else 2**-12)]  # type: ignore[union-attr]
