@@ -43,7 +43,9 @@ from probe_flow.records import (
 )
 from probe_flow.records.row import Row
 
-EMPTY = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"))
+EMPTY = frozenset(
+    ("empty", "empty_like", "empty_strided", "empty_permuted", "empty_with_format", "new_empty", "new_empty_strided")
+)
 """Operators that return memory as it is."""
 
 FILLS = EMPTY.union(
