@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from probe_flow.dumps.dump_json.apis import UNDEFINED
 from probe_flow.records import GraphLayout, Level, ModelGraph, Node, NodeKind, SlotRole, TensorRef
 from probe_flow.records.frameworks import PYTORCH
-from probe_flow.records.levels import growth_of, is_abnormal, level_of
+from probe_flow.relations.levels import growth_of, is_abnormal, level_of
 
 BUFFERS: Mapping[str, frozenset[int | str]] = {
     "distributed.recv": frozenset((0, "tensor")),

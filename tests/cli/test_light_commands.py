@@ -241,7 +241,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 _TAKE_FRAMEWORKS = (
-    *("compare", "merge_result", "acc_check", "multi_acc_check", "api_precision_compare", "overflow_check"),
+    *("compare", "merge_result", "acc_check", "multi_acc_check", "api_precision_compare"),
+    *("graph", "graph_visualize", "overflow_check"),
 )
 
 
@@ -252,8 +253,8 @@ def test_commands_that_take_a_framework_are_those_that_declare_it(capsys: pytest
         assert cli.main(["-f", "pytorch", name, "--help"]) == (0 if name in _TAKE_FRAMEWORKS else 2)
         err = capsys.readouterr().err
         refused = f"`{name}` takes no `-f`; it belongs to "
-        refused += "`compare`, `merge_result`, `acc_check`, `multi_acc_check`, `api_precision_compare` and "
-        refused += "`overflow_check`"
+        refused += "`compare`, `merge_result`, `acc_check`, `multi_acc_check`, `api_precision_compare`, "
+        refused += "`graph`, `graph_visualize` and `overflow_check`"
         assert (refused in err) == (name not in _TAKE_FRAMEWORKS)
 
 
