@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.records import (
+    Catalog,
     GraphLayout,
     GraphLink,
     GraphPair,
@@ -114,27 +116,48 @@ def links_between(ranks: Mapping[int, Sequence[Exchange]]) -> dict[int, dict[int
 
 
 def with_links(pairs: Sequence[GraphPair], *, has_levels: bool = False) -> list[GraphPair]:
-    """Return the graphs of all ranks of one step with their links.
+    """Return the graphs of several ranks with their links, as `RankLinks` finds them."""
+    links = RankLinks(has_levels=has_levels)
+    for pair in pairs:
+        links.add(pair)
+    return [links.linked(pair) for pair in pairs]
+
+
+class RankLinks:
+    """The links across ranks, collected rank after rank, so that no two graphs need to be in memory.
 
     Args:
-        pairs: the graphs, one for each rank.
         has_levels: show the level of the call at the other end in place of its score.
     """
-    sides: list[dict[int, dict[int, tuple[GraphLink, ...]]]] = []
-    for is_golden in (False, True):
-        ranks: dict[int, list[Exchange]] = {}
-        for pair in pairs:
-            graph = pair.golden if is_golden else pair.target
-            rank = pair.target.execution.rank
+
+    def __init__(self, *, has_levels: bool = False) -> None:
+        self._has_levels = has_levels
+        self._exchanges: dict[tuple[int | None, bool], dict[int, Sequence[Exchange]]] = {}
+
+    def add(self, pair: GraphPair) -> None:
+        """Take what the calls of one rank exchange, on both sides."""
+        step, rank = pair.target.execution.step, pair.target.execution.rank
+        for is_golden, graph in ((False, pair.target), (True, pair.golden)):
             if graph is not None and rank is not None:
-                ranks[rank] = exchanges_of(graph, shown_of(pair, is_golden=is_golden, has_levels=has_levels))
-        sides.append(links_between(ranks))
-    found = []
-    for pair in pairs:
-        rank = pair.target.execution.rank
-        links = [side.get(rank, {}) if rank is not None else {} for side in sides]
-        found.append(replace(pair, links=(links[0], links[1])))
-    return found
+                shown = shown_of(pair, is_golden=is_golden, has_levels=self._has_levels)
+                self._exchanges.setdefault((step, is_golden), {})[rank] = exchanges_of(graph, shown)
+
+    @cached_property
+    def _links(self) -> Mapping[tuple[int | None, bool], Mapping[int, Mapping[int, tuple[GraphLink, ...]]]]:
+        return {where: links_between(ranks) for where, ranks in self._exchanges.items()}
+
+    def linked(self, pair: GraphPair) -> GraphPair:
+        """Return the graphs of a rank with their links; all ranks must have been added before."""
+        step, rank = pair.target.execution.step, pair.target.execution.rank
+        if rank is None:
+            return pair
+        target, golden = (self._links.get((step, is_golden), {}).get(rank, {}) for is_golden in (False, True))
+        return replace(pair, links=(target, golden))
+
+
+def communicates(catalog: Catalog) -> bool:
+    """Tell whether any call of a dump talks to other ranks."""
+    return any(key.name.startswith(_PREFIXES) for key in catalog.nodes)
 
 
 def shown_of(pair: GraphPair, *, is_golden: bool, has_levels: bool) -> dict[int, str]:
