@@ -15,6 +15,7 @@ from probe_flow.comparing.examine import unexamined
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.graphs.compare import ComparedRows, compare_graphs
 from probe_flow.graphs.levels import overflow_levels
+from probe_flow.graphs.links import RankLinks, may_have_links
 from probe_flow.graphs.tree import build_graph, build_graphs
 from probe_flow.mappings.mapping_file import ClassEntries, read_layer_mapping
 from probe_flow.records import Catalog, Comparison, Execution, GraphLayout, GraphPair, NodeKey
@@ -239,31 +240,46 @@ class Writing(Struct, frozen=True):
             yield pair, f"step{step}_rank{rank}_" if parts > 2 else f"rank{rank}_" if parts > 1 else ""
 
     def _pairs(self) -> Iterator[GraphPair]:
-        """Yield the graphs of one rank and step after the other, so that no more than one is in memory."""
+        """Yield the graphs of one rank and step after the other, so that no more than one is in memory.
+
+        Where ranks talk to each other, each is made twice: a link shows the score at its other end.
+        """
+        if not may_have_links(self.sides.target):
+            yield from self._alone(self.problems)
+            return
+        links = RankLinks(has_levels=self.asked.has_levels)
+        for pair in self._alone([]):
+            links.take(pair)
+        yield from map(links.linked, self._alone(self.problems))
+
+    def _alone(self, problems: list[Diagnostic]) -> Iterator[GraphPair]:
+        """Yield the same without links to other ranks."""
         layout, comparison = self.asked.layout(self.word), self.sides.comparison
-        runs = [run for run in self.sides.runs if self._has_calls(self.sides.target, run)]
+        runs = [run for run in self.sides.runs if self._has_calls(self.sides.target, run, problems)]
         if comparison is None:
             for alone in build_graphs(self.sides.target, runs, layout=layout):
-                self.problems.extend(alone.problems)
+                problems.extend(alone.problems)
                 yield self._with_levels(GraphPair(alone))
             return
         golden, rows, how = comparison.pairs.golden, ComparedRows(comparison), self.asked.matching()
-        both = {run: other for run in runs if (other := self.sides.runs[run]) and self._has_calls(golden, other)}
+        both = {
+            run: other for run in runs if (other := self.sides.runs[run]) and self._has_calls(golden, other, problems)
+        }
         ours = build_graphs(self.sides.target, both, layout=layout)
         theirs = build_graphs(golden, list(both.values()), layout=layout)
         for target, partner in zip(ours, theirs, strict=True):
-            self.problems.extend((*target.problems, *partner.problems))
             pair = compare_graphs(rows, target, partner, **how)
+            problems.extend((*target.problems, *partner.problems, *pair.problems))
             yield self._with_levels(pair if layout is GraphLayout.OWN else msprobe_scored(pair))
 
-    def _has_calls(self, catalog: Catalog, run: Execution) -> bool:
+    def _has_calls(self, catalog: Catalog, run: Execution, problems: list[Diagnostic]) -> bool:
         """Tell whether an execution has a graph; one without costs itself."""
         if catalog.call_order.get(run):
             return True
         try:
             build_graph(catalog, run)
         except IncompleteError as error:
-            self.problems.extend(error.diagnostics)
+            problems.extend(error.diagnostics)
         return False
 
     def _with_levels(self, pair: GraphPair) -> GraphPair:
