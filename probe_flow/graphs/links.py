@@ -131,7 +131,7 @@ class RankLinks:
         self._exchanges: dict[tuple[bool, int | None], dict[int, list[Exchange]]] = {}
         self._links: dict[tuple[bool, int | None], dict[int, dict[int, tuple[GraphLink, ...]]]] = {}
 
-    def take(self, pair: GraphPair) -> None:
+    def add(self, pair: GraphPair) -> None:
         """Take what the calls of one rank and step exchange."""
         run = pair.target.execution
         for is_golden, graph in enumerate((pair.target, pair.golden)):
@@ -154,14 +154,13 @@ def with_links(pairs: Sequence[GraphPair], *, has_levels: bool = False) -> list[
     """Return the graphs of all ranks and steps with their links, all at once."""
     links = RankLinks(has_levels=has_levels)
     for pair in pairs:
-        links.take(pair)
+        links.add(pair)
     return [links.linked(pair) for pair in pairs]
 
 
-def may_have_links(catalog: Catalog) -> bool:
-    """Return True for a dump of several ranks that holds communication."""
-    ranks = {run.rank for run in catalog.executions}
-    return len(ranks) > 1 and any(key.name.startswith(_PREFIXES) for key in catalog.nodes)
+def communicates(catalog: Catalog) -> bool:
+    """Return True for a dump with calls that talk to other ranks."""
+    return any(key.name.startswith(_PREFIXES) for key in catalog.nodes)
 
 
 def shown_of(pair: GraphPair, *, is_golden: bool, has_levels: bool) -> dict[int, str]:

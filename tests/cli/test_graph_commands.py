@@ -235,6 +235,24 @@ def test_a_rank_of_one_side_only_is_told_and_the_others_are_written(show, tmp_pa
     assert "only the golden" in told[1]
 
 
+def test_calls_that_meet_across_ranks_are_linked(show, tmp_path):
+    for rank, (word, peer) in enumerate((("send", 1), ("recv", 0))):
+        call = f"Distributed.{word}.0.forward"
+        folder = write_dump(tmp_path / "dump" / f"rank{rank}", construct={call: None})
+        dump = json.loads((folder / "dump.json").read_text())
+        key = {"send": "dst", "recv": "src"}[word]
+        dump["data"][call]["input_kwargs"] = {key: {"type": "int", "value": peer}}
+        (folder / "dump.json").write_text(json.dumps(dump))
+    show("graph_visualize", tmp_path / "dump")
+
+    links = rows(tmp_path / "out", "rank, matched_distributed", "is_distributed = 1")
+    found = {rank: json.loads(text) for rank, text in links}
+    assert found[0]["communications_type"] == "send"
+    assert found[0]["nodes_info"]["1"][1] == "Distributed.recv.0.forward"
+    assert found[1]["communications_type"] == "receive"
+    assert found[1]["nodes_info"]["0"][1] == "Distributed.send.0.forward"
+
+
 # --- the command line ------------------------------------------------------------------------------------------------
 
 

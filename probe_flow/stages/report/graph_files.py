@@ -15,7 +15,7 @@ from probe_flow.comparing.examine import unexamined
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.graphs.compare import ComparedRows, compare_graphs
 from probe_flow.graphs.levels import overflow_levels
-from probe_flow.graphs.links import RankLinks, may_have_links
+from probe_flow.graphs.links import RankLinks, communicates
 from probe_flow.graphs.tree import build_graph, build_graphs
 from probe_flow.mappings.mapping_file import ClassEntries, read_layer_mapping
 from probe_flow.records import Catalog, Comparison, Execution, GraphLayout, GraphPair, NodeKey
@@ -229,7 +229,7 @@ class Writing(Struct, frozen=True):
         """Yield each pair of graphs with its place in names; of several at one place the first."""
         taken: dict[tuple[int, int], Execution] = {}
         parts = _depth(self.sides.target)
-        for pair in self._pairs():
+        for pair in self._linked():
             run = pair.target.execution
             step, rank = run.step or 0, run.rank or 0
             if (step, rank) in taken:
@@ -239,47 +239,40 @@ class Writing(Struct, frozen=True):
             self.figures.add(pair)
             yield pair, f"step{step}_rank{rank}_" if parts > 2 else f"rank{rank}_" if parts > 1 else ""
 
-    def _pairs(self) -> Iterator[GraphPair]:
-        """Yield the graphs of one rank and step after the other, so that no more than one is in memory.
-
-        Where ranks talk to each other, each is made twice: a link shows the score at its other end.
-        """
-        if not may_have_links(self.sides.target):
-            yield from self._alone(self.problems)
-            return
+    def _linked(self) -> Iterator[GraphPair]:
+        """Yield the graphs with their links across ranks, for which all are made once before."""
         links = RankLinks(has_levels=self.asked.has_levels)
-        for pair in self._alone([]):
-            links.take(pair)
-        yield from map(links.linked, self._alone(self.problems))
+        if len({run.rank for run in self.sides.runs}) > 1 and communicates(self.sides.target):
+            for pair in replace(self, problems=[])._pairs():
+                links.add(pair)
+        yield from map(links.linked, self._pairs())
 
-    def _alone(self, problems: list[Diagnostic]) -> Iterator[GraphPair]:
-        """Yield the same without links to other ranks."""
+    def _pairs(self) -> Iterator[GraphPair]:
+        """Yield the graphs of one rank and step after the other, so that no more than one is in memory."""
         layout, comparison = self.asked.layout(self.word), self.sides.comparison
-        runs = [run for run in self.sides.runs if self._has_calls(self.sides.target, run, problems)]
+        runs = [run for run in self.sides.runs if self._has_calls(self.sides.target, run)]
         if comparison is None:
             for alone in build_graphs(self.sides.target, runs, layout=layout):
-                problems.extend(alone.problems)
+                self.problems.extend(alone.problems)
                 yield self._with_levels(GraphPair(alone))
             return
         golden, rows, how = comparison.pairs.golden, ComparedRows(comparison), self.asked.matching()
-        both = {
-            run: other for run in runs if (other := self.sides.runs[run]) and self._has_calls(golden, other, problems)
-        }
+        both = {run: other for run in runs if (other := self.sides.runs[run]) and self._has_calls(golden, other)}
         ours = build_graphs(self.sides.target, both, layout=layout)
         theirs = build_graphs(golden, list(both.values()), layout=layout)
         for target, partner in zip(ours, theirs, strict=True):
             pair = compare_graphs(rows, target, partner, **how)
-            problems.extend((*target.problems, *partner.problems, *pair.problems))
+            self.problems.extend((*target.problems, *partner.problems, *pair.problems))
             yield self._with_levels(pair if layout is GraphLayout.OWN else msprobe_scored(pair))
 
-    def _has_calls(self, catalog: Catalog, run: Execution, problems: list[Diagnostic]) -> bool:
+    def _has_calls(self, catalog: Catalog, run: Execution) -> bool:
         """Tell whether an execution has a graph; one without costs itself."""
         if catalog.call_order.get(run):
             return True
         try:
             build_graph(catalog, run)
         except IncompleteError as error:
-            problems.extend(error.diagnostics)
+            self.problems.extend(error.diagnostics)
         return False
 
     def _with_levels(self, pair: GraphPair) -> GraphPair:
