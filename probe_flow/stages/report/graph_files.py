@@ -261,8 +261,8 @@ class Writing(Struct, frozen=True):
         ours = build_graphs(self.sides.target, both, layout=layout)
         theirs = build_graphs(golden, list(both.values()), layout=layout)
         for target, partner in zip(ours, theirs, strict=True):
-            self.problems.extend((*target.problems, *partner.problems))
             pair = compare_graphs(rows, target, partner, **how)
+            self.problems.extend((*target.problems, *partner.problems, *pair.problems))
             yield self._with_levels(pair if layout is GraphLayout.OWN else msprobe_scored(pair))
 
     def _has_calls(self, catalog: Catalog, run: Execution) -> bool:
