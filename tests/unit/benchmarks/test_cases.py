@@ -28,7 +28,7 @@ from benchmarks.timing import Spread, evict
 from benchmarks.torch_file import write_torch
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.graphs.tree import build_graphs
-from probe_flow.records import SlotRole
+from probe_flow.records import Phase, SlotRole
 
 TINY = TensorPlan(3, 2000, "float32", 0x00000000)
 
@@ -222,9 +222,9 @@ def test_the_graphs_of_the_benchmark_have_34_calls_a_block_and_one_origin(tmp_pa
         for ours, theirs in zip(*(catalog.tensors for catalog in catalogs), strict=True)
         if ours.slot.role is SlotRole.OUTPUT and ours.recorded.max > 1.1 * theirs.recorded.max
     ]
-    assert (wrong[0].name, wrong[0].call) == ("Functional.linear", 21), "the first 90 % of 24 calls are right"
+    assert (wrong[0].name, wrong[0].call, wrong[0].phase) == ("Functional.linear", 5, Phase.BACKWARD)
 
 
 def test_the_graphs_of_the_benchmark_are_the_same_bytes_everywhere(tmp_path):
     write_graphs(tmp_path, blocks=2)
-    assert crc_of(tmp_path) == 0x41AB4D81
+    assert crc_of(tmp_path) == 0x7E79484
