@@ -13,9 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from probe_flow.dumps.dump_json.apis import UNDEFINED
 from probe_flow.records import GraphLayout, Level, ModelGraph, Node, NodeKind, SlotRole, TensorRef
 from probe_flow.records.frameworks import PYTORCH
-
-GROWTH = 100.0
-"""Ratio of the largest norm of the outputs to that of the inputs, above which a node is suspect."""
+from probe_flow.records.levels import growth_of, is_abnormal, level_of
 
 BUFFERS: Mapping[str, frozenset[int | str]] = {
     "distributed.recv": frozenset((0, "tensor")),
@@ -63,12 +61,10 @@ def _level(call: Node, tensors: Sequence[TensorRef]) -> Level | None:
     buffers = BUFFERS.get(_api(call.key.name), frozenset())
     read = [each for each in tensors if each.slot.role in _READ and each.slot.path[0] not in buffers]
     given = [each for each in tensors if each.slot.role not in _READ]
-    before, after = any(map(_is_abnormal, read)), any(map(_is_abnormal, given))
+    before, after = any(map(_is_bad, read)), any(map(_is_bad, given))
     if after and not before and api in _MASKS and not any(map(_has_nan, given)):
         return None  # a mask writes infinity on purpose
-    if before or after:
-        return _by_sides(is_read=before, is_given=after)
-    return Level.HIGH if _grows(read, given) else None
+    return level_of(reads_abnormal=before, writes_abnormal=after, growth=growth_of(_norms(read), _norms(given)))
 
 
 def _msprobe_level(graph: ModelGraph, name: str, tensors: Sequence[TensorRef]) -> Level | None:
@@ -76,11 +72,10 @@ def _msprobe_level(graph: ModelGraph, name: str, tensors: Sequence[TensorRef]) -
     read = [each for each in tensors if each.slot.role is SlotRole.INPUT]
     given = [each for each in tensors if each.slot.role is SlotRole.OUTPUT]
     before, after = any(map(_is_seen, read)), any(map(_is_seen, given))
-    if before or after:
-        level = _by_sides(is_read=before, is_given=after)
-    elif graph.catalog.framework == PYTORCH and _grows(_flat(read), _flat(given)):
-        level = Level.HIGH
-    else:
+    is_torch = graph.catalog.framework == PYTORCH
+    growth = growth_of(_norms(_flat(read)), _norms(_flat(given))) if is_torch else None
+    level = level_of(reads_abnormal=before, writes_abnormal=after, growth=growth)
+    if level is None:
         return None
     api = _api(name)
     if api in ("torch.empty", "torch.empty_like", "torch.empty_strided"):
@@ -93,12 +88,6 @@ def _msprobe_level(graph: ModelGraph, name: str, tensors: Sequence[TensorRef]) -
     else:
         is_ignored = False
     return None if is_ignored else level
-
-
-def _by_sides(*, is_read: bool, is_given: bool) -> Level:
-    if is_given:
-        return Level.HIGH if is_read else Level.CRITICAL
-    return Level.MEDIUM
 
 
 def _api(name: str) -> str:
@@ -116,9 +105,8 @@ def _is_seen(tensor: TensorRef) -> bool:
     return found is not None and _any_nonfinite((found.max, found.min, found.mean))
 
 
-def _is_abnormal(tensor: TensorRef) -> bool:
-    found = tensor.recorded
-    return found is not None and _any_nonfinite((found.max, found.min, found.mean, found.l2norm))
+def _is_bad(tensor: TensorRef) -> bool:
+    return tensor.recorded is not None and is_abnormal(tensor.recorded, tensor.numel, tensor.dtype)
 
 
 def _any_nonfinite(values: Iterable[object]) -> bool:
@@ -130,14 +118,5 @@ def _has_nan(tensor: TensorRef) -> bool:
     return found is not None and any(isinstance(value, float) and math.isnan(value) for value in (found.max, found.min))
 
 
-def _grows(read: Iterable[TensorRef], given: Iterable[TensorRef]) -> bool:
-    before, after = _norms(read), _norms(given)
-    if not before or not after:
-        return False
-    most = max(before)
-    return (max(after) if most == 0 else max(after) / most) > GROWTH
-
-
-def _norms(tensors: Iterable[TensorRef]) -> list[float]:
-    norms = (each.recorded.l2norm for each in tensors if each.has_numbers and each.recorded is not None)
-    return [norm for norm in norms if norm is not None and not math.isnan(norm)]
+def _norms(tensors: Iterable[TensorRef]) -> list[float | None]:
+    return [each.recorded.l2norm for each in tensors if each.has_numbers and each.recorded is not None]

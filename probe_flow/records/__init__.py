@@ -27,6 +27,7 @@ from probe_flow.records.differences import (
 )
 from probe_flow.records.figures import FigureColumn, FigureTable, Value, shared_numbers
 from probe_flow.records.frameworks import Framework
+from probe_flow.records.levels import Level
 from probe_flow.records.measurement import Figures, Measurement, Mode, SideSummary
 from probe_flow.records.model_graph import (
     GRAPH_ROOT,
@@ -37,7 +38,6 @@ from probe_flow.records.model_graph import (
     GraphMode,
     GraphNode,
     GraphPair,
-    Level,
     LinkDirection,
     LinkEnd,
     ModelGraph,

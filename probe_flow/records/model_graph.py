@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records.catalog import Catalog
+from probe_flow.records.levels import Level
 from probe_flow.records.node import Execution, Node, NodeKey, NodeKind, Phase
 from probe_flow.records.row import Row
 from probe_flow.records.tensor import TensorRef
@@ -30,14 +31,6 @@ class GraphKind(enum.Enum):
     COLLECTION = "collection"
 
     __hash__ = object.__hash__  # Enum's own is a call of Python
-
-
-class Level(enum.Enum):
-    """How bad an overflow of a node is; the least comes first."""
-
-    MEDIUM = "medium"
-    HIGH = "high"
-    CRITICAL = "critical"
 
 
 class GraphLayout(enum.Enum):
