@@ -53,7 +53,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """
     with _replacing(path) as temporary:
         yield temporary
-        with temporary.open("rb+") as file:
+        with temporary.open("ab") as file:
             os.fsync(file.fileno())
 
 

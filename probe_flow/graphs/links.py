@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.records import (
+    Catalog,
     GraphLayout,
     GraphLink,
     GraphPair,
@@ -73,16 +74,14 @@ class Exchange(Struct, frozen=True, gc=False):
     output: _Facts | None = None
 
 
-def exchanges_of(graph: ModelGraph, shown: Mapping[int, str]) -> list[Exchange]:
+def exchanges_of(graph: ModelGraph, rank: int, shown: Mapping[int, str]) -> list[Exchange]:
     """Return what the calls of one rank exchange with others, in the order of the graph.
 
     Args:
         graph: of the rank.
+        rank: its number; that of the target where the sides call it otherwise.
         shown: number of a node -> its score or level as text.
     """
-    rank = graph.execution.rank
-    if rank is None:
-        return []
     found: list[Exchange] = []
     for number, node in enumerate(graph.nodes):
         if node.call is None or not node.name.startswith(_PREFIXES):
@@ -100,41 +99,68 @@ def links_between(ranks: Mapping[int, Sequence[Exchange]]) -> dict[int, dict[int
         ranks: what the calls of each rank exchange.
     """
     meetings: dict[object, dict[int, Exchange]] = {}
+    attended: dict[int, list[object]] = {}
     for rank, exchanges in ranks.items():
         counts: Counter[object] = Counter()
         for each in exchanges:
-            meetings.setdefault((each.channel, counts[each.channel]), {})[rank] = each
+            meeting = each.channel, counts[each.channel]
             counts[each.channel] += 1
+            meetings.setdefault(meeting, {})[rank] = each
+            attended.setdefault(rank, []).append(meeting)
     found: dict[int, dict[int, tuple[GraphLink, ...]]] = {rank: {} for rank in ranks}
-    for met in meetings.values():
-        for rank, link in _links(met):
-            of_rank, number = found[rank], met[rank].number
-            of_rank[number] = (*of_rank.get(number, ()), link)
+    for rank, mine in attended.items():
+        for place in mine:
+            link = _link(rank, meetings[place])
+            if link is not None:
+                number = meetings[place][rank].number
+                found[rank][number] = (*found[rank].get(number, ()), link)
     return found
+
+
+class RankLinks:
+    """The links between the graphs of all ranks and steps, found before any graph is written.
+
+    Graphs are taken one after the other and not kept: each is made once to be taken and once more to get its links.
+
+    Args:
+        has_levels: show the level of the call at the other end in place of its score.
+    """
+
+    def __init__(self, *, has_levels: bool = False) -> None:
+        self._has_levels = has_levels
+        self._exchanges: dict[tuple[bool, int | None], dict[int, list[Exchange]]] = {}
+        self._links: dict[tuple[bool, int | None], dict[int, dict[int, tuple[GraphLink, ...]]]] = {}
+
+    def add(self, pair: GraphPair) -> None:
+        """Take what the calls of one rank and step exchange."""
+        run = pair.target.execution
+        for is_golden, graph in enumerate((pair.target, pair.golden)):
+            if graph is not None and run.rank is not None:
+                shown = shown_of(pair, is_golden=bool(is_golden), has_levels=self._has_levels)
+                found = exchanges_of(graph, run.rank, shown)
+                self._exchanges.setdefault((bool(is_golden), run.step), {})[run.rank] = found
+
+    def linked(self, pair: GraphPair) -> GraphPair:
+        """Return the graphs of one rank and step with their links, once those of all ranks were taken."""
+        if not self._links:
+            self._links = {place: links_between(ranks) for place, ranks in self._exchanges.items()}
+        run = pair.target.execution
+        sides = [self._links.get((is_golden, run.step), {}) for is_golden in (False, True)]
+        links = [side.get(run.rank, {}) if run.rank is not None else {} for side in sides]
+        return replace(pair, links=(links[0], links[1]))
 
 
 def with_links(pairs: Sequence[GraphPair], *, has_levels: bool = False) -> list[GraphPair]:
-    """Return the graphs of all ranks of one step with their links.
-
-    Args:
-        pairs: the graphs, one for each rank.
-        has_levels: show the level of the call at the other end in place of its score.
-    """
-    sides: list[dict[int, dict[int, tuple[GraphLink, ...]]]] = []
-    for is_golden in (False, True):
-        ranks: dict[int, list[Exchange]] = {}
-        for pair in pairs:
-            graph = pair.golden if is_golden else pair.target
-            rank = pair.target.execution.rank
-            if graph is not None and rank is not None:
-                ranks[rank] = exchanges_of(graph, shown_of(pair, is_golden=is_golden, has_levels=has_levels))
-        sides.append(links_between(ranks))
-    found = []
+    """Return the graphs of all ranks and steps with their links, all at once."""
+    links = RankLinks(has_levels=has_levels)
     for pair in pairs:
-        rank = pair.target.execution.rank
-        links = [side.get(rank, {}) if rank is not None else {} for side in sides]
-        found.append(replace(pair, links=(links[0], links[1])))
-    return found
+        links.add(pair)
+    return [links.linked(pair) for pair in pairs]
+
+
+def communicates(catalog: Catalog) -> bool:
+    """Return True for a dump with calls that talk to other ranks."""
+    return any(key.name.startswith(_PREFIXES) for key in catalog.nodes)
 
 
 def shown_of(pair: GraphPair, *, is_golden: bool, has_levels: bool) -> dict[int, str]:
@@ -144,24 +170,23 @@ def shown_of(pair: GraphPair, *, is_golden: bool, has_levels: bool) -> dict[int,
     return {} if is_golden else {number: str(score) for number, score in pair.scores.items()}
 
 
-def _links(met: Mapping[int, Exchange]) -> Iterable[tuple[int, GraphLink]]:
-    """Yield the links of one meeting by rank."""
-    for rank, exchange in met.items():
-        others = [
-            (other, end)
-            for other, end in met.items()
-            if other != rank and (exchange.peers is None or other in exchange.peers) and end.output == exchange.output
-        ]
-        direction = exchange.direction
-        if exchange.root is not None:
-            if exchange.root not in met:
-                continue
-            if rank != exchange.root:
-                direction = _OPPOSITE[direction]
-                others = [(other, end) for other, end in others if other == exchange.root]
-        if others:
-            ends = tuple(LinkEnd(other, end.name, end.shown) for other, end in others)
-            yield rank, GraphLink(direction, ends)
+def _link(rank: int, met: Mapping[int, Exchange]) -> GraphLink | None:
+    """Return the link of one rank with those that it met, None where it met nobody."""
+    exchange = met[rank]
+    direction, root = exchange.direction, exchange.root
+    if root is not None:
+        if root not in met:
+            return None
+        direction = direction if rank == root else _OPPOSITE[direction]
+    ends = [
+        LinkEnd(other, end.name, end.shown)
+        for other, end in met.items()
+        if other != rank
+        and (exchange.peers is None or other in exchange.peers)
+        and (root is None or root in (rank, other))
+        and end.output == exchange.output
+    ]
+    return GraphLink(direction, tuple(ends)) if ends else None
 
 
 def _exchanges(api: str, rank: int, graph: ModelGraph, number: int) -> Iterable[Exchange]:

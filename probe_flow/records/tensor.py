@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -36,7 +37,12 @@ def item_name(node: NodeKey, kind: NodeKind, slot: Slot) -> str:
     """
     if slot.role is SlotRole.CALL:
         return entry_name(node, kind)
-    return f"{entry_name(node, kind)}.{_SECTIONS.get(slot.role, '')}{slot.index}"
+    return f"{entry_name(node, kind)}.{_of_slot(slot)}"
+
+
+@lru_cache(maxsize=1 << 14)
+def _of_slot(slot: Slot) -> str:
+    return f"{_SECTIONS.get(slot.role, '')}{slot.index}"
 
 
 _OF_TYPE = frozenset(TensorType.__struct_fields__)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import stat
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,36 @@ def test_one_database_has_all_ranks_in_the_order_of_their_numbers(show, tmp_path
     assert [score > 0.5 for _, score in scores] == [False, False, True]
 
 
+@pytest.fixture
+def talking(tmp_path) -> dict[str, Path]:
+    """Three ranks of either side that send, receive and reduce."""
+    with tarfile.open(DATA / "msprobe_graphs.tar.xz") as archive:
+        archive.extractall(tmp_path / "cases", filter="data")
+    return {side: tmp_path / "cases" / "links" / side for side in "tg"}
+
+
+@pytest.mark.parametrize("golden", ["g", None])
+def test_calls_of_several_ranks_that_talk_name_each_other(show, tmp_path, talking, golden):
+    show("graph_visualize", talking["t"], talking.get(golden))
+    sent = rows(tmp_path / "out", "rank, matched_distributed", "node_name LIKE '%.send.0.%' AND data_source = 'NPU'")
+    shown = "0.0" if golden else "Nan"
+    link = {"communications_type": "send", "nodes_info": {"1": [shown, "Distributed.recv.0.forward"]}}
+    assert [(rank, json.loads(text)) for rank, text in sent] == [(0, link)]
+    others = rows(tmp_path / "out", "matched_distributed", "node_name = 'Functional.linear.0.forward'")
+    assert set(others) == {("{}",)}
+
+
+def test_files_of_several_ranks_name_each_other_too(show, tmp_path, talking):
+    show("graph", talking["t"])
+    nodes = vis(tmp_path / "out", "build_rank1_*.vis")["node"]
+    assert nodes["Distributed.recv.0.forward"]["matched_distributed"] == {
+        "communications_type": "receive",
+        "nodes_info": {"0": ["Nan", "Distributed.send.0.forward"]},
+    }
+    batch = nodes["Distributed.batch_isend_irecv.0.forward"]["matched_distributed"]
+    assert [link["communications_type"] for link in batch] == ["send", "receive"]
+
+
 def test_a_single_process_has_no_rank(show, tmp_path):
     write_dump(tmp_path / "dump" / "step0" / "proc4711")
 
@@ -202,6 +233,24 @@ def test_a_rank_of_one_side_only_is_told_and_the_others_are_written(show, tmp_pa
     assert "only the target" in told[0]
     assert "rank 2" in told[1]
     assert "only the golden" in told[1]
+
+
+def test_calls_that_meet_across_ranks_are_linked(show, tmp_path):
+    for rank, (word, peer) in enumerate((("send", 1), ("recv", 0))):
+        call = f"Distributed.{word}.0.forward"
+        folder = write_dump(tmp_path / "dump" / f"rank{rank}", construct={call: None})
+        dump = json.loads((folder / "dump.json").read_text())
+        key = {"send": "dst", "recv": "src"}[word]
+        dump["data"][call]["input_kwargs"] = {key: {"type": "int", "value": peer}}
+        (folder / "dump.json").write_text(json.dumps(dump))
+    show("graph_visualize", tmp_path / "dump")
+
+    links = rows(tmp_path / "out", "rank, matched_distributed", "is_distributed = 1")
+    found = {rank: json.loads(text) for rank, text in links}
+    assert found[0]["communications_type"] == "send"
+    assert found[0]["nodes_info"]["1"][1] == "Distributed.recv.0.forward"
+    assert found[1]["communications_type"] == "receive"
+    assert found[1]["nodes_info"]["0"][1] == "Distributed.send.0.forward"
 
 
 # --- the command line ------------------------------------------------------------------------------------------------

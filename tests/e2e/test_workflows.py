@@ -27,6 +27,8 @@ FIRST_WRONG = {
     "pytorch_compare": "Tensor.__mul__",
     "mindspore_compare": "Tensor.__mul__",
     "mindspore_code_mapping": "Expand__Muls_Mul",
+    "pytorch_graph": "Tensor.__mul__",
+    "mindspore_graph": "Tensor.__mul__",
     "multi_rank_merge": "Tensor.__add__",
     "offline_om_vs_caffe": "pool1",
     "offline_om_vs_om": "fc",
@@ -36,8 +38,16 @@ FIRST_WRONG = {
 }
 """What is wrong in the bundled sample of each workflow."""
 
-TWINS = {"mindspore_vs_pytorch_layer_mapping", "mindspore_vs_pytorch_api_mapping"}
-"""Workflows whose sample is the same model in two frameworks: the kernels differ, no value is wrong."""
+TWINS = {
+    "mindspore_vs_pytorch_layer_mapping": "layer_mapping",
+    "mindspore_vs_pytorch_api_mapping": "api_mapping",
+    "mindspore_vs_pytorch_graph": "layer_mapping",
+}
+"""Workflows whose sample is the same model in two frameworks, with the rule that pairs them: the kernels differ, no
+value is wrong."""
+
+SHOWN = {"build_graph"}
+"""Workflows that show one dump and judge nothing."""
 
 APART = {"arrays_compare": ["block/mlp/weight", "token_ids"]}
 """Workflows of dumps whose nodes do not depend on each other, with what fails in their samples, worst first."""
@@ -84,7 +94,7 @@ def assert_schemas_hold(done: Done) -> None:
 
 
 def test_every_shipped_workflow_is_known_here():
-    known = {*FIRST_WRONG, *TWINS, *APART, *EXAMINES, *HEALTHY, *CHECKED_AFTERWARDS, *IN_TORCH}
+    known = {*FIRST_WRONG, *TWINS, *APART, *EXAMINES, *SHOWN, *HEALTHY, *CHECKED_AFTERWARDS, *IN_TORCH}
     assert {path.stem for path in SHIPPED} == known
 
 
@@ -140,9 +150,27 @@ def test_a_workflow_of_one_dump_has_findings_gate_and_reports_without_a_golden(p
 def test_a_workflow_across_frameworks_fails_no_row_of_the_twins(probe_flow: Command, name: str):
     done = probe_flow("run", WORKFLOWS / f"{name}.yaml")
     assert done.code == 0, done.out + done.err
-    assert {row["rule"] for row in done.rows} >= {name.partition("pytorch_")[2]}
+    assert {row["rule"] for row in done.rows} >= {TWINS[name]}
     assert not [row for row in done.rows if row["verdict"] in ("fail", "error")]
     assert_schemas_hold(done)
+
+
+@pytest.mark.parametrize("name", ["pytorch_graph", "mindspore_graph", "mindspore_vs_pytorch_graph", "build_graph"])
+def test_a_workflow_of_graphs_writes_both_formats_and_the_page(probe_flow: Command, name: str):
+    done = probe_flow("run", WORKFLOWS / f"{name}.yaml")
+    kind = "build" if name in SHOWN else "compare"
+    assert len(list((done.folder / "vis").glob(f"{kind}_*.vis"))) == 1
+    assert len(list((done.folder / "vis_db").glob(f"{kind}_*.vis.db"))) == 1
+    assert (done.folder / "report.html").is_file()
+    assert not done.record["problems"]
+
+
+@pytest.mark.parametrize("name", sorted(SHOWN))
+def test_a_workflow_that_shows_a_dump_judges_nothing(probe_flow: Command, name: str):
+    done = probe_flow("run", WORKFLOWS / f"{name}.yaml")
+    assert done.code == 0, done.out + done.err
+    assert done.record["verdict"] is None
+    assert done.out.splitlines()[-1].startswith("DONE the workflow ended; it compares nothing")
 
 
 def test_a_layer_mapping_leaves_nothing_of_the_twins_missing(probe_flow: Command):
@@ -183,7 +211,8 @@ def test_a_shipped_workflow_runs_from_its_own_folder_and_from_elsewhere(
         monkeypatch.chdir(cwd)
         done = probe_flow("run", name, output=str(tmp_path / f"out{len(results)}"))
         codes.add(done.code)
-        results.append([file.read_bytes() for file in sorted(done.folder.rglob("comparison.jsonl"))])
+        pattern = "*.vis" if workflow.stem in SHOWN else "comparison.jsonl"
+        results.append([file.read_bytes() for file in sorted(done.folder.rglob(pattern))])
     assert results[0]
     assert results[0] == results[1] == results[2]
     assert codes in ({0}, {1})

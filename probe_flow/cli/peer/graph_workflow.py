@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -18,6 +18,7 @@ from probe_flow.cli.peer.compare import RUN_FOLDER
 from probe_flow.cli.peer.compare_sides import Sides, check_framework, choose_sides
 from probe_flow.cli.peer.compare_workflow import NO_FILE, check_match, matched, replaced, with_options
 from probe_flow.cli.peer.compare_workflow import Wanted as WantedPairs
+from probe_flow.dumps.dump_json.head import read_head
 from probe_flow.errors import Diagnostic, UsageError
 
 if TYPE_CHECKING:
@@ -139,12 +140,8 @@ def show_graphs(context: click.Context, paths: Mapping[str, Path], wanted: Wante
 
 
 def _built(paths: Mapping[str, Path], framework: str | None, wanted: Wanted, cwd: Path) -> Workflow:
-    from probe_flow.dumps.dump_json.folders import find_dump_files
-    from probe_flow.dumps.dump_json.head import read_head
-
     if wanted.match:
         raise click.UsageError("`-lm` and fuzzy matching pair two dumps, and there is no golden one")
-    find_dump_files(paths["target"])
     head = read_head(paths["target"])
     if head is not None and head.framework is not None:
         check_framework(framework, Sides("dump_json", head.framework))
@@ -169,16 +166,11 @@ def _check_kinds(paths: Mapping[str, Path]) -> None:
     """Refuse two paths of which one is a rank and the other a folder of them.
 
     Raises:
-        UsageError: PF2126, PF2132, or what the search for a dump says.
+        UsageError: PF2132.
     """
-    from probe_flow.dumps.dump_json.folders import find_dump_files
-    from probe_flow.files.existing import is_file
-
-    found = {name: find_dump_files(path) for name, path in paths.items()}
-    if is_file(paths["target"]) != is_file(paths["golden"]):
-        return  # `choose_sides` says it
-    depths = {name: max(len(PurePosixPath(file.shown).parts) for file in each.files) for name, each in found.items()}
-    if len(set(depths.values())) > 1:
+    heads = {name: read_head(path) for name, path in paths.items()}
+    depths = {name: len(head.file.relative_to(paths[name]).parts) for name, head in heads.items() if head is not None}
+    if 0 not in depths.values() and len(set(depths.values())) > 1:  # `choose_sides` tells files from folders
         words = [f"the {name} is {_KINDS[depth]}, `{paths[name]}`" for name, depth in depths.items()]
         raise UsageError(
             Diagnostic(

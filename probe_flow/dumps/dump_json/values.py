@@ -155,6 +155,11 @@ class Flattener:
                         self._add_leaf(leaf, role, path, prefix, node, result)
         elif isinstance(value, dict) and not _is_leaf(value):
             for key, child in value.items():
+                if type(child) is dict and len(child) == _USUAL_COUNT:
+                    usual = self._usual(child, f"{prefix}.{key}", node, shared_slot(role, (key,)))
+                    if usual is not None:
+                        result.tensors.append(usual)
+                        continue
                 for path, leaf in _leaves(child, (key,)):
                     self._add_leaf(leaf, role, path, prefix, node, result)
         else:

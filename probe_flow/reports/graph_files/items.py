@@ -10,7 +10,7 @@ import enum
 import re
 from functools import lru_cache
 
-from probe_flow.records import Catalog, TensorKind, TensorRef
+from probe_flow.records import Catalog, TensorKind, TensorRef, TensorType
 from probe_flow.records.frameworks import PYTORCH
 from probe_flow.reports.tables.dump_json.sides import NO_FILE, published_checksum
 
@@ -34,24 +34,28 @@ class ItemStyle(enum.Enum):
     VIS_DB = "vis_db"
 
 
-def item_of(tensor: TensorRef, catalog: Catalog, style: ItemStyle, *, has_checksums: bool) -> Item:
+def type_name(catalog: Catalog) -> str:
+    """Return what a dump calls its tensors."""
+    return "torch.Tensor" if catalog.framework == PYTORCH else "mindspore.Tensor"
+
+
+def item_of(tensor: TensorRef, word: str, style: ItemStyle, *, has_checksums: bool) -> Item:
     """Return what is shown of a tensor, before its metrics.
 
     Args:
         tensor: the tensor.
-        catalog: its dump.
+        word: what its dump calls tensors (`type_name`).
         style: whose texts.
         has_checksums: whether to show one, that of no data where the dump has none; one of ``.vis`` is shown anyway.
     """
     kind, is_old = tensor.kind, style is ItemStyle.VIS
     if kind is _STATISTICS or kind is _TENSOR:
         found = tensor.recorded
-        shape = tensor.logical_shape if tensor.logical_shape is not None else tensor.shape
-        word = "torch.Tensor" if catalog.framework == PYTORCH else "mindspore.Tensor"
-        item = {"type": word, "dtype": tensor.stored_dtype or tensor.dtype, "shape": _shape(shape)}
+        item = _head(tensor.traits.type, word).copy()
         if found is not None:
             values = found.max, found.min, found.mean, found.l2norm
-            item |= zip(_FOUR, map(_short if is_old else _number, values), strict=True)
+            texts = map(_short, values) if is_old else map(_number if None in values else str, values)
+            item["Max"], item["Min"], item["Mean"], item["Norm"] = texts
         if not is_old:
             item["requires_grad"] = _full(tensor.requires_grad)
         item["data_name"] = tensor.file or NO_FILE
@@ -102,6 +106,12 @@ def _short(value: object) -> str:
     return _full(value)
 
 
-@lru_cache(maxsize=4096)
-def _shape(shape: tuple[int, ...] | None) -> str:
-    return NULL if shape is None else str([*shape])
+@lru_cache(maxsize=1 << 13)
+def _head(of: TensorType, word: str) -> Item:
+    """Return what tensors of one type have in common; to be copied."""
+    shape = of.logical_shape if of.logical_shape is not None else of.shape
+    return {
+        "type": word,
+        "dtype": of.stored_dtype or of.dtype,
+        "shape": NULL if shape is None else str([*shape]),
+    }

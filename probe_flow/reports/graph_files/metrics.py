@@ -6,23 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from probe_flow.records import GraphLayout, GraphMode, GraphPair, Row
-from probe_flow.reports.graph_files.items import Item, ItemStyle, metric_text
-from probe_flow.reports.graph_files.json_texts import json_string
-from probe_flow.reports.table import Cell
-from probe_flow.reports.tables.dump_json.layout import (
+from probe_flow.reports.dump_json_columns import (
+    ABSENT,
     CONSISTENT,
     DIFFERENCES,
     METRICS,
+    NOT_A_NUMBER,
     PREFIX,
-    PUBLISHED,
     RESULTS,
     Layout,
-    difference_columns,
-    facts,
 )
+from probe_flow.reports.graph_files.items import Item, ItemStyle, metric_text
+from probe_flow.reports.graph_files.json_texts import json_string
+from probe_flow.reports.table import Cell
+from probe_flow.reports.tables.dump_json.layout import PUBLISHED, difference_columns, facts
 from probe_flow.reports.tables.dump_json.metrics import metric_cells
-from probe_flow.reports.tables.dump_json.rules import Marks, judge_entry
-from probe_flow.reports.tables.dump_json.sides import ABSENT, NOT_A_NUMBER, Value
+from probe_flow.reports.tables.dump_json.rules import judge_entry
 
 LAYOUTS: Mapping[GraphMode, Layout] = {
     GraphMode.STATISTICS: Layout.STATISTICS,
@@ -40,7 +39,7 @@ _SHOWN: Mapping[Layout, tuple[str, ...]] = {
 
 
 def position_difference_columns(
-    targets: Sequence[Sequence[Value]], goldens: Sequence[Sequence[Value]]
+    targets: Sequence[Sequence[object]], goldens: Sequence[Sequence[object]]
 ) -> list[Sequence[Cell]]:
     """Return the differences that msprobe shows in graphs, which are not those of its tables.
 
@@ -56,7 +55,7 @@ def position_difference_columns(
     return [[cells[place] for cells in column] for place in (0, 1) for column in columns]
 
 
-def _difference(target: Value, golden: Value) -> tuple[Cell, Cell]:
+def _difference(target: object, golden: object) -> tuple[Cell, Cell]:
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (target, golden))
     if not numbers or not isinstance(target, int | float) or not isinstance(golden, int | float):
         return ABSENT, ABSENT
@@ -82,9 +81,9 @@ def cells_of(rows: Sequence[Row], mode: GraphMode) -> list[Mapping[str, Cell]]:
     return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
-def marks_of(cells: Sequence[Mapping[str, Cell]], name: str) -> list[Marks]:
-    """Return what the rules of msprobe 26.2.0 say of the rows of one node."""
-    return judge_entry(cells, api=(*name.split("."), "")[1])
+def api_of(name: str) -> str:
+    """Return what the rules of msprobe go by: the second part of a name."""
+    return (*name.split("."), "")[1]
 
 
 def metrics_of(pair: GraphPair, numbers: Sequence[int], style: ItemStyle) -> Iterator[Sequence[Item | None]]:
@@ -133,7 +132,7 @@ def _grads(row: Row) -> bool:
     return target is not None and golden is not None and target.requires_grad == golden.requires_grad
 
 
-def _four(row: Row, *, is_target: bool) -> tuple[Value, Value, Value, Value]:
+def _four(row: Row, *, is_target: bool) -> tuple[object, object, object, object]:
     """Return maximum, minimum, mean and norm of one side of a row."""
     tensor = row.pair.target if is_target else row.pair.golden
     if tensor is None or not tensor.has_numbers:
@@ -167,7 +166,7 @@ def _msprobe_items(
     style = ItemStyle.VIS if is_first else ItemStyle.VIS_DB
     for name, some in zip(names, held, strict=True):
         mine = [next(cells) for _ in some]
-        marks = marks_of(mine, name) if not is_first else ()
+        marks = judge_entry(mine, api=api_of(name)) if not is_first else ()
         for number, each in enumerate(mine):
             item = {column: metric_text(each[column], style) for column in shown if column != "EucDist" or not is_first}
             if not is_first:

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from probe_flow.records import GraphKind, GraphLayout, GraphMode, GraphPair, ModelGraph, Row
-from probe_flow.reports.graph_files.metrics import cells_of, marks_of
+from probe_flow.reports.dump_json_columns import ABSENT
+from probe_flow.reports.graph_files.metrics import api_of, cells_of
 from probe_flow.reports.table import Cell
-from probe_flow.reports.tables.dump_json.sides import ABSENT
+from probe_flow.reports.tables.dump_json.rules import judge_entry
 
 _BATCH = 512
 _LEVELS = (0, 0.5, 1)
@@ -51,10 +52,10 @@ def msprobe_scored(pair: GraphPair) -> GraphPair:
 
 
 def _second(name: str, cells: _Cells, mode: GraphMode) -> float:
-    api = (*name.split("."), "")[1]
+    api = api_of(name)
     if api in _IGNORED:
         return 1 if mode is GraphMode.MD5 else 0
-    return _LEVELS[max(mark.level for mark in marks_of(cells, name))]
+    return _LEVELS[max(mark.level for mark in judge_entry(cells, api=api))]
 
 
 def _first(graph: ModelGraph, rows: Sequence[Row], cells: _Cells, mode: GraphMode) -> float:

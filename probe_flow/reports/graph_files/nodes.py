@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from probe_flow.records import NO_PARTNER, GraphKind, GraphLayout, GraphMode, GraphNode, GraphPair, Level, ModelGraph
-from probe_flow.reports.graph_files.items import NULL, Item, ItemStyle, item_of
+from probe_flow.reports.graph_files.items import NULL, Item, ItemStyle, item_of, type_name
 from probe_flow.reports.graph_files.legend import written_score
 from probe_flow.reports.graph_files.metrics import metrics_of
 
@@ -56,6 +56,7 @@ def node_facts(
     graph = pair.golden if is_golden and pair.golden is not None else pair.target
     links = _Links(pair, is_golden=is_golden)
     levels, communications = pair.levels[is_golden], pair.links[is_golden]
+    word = type_name(graph.catalog)
     is_msprobe = pair.layout is not GraphLayout.OWN
     has_checksums = pair.mode is GraphMode.MD5 or pair.layout is GraphLayout.MSPROBE_VIS
     for begin in range(0, len(numbers), _BATCH):
@@ -68,7 +69,7 @@ def node_facts(
                 name = tensor.item
                 if name is None or not tensor.slot.path:  # the call itself, where a dump holds no values
                     continue
-                item = item_of(tensor, graph.catalog, style, has_checksums=has_checksums)
+                item = item_of(tensor, word, style, has_checksums=has_checksums)
                 found = of_node[place] if place < len(of_node) else None
                 if found is not None and len(item) > 1 and "group_ranks" not in item:
                     item.update(found)

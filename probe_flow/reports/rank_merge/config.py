@@ -16,7 +16,7 @@ from probe_flow.errors import Diagnostic, Span, UsageError, WorkflowError, did_y
 from probe_flow.files.opening import open_bytes
 from probe_flow.files.yaml.places import HOLE, Place
 from probe_flow.files.yaml.positions import parse_value
-from probe_flow.reports.tables.dump_json.layout import CONSISTENT, DIFFERENCES, METRICS
+from probe_flow.reports.dump_json_columns import CONSISTENT, DIFFERENCES, METRICS
 
 MAX_FILE_BYTES = 2**20
 

@@ -12,18 +12,9 @@ from itertools import chain
 from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, Severity, WorkflowError, did_you_mean
+from probe_flow.reports.dump_json_columns import CONSISTENT, FILES, JUDGEMENT, PREFIX, ROLE, STACK, STATISTICS, Layout
 from probe_flow.reports.rank_merge.config import MergeConfig
 from probe_flow.reports.table import Cell
-from probe_flow.reports.tables.dump_json.layout import (
-    CONSISTENT,
-    FILES,
-    JUDGEMENT,
-    PREFIX,
-    ROLE,
-    STACK,
-    STATISTICS,
-    Layout,
-)
 
 MAXIMA = (STATISTICS[0], STATISTICS[4])
 """The largest value of both sides, shown where a measure has no number."""

@@ -15,6 +15,7 @@ from probe_flow.comparing.examine import unexamined
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.graphs.compare import ComparedRows, compare_graphs
 from probe_flow.graphs.levels import overflow_levels
+from probe_flow.graphs.links import RankLinks, communicates
 from probe_flow.graphs.tree import build_graph, build_graphs
 from probe_flow.mappings.mapping_file import ClassEntries, read_layer_mapping
 from probe_flow.records import Catalog, Comparison, Execution, GraphLayout, GraphPair, NodeKey
@@ -228,7 +229,7 @@ class Writing(Struct, frozen=True):
         """Yield each pair of graphs with its place in names; of several at one place the first."""
         taken: dict[tuple[int, int], Execution] = {}
         parts = _depth(self.sides.target)
-        for pair in self._pairs():
+        for pair in self._linked():
             run = pair.target.execution
             step, rank = run.step or 0, run.rank or 0
             if (step, rank) in taken:
@@ -237,6 +238,14 @@ class Writing(Struct, frozen=True):
             taken[step, rank] = run
             self.figures.add(pair)
             yield pair, f"step{step}_rank{rank}_" if parts > 2 else f"rank{rank}_" if parts > 1 else ""
+
+    def _linked(self) -> Iterator[GraphPair]:
+        """Yield the graphs with their links across ranks, for which all are made once before."""
+        links = RankLinks(has_levels=self.asked.has_levels)
+        if len({run.rank for run in self.sides.runs}) > 1 and communicates(self.sides.target):
+            for pair in replace(self, problems=[])._pairs():
+                links.add(pair)
+        yield from map(links.linked, self._pairs())
 
     def _pairs(self) -> Iterator[GraphPair]:
         """Yield the graphs of one rank and step after the other, so that no more than one is in memory."""
@@ -252,8 +261,8 @@ class Writing(Struct, frozen=True):
         ours = build_graphs(self.sides.target, both, layout=layout)
         theirs = build_graphs(golden, list(both.values()), layout=layout)
         for target, partner in zip(ours, theirs, strict=True):
-            self.problems.extend((*target.problems, *partner.problems))
             pair = compare_graphs(rows, target, partner, **how)
+            self.problems.extend((*target.problems, *partner.problems, *pair.problems))
             yield self._with_levels(pair if layout is GraphLayout.OWN else msprobe_scored(pair))
 
     def _has_calls(self, catalog: Catalog, run: Execution) -> bool:

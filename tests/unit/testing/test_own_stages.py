@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import small_dumps
+from graph_dumps import write_dump
 from raw_pairs import pairs_of, raw
 
 from probe_flow.dumps.registry import READERS
@@ -121,6 +122,10 @@ CASES: Mapping[str, Case] = {
         lambda _: {"comparison": [comparison(row(tensor("a"), tensor("a")))]},
     ),
     "report.pairs": Case(options(pairs="pairs"), measurable),
+    "report.graph": Case(
+        options(catalog="dump", formats=["vis"]),
+        lambda folder: {"catalog": [READERS["dump_json"].catalog(path=write_dump(folder / "dump"), side="dump")]},
+    ),
 }
 
 

@@ -25,21 +25,19 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
-from probe_flow.reports.parts import ranks_of
-from probe_flow.reports.tables.dump_json.layout import (
+from probe_flow.reports.dump_json_columns import (
+    ABSENT,
     CHECKSUMS,
     CONSISTENT,
     DIFFERENCES,
     PREFIX,
-    PUBLISHED,
     STACK,
     STATISTICS,
     Layout,
-    facts,
-    layout_of,
-    sides_of,
 )
-from probe_flow.reports.tables.dump_json.sides import ABSENT, Side
+from probe_flow.reports.parts import ranks_of
+from probe_flow.reports.tables.dump_json.layout import PUBLISHED, facts, layout_of, sides_of
+from probe_flow.reports.tables.dump_json.sides import Side
 
 _STATES: Mapping[SlotRole, str] = MappingProxyType(
     {

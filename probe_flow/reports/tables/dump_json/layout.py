@@ -6,7 +6,6 @@ checksums. ``Result`` is a translation of our verdict, ``Err_message`` our reaso
 
 from __future__ import annotations
 
-import enum
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,12 +15,21 @@ from typing import NamedTuple, TypeAlias, cast
 
 from probe_flow.record.json_values import number_texts
 from probe_flow.records import Comparison, NodeKey, Row, SideSummary, Status, TensorRef
+from probe_flow.reports.dump_json_columns import (
+    ABSENT,
+    FILES,
+    JUDGEMENT,
+    NOT_A_NUMBER,
+    PREFIX,
+    RESULTS,
+    ROLE,
+    STACK,
+    Layout,
+)
 from probe_flow.reports.row_colors import Color
 from probe_flow.reports.table import Cell, Rows, Table
 from probe_flow.reports.tables.dump_json.metrics import metric_cells, published_metric_cells
 from probe_flow.reports.tables.dump_json.sides import (
-    ABSENT,
-    NOT_A_NUMBER,
     Side,
     Value,
     checksum_text,
@@ -153,65 +161,6 @@ def _as_number(value: Value) -> float | None:
         return None
 
 
-PREFIX = (
-    "NPU Name",
-    "Bench Name",
-    "NPU Dtype",
-    "Bench Dtype",
-    "NPU Tensor Shape",
-    "Bench Tensor Shape",
-    "NPU Requires_grad",
-    "Bench Requires_grad",
-)
-DIFFERENCES = (
-    "Max diff",
-    "Min diff",
-    "Mean diff",
-    "L2norm diff",
-    "MaxRelativeErr",
-    "MinRelativeErr",
-    "MeanRelativeErr",
-    "NormRelativeErr",
-)
-METRICS = (
-    "Cosine",
-    "EucDist",
-    "MaxAbsErr",
-    "MaxRelativeErr",
-    "One Thousandth Err Ratio",
-    "Five Thousandths Err Ratio",
-)
-STATISTICS = (
-    "NPU max",
-    "NPU min",
-    "NPU mean",
-    "NPU l2norm",
-    "Bench max",
-    "Bench min",
-    "Bench mean",
-    "Bench l2norm",
-)
-CHECKSUMS = ("NPU MD5", "BENCH MD5")
-CONSISTENT = "Requires_grad Consistent"
-JUDGEMENT = (CONSISTENT, "Result", "Err_message")
-STACK = "NPU_Stack_Info"
-FILES = "Data_name"
-ROLE = "Role"
-
-RESULTS: Mapping[Status, str] = MappingProxyType(
-    {
-        Status.PASS: "pass",
-        Status.WARNING: "warning",
-        Status.FAIL: "error",
-        Status.ERROR: "error",
-        Status.UNMATCHED_TARGET: "unmatched_target",
-        Status.UNMATCHED_GOLDEN: "unmatched_golden",
-        Status.NOT_COMPARABLE: "not_comparable",
-        Status.SKIPPED: "skipped",
-    }
-)
-"""Our verdicts in the words of this layout. What was not judged is never called a pass."""
-
 _GRADS = slice(6, 8)
 _BATCH = 1024
 
@@ -227,24 +176,6 @@ _COLORS: Mapping[Status, Color] = MappingProxyType(
         Status.SKIPPED: Color.NONE,
     }
 )
-
-
-class Layout(enum.Enum):
-    """What the tables show, by what both dumps hold."""
-
-    TENSOR = "tensor"
-    STATISTICS = "statistics"
-    CHECKSUM = "md5"
-    STRUCTURE = "structure"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns between the prefix and the judgement."""
-        if self is Layout.CHECKSUM:
-            return CHECKSUMS
-        if self is Layout.STRUCTURE:
-            return ()
-        return (*(METRICS if self is Layout.TENSOR else DIFFERENCES), *STATISTICS)
 
 
 def layout_of(comparison: Comparison) -> Layout:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from probe_flow.records import Measurement, Row, TensorKind, TensorRef
+from probe_flow.reports.dump_json_columns import ABSENT, NOT_A_NUMBER
 from probe_flow.reports.table import Cell
-from probe_flow.reports.tables.dump_json.sides import ABSENT, NOT_A_NUMBER, Side
+from probe_flow.reports.tables.dump_json.sides import Side
 
 UNSUPPORTED = "unsupported"
 SHAPE_UNMATCHED = "shape unmatched"

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from probe_flow.records import Comparison, NodeKey, Row, SlotRole
+from probe_flow.reports.dump_json_columns import PREFIX, Layout
 from probe_flow.reports.row_colors import Color
 from probe_flow.reports.table import Cell, Table
 from probe_flow.reports.tables.dump_json.layout import (
-    PREFIX,
     PUBLISHED,
-    Layout,
     StackColumn,
     batches,
     facts,

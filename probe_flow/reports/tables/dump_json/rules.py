@@ -13,8 +13,8 @@ from typing import TypeAlias
 from msgspec import Struct, field
 
 from probe_flow.dumps.dump_json.apis import UNDEFINED, WITH_BUFFERS
+from probe_flow.reports.dump_json_columns import ABSENT
 from probe_flow.reports.table import Cell
-from probe_flow.reports.tables.dump_json.sides import ABSENT
 
 Row: TypeAlias = Mapping[str, Cell]
 """Column -> cell."""

@@ -11,11 +11,10 @@ from typing import NamedTuple, TypeAlias, cast
 
 from probe_flow.record.cells import text_cell
 from probe_flow.records import SideSummary, SlotRole, TensorKind, TensorRef
+from probe_flow.reports.dump_json_columns import ABSENT, NOT_A_NUMBER
 from probe_flow.reports.table import Cell
 
-ABSENT = "N/A"
 NO_FILE = "-1"
-NOT_A_NUMBER = "Nan"
 
 _OWN_TYPES = frozenset({"torch.Size", "slice", "ellipsis", "torch.ProcessGroup", "mindspore.ProcessGroup"})
 """Opaque types that are shown as such; the others hold text and are shown as Python's."""

@@ -13,12 +13,12 @@ import pytest
 from openpyxl import Workbook, load_workbook
 
 from probe_flow.errors import IncompleteError, Severity, UsageError
+from probe_flow.reports.dump_json_columns import CHECKSUMS, DIFFERENCES, JUDGEMENT, METRICS, PREFIX, STATISTICS
 from probe_flow.reports.rank_merge.config import MergeConfig, read_merge_config
 from probe_flow.reports.rank_merge.merge import RankTable, merge_tables, mode_of
 from probe_flow.reports.rank_merge.sources import merge_folder
 from probe_flow.reports.rank_merge.tables import find_tables, opened
 from probe_flow.reports.rank_merge.write import merged_files
-from probe_flow.reports.tables.dump_json.layout import CHECKSUMS, DIFFERENCES, JUDGEMENT, METRICS, PREFIX, STATISTICS
 
 EXPECTED = Path(__file__).parents[3] / "data" / "dump_json" / "expected" / "dist_stat_bug_before_comm"
 STATISTICS_HEADER = (*PREFIX, *DIFFERENCES, *STATISTICS, *JUDGEMENT)

@@ -30,8 +30,9 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
+from probe_flow.reports.dump_json_columns import Layout
 from probe_flow.reports.registry import LAYOUTS
-from probe_flow.reports.tables.dump_json.layout import Layout, layout_of
+from probe_flow.reports.tables.dump_json.layout import layout_of
 
 KEY = NodeKey(Execution(), "Torch.add", 0)
 SIX = ("Cosine", "EucDist", "MaxAbsErr", "MaxRelativeErr", "One Thousandth Err Ratio", "Five Thousandths Err Ratio")

@@ -36,8 +36,8 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.frameworks import PYTORCH
+from probe_flow.reports.dump_json_columns import RESULTS
 from probe_flow.reports.registry import LAYOUTS
-from probe_flow.reports.tables.dump_json.layout import RESULTS
 
 DATA = Path(__file__).parents[4] / "data" / "dump_json"
 KEY = NodeKey(Execution(), "Torch.add", 0)
