@@ -18,7 +18,7 @@ LAYERS = 8
 FRAMES = 9
 NODES_OF_BLOCK = 2 * (1 + 2 * LAYERS)
 DRIFT, ERROR, RIGHT_SHARE = 1e-8, 0.5, 0.9
-"""How far the target is off before and after the error, and the share of forward calls before it."""
+"""How far the target is off before and after the error, and the share of all values before it."""
 
 PRIME = 1_000_003
 """Greater than the number of values, so that no two are equal: equal ones would be taken for one tensor."""
@@ -77,7 +77,7 @@ class _Model:
         return {"input_args": [found, weight], "input_kwargs": {}, "output": [given]}
 
     def _tensor(self, place: int) -> dict[str, Any]:
-        off = (ERROR if place > RIGHT_SHARE * self._calls else DRIFT) if self._is_target else 0.0
+        off = (ERROR if place > RIGHT_SHARE * 2 * self._calls else DRIFT) if self._is_target else 0.0
         return _tensor((1 + STRIDE * place % PRIME / PRIME) * (1 + off))
 
 

@@ -43,3 +43,16 @@ def test_scores_and_levels_of_graphs_are_in_the_page(open_page: Callable[[Path],
     line = next(line for line in page.js(f"return {SPOKEN}") if "relu" in line)
     assert "score" in line
     assert "critical" in page.js("return document.getElementById('graph').innerText")
+
+
+def test_a_call_of_a_build_says_who_lists_its_tensors(open_page: Callable[[Path], Any], tmp_path: Path) -> None:
+    dump = write_dump(tmp_path / "dump")
+    assert main(["graph_visualize", "-tp", str(dump), "-o", str(tmp_path / "out")]) == 0
+
+    page = open_page(tmp_path / "out" / "probe_flow" / "report.html")
+    page.js("[...document.querySelectorAll('#graph .call')].find((line) => /^net Net/.test(line.ariaLabel)).click()")
+    panel = page.text("#panel")
+    assert "Not examined" in panel
+    assert "find_nonfinite" in panel
+    assert "wrong" not in panel
+    assert page.text("#graph-count") == "3 calls, not examined"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 DATA = Path(__file__).parents[1] / "data" / "dump_json"
@@ -174,12 +175,16 @@ def leaf(**figures: Any) -> dict[str, Any]:
     return {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [4], **known}
 
 
-def test_a_dump_without_values_is_not_green(probe_flow: Callable[..., Any], tmp_path: Path) -> None:
-    null = leaf(Max=None, Min=None, Mean=None, Norm=None)
+@pytest.mark.parametrize(("task", "more"), [("statistics", {}), ("md5", {"md5": "0123abcd"})])
+def test_a_dump_without_values_is_not_green(
+    task: str, more: dict[str, str], probe_flow: Callable[..., Any], tmp_path: Path
+) -> None:
+    null = leaf(Max=None, Min=None, Mean=None, Norm=None, **more)
     entry = {"input_args": [null], "input_kwargs": {}, "output": [null]}
-    done = probe_flow("overflow_check", "-i", dump(tmp_path / "dump", {"Torch.exp.0.forward": entry}), "-o", "out")
+    done = probe_flow("overflow_check", "-i", dump(tmp_path / "dump", {"Torch.exp.0.forward": entry}, task), "-o", "o")
     assert done.code == 3
     assert "nothing was examined" in done.out + done.err
+    assert not [*tmp_path.glob("o/anomaly*")]
 
 
 def test_a_dump_of_calls_alone_is_not_green(probe_flow: Callable[..., Any], tmp_path: Path) -> None:
@@ -200,6 +205,35 @@ def test_names_of_any_kind_and_names_that_stand_twice(probe_flow: Callable[..., 
     assert done.code in (1, 3)
     assert {each["op_name"] for each in written(tmp_path / "out")["rank_0"]} == {name, "Torch.exp.0.forward"}
     assert "Torch.exp.0.forward" in done.err, "the name that stands twice is told"
+
+
+@pytest.mark.parametrize(
+    "name", ["pt_stat_base", "pt_stat_bug", "pt_tensorL0_base", "ms_tensor_base", "twin_tensor", "pt_debug"]
+)
+def test_healthy_dumps_are_silent(name: str, probe_flow: Callable[..., Any], tmp_path: Path) -> None:
+    done = probe_flow("overflow_check", "-i", DATA / name, "-o", "out")
+    assert done.code == 0, done.err
+    assert record(tmp_path / "out")["findings"] == []
+    assert not [*tmp_path.glob("out/anomaly*")]
+
+
+def test_elements_of_mindspore_are_read(probe_flow: Callable[..., Any], tmp_path: Path) -> None:
+    """An output is spoilt, and what is made of it: the tensors of the next call, and the cell around both."""
+    shutil.copytree(DATA / "ms_tensor_base", tmp_path / "dump")
+    adds = "Primitive.bias_add.BiasAdd.1.forward"
+    for name in (
+        "Primitive.matmul.MatMul.1.forward.output.0", f"{adds}.input.0", f"{adds}.output.0",
+        "Cell.mlp.dense1.Dense.forward.0.output.0",
+    ):  # fmt: skip
+        (path,) = (tmp_path / "dump").rglob(f"{name}.npy")
+        values = np.load(path)
+        values.reshape(-1)[1] = np.nan
+        np.save(path, values)
+    done = probe_flow("overflow_check", "-i", "dump", "-o", "out")
+    assert done.code == 1
+    (entries,) = written(tmp_path / "out").values()
+    assert [each["op_name"] for each in entries] == ["Primitive.matmul.MatMul.1.forward"]
+    assert entries[0]["construct_info"][-2:] == ["Cell.mlp.dense1.Dense.forward.0", "Primitive.matmul.MatMul.1.forward"]
 
 
 def test_mindspore_is_examined_too(probe_flow: Callable[..., Any], tmp_path: Path) -> None:

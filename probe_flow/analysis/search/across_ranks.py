@@ -57,8 +57,10 @@ class AcrossRanks:
     """
 
     def __init__(self, calls: Calls, rows: Sequence[Row]) -> None:
+        self._calls = calls
         self._exchanges: dict[NodeKey, tuple[Exchange, ...]] = {}
         self._buffers: dict[NodeKey, frozenset[Slot]] = {}
+        self._is_connected = False  # that is done when somebody asks: few dumps have anything to follow
         self._partners: dict[NodeKey, Partners] = {}
         self._layers: dict[Execution, tuple[list[int], list[int], int]] = {}
         self._places: dict[NodeKey, int] = {}
@@ -74,7 +76,6 @@ class AcrossRanks:
             if found:
                 self._exchanges[key] = found
                 self._buffers[key] = received_into(key.name, inputs[key], key.execution.rank)
-        self._connect(calls)
 
     def is_buffer(self, row: Row) -> bool:
         """Whether a row is memory that a communication writes into, so that what lay there says nothing."""
@@ -82,10 +83,12 @@ class AcrossRanks:
 
     def partners(self, call: Call) -> Partners | None:
         """Return whom a call exchanges data with; None where it is no communication."""
+        self._connect()
         return self._partners.get(call.key)
 
     def layer(self, call: Call) -> Layer:
         """Return when a call ran; the same for all calls of a dump of one rank."""
+        self._connect()
         known = self._layers.get(call.key.execution)
         if known is None:
             return _ONLY
@@ -94,9 +97,12 @@ class AcrossRanks:
         at = bisect_left(places, own)
         return Layer(layers[at], places[at] == own) if at < len(places) else Layer(after)
 
-    def _connect(self, calls: Calls) -> None:
+    def _connect(self) -> None:
+        if self._is_connected or not self._exchanges:
+            return
+        self._is_connected = True
         together: defaultdict[object, dict[Execution, list[Call]]] = defaultdict(dict)
-        for call in calls:
+        for call in self._calls:
             run = call.key.execution
             together[run.graph, run.step, run.micro_step].setdefault(run, []).append(call)
         for lines in together.values():

@@ -21,6 +21,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.flow.links import Links, link
@@ -42,7 +43,9 @@ from probe_flow.records import (
 )
 from probe_flow.records.row import Row
 
-EMPTY = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"))
+EMPTY = frozenset(
+    ("empty", "empty_like", "empty_strided", "empty_permuted", "empty_with_format", "new_empty", "new_empty_strided")
+)
 """Operators that return memory as it is."""
 
 FILLS = EMPTY.union(
@@ -51,16 +54,17 @@ FILLS = EMPTY.union(
 )
 """Operators that write what they are told to, or nothing; the words of their names, without underscores at the ends."""
 
-OVERWRITTEN = frozenset(("copy", "fill", "zero", "normal", "uniform"))
-"""Calls whose first input is the memory that they write: what lay in it before is read by nobody."""
+OVERWRITES = re.compile(r"(?i)(^|\.)(copy_?|fill_?|zero_?|normal_|uniform_)(_?\d+)?(\.|$)")
+"""Names of calls whose first input is the memory that they write: what lay in it before is read by nobody."""
 
-_FIRST = frozenset((0, "self", "input"))
+_FIRST = frozenset(((0,), ("self",), ("input",)))
 _NUMBER = re.compile(r"_?\d+$")
 
 
-def _words(name: str) -> set[str]:
+@lru_cache(maxsize=4096)
+def _words(name: str) -> frozenset[str]:
     """Return the parts of a name of an operator: ``masked_fill`` of ``Tensor.masked_fill_``, ``fill`` of ``Fill_3``."""
-    return {_NUMBER.sub("", part).strip("_") for part in name.lower().split(".")}
+    return frozenset(_NUMBER.sub("", part).strip("_") for part in name.lower().split("."))
 
 
 def is_fill(row: Row, pairs: Pairs, kinds: Collection[str] = FILLS) -> bool:
@@ -221,15 +225,25 @@ class Origins:
         return self.states[number], row.measurement.count
 
     def _cause_of_output(self, number: int, call: Call, written: Sequence[int]) -> int | None:
-        reaching = [n for n in self.links.reaching.get(call.key, ()) if not self._is_buffer(n)]
-        inside = [n for each in self.calls.inside(call) for n in each.written]
-        groups = [self.read(call), reaching, inside, call.incoming, call.forward, [*self._received(number, call)]]
-        causes = [cause for group in groups if (cause := self._worst(number, group)) is not None]
-        if causes:
-            is_nan = self.states[number].nan
-            return next((cause for cause in causes if is_nan and self.states[cause].nan), causes[0])
+        """Return the row that an output comes from: of NaN one with NaN, wherever it is, before one with infinities."""
+        infinite: int | None = None
+        for group in self._sources(number, call):
+            cause = self._worst(number, group)
+            if cause is not None and (self.states[cause].nan or not self.states[number].nan):
+                return cause
+            infinite = cause if infinite is None else infinite
+        if infinite is not None:
+            return infinite
         is_known = bool(call.read) or call.key in self.links.reaching or self._is_source(call)
         return None if is_known else self._last_like(number, written)
+
+    def _sources(self, number: int, call: Call) -> Iterator[Iterable[int]]:
+        yield self.read(call)
+        yield (n for n in self.links.reaching.get(call.key, ()) if not self._is_buffer(n))
+        yield (n for each in self.calls.inside(call) for n in each.written)
+        yield call.incoming
+        yield call.forward
+        yield self._received(number, call)
 
     def read(self, call: Call) -> list[int]:
         """Return the measured rows of what a call reads, without memory that it only writes."""
@@ -252,9 +266,10 @@ class Origins:
 
     def _is_buffer(self, number: int) -> bool:
         row = self.rows[number]
-        if row.pair.shown.slot.path[:1] and row.pair.shown.slot.path[0] in _FIRST and not row.is_produced:
-            return not OVERWRITTEN.isdisjoint(_words(row.node.name)) or self.across.is_buffer(row)
-        return self.across.is_buffer(row)
+        if row.is_produced:
+            return False
+        is_first = row.pair.shown.slot.path[:1] in _FIRST
+        return (is_first and OVERWRITES.search(row.node.name) is not None) or self.across.is_buffer(row)
 
     def _worst(self, number: int, candidates: Iterable[int]) -> int | None:
         """Return a row that explains another: one with NaN if there is one."""

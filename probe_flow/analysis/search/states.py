@@ -31,13 +31,17 @@ def state_of(row: Row) -> State | None:
     if measured.mode is Mode.TENSOR:
         counts = (bool(measured.metric(name)) for name in ("nan_count", "positive_inf_count", "negative_inf_count"))
         return _some(State(*counts))
-    assert measured.target is not None
-    return state_of_statistics(measured.target.statistics)
+    side = measured.target
+    assert side is not None
+    return state_of_statistics(side.statistics)
 
 
 def state_of_statistics(known: Statistics) -> State | None:
     """Return the same of statistics, whether they are of all elements or of the finite ones with the others counted."""
-    ends = [each for each in (known.min, known.max) if each is not None]
+    low, high = known.min, known.max
+    if low is not None and high is not None and -math.inf < low <= high < math.inf and not (known.nan or known.inf):
+        return None  # nearly always
+    ends = [each for each in (low, high) if each is not None]
     figures = ends or [each for each in (known.mean, known.l2norm) if each is not None]
     positive, negative = math.inf in figures, -math.inf in figures
     infinite = bool(known.inf) and not (positive or negative)

@@ -16,6 +16,7 @@ from benchmarks.cases import ALIASES, CASES, ON_REQUEST
 from benchmarks.dumps import DEVICE_FOLDER, base_values, write_ge_fx
 from benchmarks.eager_dumps import TensorPlan, golden_values, target_values, write_statistics, write_tensors
 from benchmarks.figures import Row, one
+from benchmarks.graph_dumps import NODES_OF_BLOCK, write_graphs
 from benchmarks.huge import write_huge
 from benchmarks.killed import kill_and_resume
 from benchmarks.offline_dumps import OfflinePlan, write_offline
@@ -25,6 +26,9 @@ from benchmarks.reruns import COLD, TOUCHED, WARM, round_of
 from benchmarks.run import chosen
 from benchmarks.timing import Spread, evict
 from benchmarks.torch_file import write_torch
+from probe_flow.dumps.dump_json.reader import read_dump_json
+from probe_flow.graphs.tree import build_graphs
+from probe_flow.records import Phase, SlotRole
 
 TINY = TensorPlan(3, 2000, "float32", 0x00000000)
 
@@ -199,3 +203,28 @@ def test_kept_figures_of_one_installation_share_a_table_in_the_order_of_the_case
     ]
     assert tables[1].startswith("With numba 0.68\n\n5 counted runs each. ")
     assert tables[1].rstrip().endswith("| A | wall | 0.25 | 0.25 | 0.25 | s |  |")
+
+
+def test_the_graphs_of_the_benchmark_have_34_calls_a_block_and_one_origin(tmp_path):
+    pair = write_graphs(tmp_path, blocks=3)
+    catalogs = [
+        read_dump_json(side.parent, side=name) for side, name in zip((pair.target, pair.golden), "tg", strict=True)
+    ]
+
+    for catalog in catalogs:
+        (graph,) = build_graphs(catalog)
+        assert len(graph.nodes) == 3 * NODES_OF_BLOCK + 1
+        assert not graph.problems
+        stacks = {len(frames) for frames in catalog.stacks.values()}
+        assert stacks == {9}
+    wrong = [
+        ours.node
+        for ours, theirs in zip(*(catalog.tensors for catalog in catalogs), strict=True)
+        if ours.slot.role is SlotRole.OUTPUT and ours.recorded.max > 1.1 * theirs.recorded.max
+    ]
+    assert (wrong[0].name, wrong[0].call, wrong[0].phase) == ("Functional.linear", 5, Phase.BACKWARD)
+
+
+def test_the_graphs_of_the_benchmark_are_the_same_bytes_everywhere(tmp_path):
+    write_graphs(tmp_path, blocks=2)
+    assert crc_of(tmp_path) == 0x7E79084

@@ -203,6 +203,19 @@ def test_what_lies_in_a_buffer_before_it_is_written_explains_nothing() -> None:
     assert roles(verdicts) == [CLEAN, ORIGIN]
 
 
+@pytest.mark.parametrize(
+    ("name", "is_memory"),
+    [
+        ("Tensor.copy_", True), ("aten.copy.default", True), ("Tensor.zero_", True), ("Tensor.normal_", True),
+        ("Torch.normal", False), ("Tensor.masked_fill_", False), ("aten._to_copy.default", False),
+    ],
+)  # fmt: skip
+def test_the_first_input_of_calls_that_overwrite_it_is_memory(name: str, is_memory: bool) -> None:
+    findings, verdicts = concluded([row(name, IN, 0, NAN), row(name)])
+    assert begins(findings) == ([] if is_memory else [0])
+    assert (verdicts[0].rule_ids == ("unread",)) is is_memory
+
+
 def test_where_nothing_depends_on_anything_each_node_is_a_finding() -> None:
     findings, verdicts = concluded([row("a", OUT, 0, NAN), row("b", OUT, 0, INF), row("c")], flow=Flow.NONE)
     assert begins(findings) == [0, 1]

@@ -2,6 +2,7 @@
 // Everything that is known of one call of the graph: its tensors, its partner or who it may be, what is inside, its source.
 (() => {
   const MIDDOT = " \u00b7 ";
+  const UNEXAMINED = "Not examined: this run shows the calls of the dump. The workflow `find_nonfinite` lists their tensors.";
   const MOST_INSIDE = 8;
   const MOST_ITEMS = 60;
   const FIGURES = {
@@ -51,9 +52,7 @@
       const { el, marks, section, explained, counted } = probeFlow;
       const { store } = this;
       const levels = this.calls.levels(call).map(([side, level]) => el("p", {}, el("b", {}, `overflow ${level}`), ` (${side})`));
-      if (call.mark === null) {
-        return section("Verdict", el("p", {}, "The dump has no tensor of this call."), levels);
-      }
+      if (call.mark === null) return section("Verdict", el("p", {}, this.graph.isExamined ? "The dump has no tensor of this call." : probeFlow.prose(UNEXAMINED)), levels);
       const { word, meaning } = marks[call.mark];
       const row = call.worstRow;
       const finding = store.summary.findings.find((each) => each.row === row);
@@ -189,7 +188,7 @@
       if (!count) return null;
       const wrong = this.calls.lines.slice(call.place + 1, call.end).filter(probeFlow.isOffCall);
       wrong.sort((one, other) => other.mark - one.mark || one.place - other.place);
-      const text = wrong.length ? `${counted(wrong.length, "call")} of ${probeFlow.group(count)} ${wrong.length === 1 ? "is" : "are"} not fine` : `${counted(count, "call")}, none of them wrong`;
+      const text = wrong.length ? `${counted(wrong.length, "call")} of ${probeFlow.group(count)} ${wrong.length === 1 ? "is" : "are"} not fine` : `${counted(count, "call")}${this.graph.isExamined ? ", none of them wrong" : ""}`;
       return section(
         "Inside",
         el("p", {}, text),

@@ -30,12 +30,14 @@
       this.panel = panel;
       this.card = document.getElementById("graph");
       this.calls = probeFlow.callsOf(store);
-      this.unmarked = store.count ? "no tensors" : "not examined";
+      this.isExamined = store.count > 0; // else the run only shows a dump
+      this.unmarked = this.isExamined ? "no tensors" : "not examined";
       if (this.calls === null) return;
       this.card.hidden = false;
       document.getElementById("graph-jump").hidden = false;
       this.card.classList.toggle("single", !this.calls.hasGolden);
       this.card.classList.toggle("with-levels", store.node.hasLevels);
+      this.card.classList.toggle("unexamined", !this.isExamined);
       this.detail = new probeFlow.CallDetail(store, this);
       this.opened = new Set(this.calls.roots);
       this.state = { text: "", marks: new Set(), meetings: new Set() };
@@ -137,7 +139,7 @@
         calls.hasGolden ? [el("span", {}), el("span", {}, "golden")] : null,
         this.store.node.hasLevels ? el("span", {}, "overflow") : null,
         el("span", { class: "figure" }, calls.figureName),
-        el("span", {}, "severity"),
+        el("span", { class: "severity" }, "severity"),
       );
       this.space = el("div", { class: "graph-space", role: "presentation" });
       this.box = el(
@@ -254,7 +256,7 @@
     count() {
       const { group, counted } = probeFlow;
       const totals = this.totals();
-      document.getElementById("graph-count").textContent = this.isFiltered() ? `${group(this.hits)} of ${counted(totals.calls, "call")}` : counted(totals.calls, "call");
+      document.getElementById("graph-count").textContent = this.isFiltered() ? `${group(this.hits)} of ${counted(totals.calls, "call")}` : `${counted(totals.calls, "call")}${this.isExamined ? "" : ", not examined"}`;
       for (const chip of this.chips) {
         const count = totals[chip.dataset.kind].get(chip.dataset.name) ?? 0;
         chip.lastChild.textContent = group(count);
