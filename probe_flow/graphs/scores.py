@@ -63,9 +63,11 @@ def _by_statistics(graph: ModelGraph, rows: Sequence[Row]) -> float:
 
 
 def _by_shares(graph: ModelGraph, rows: Sequence[Row]) -> float:
-    outputs = _outputs(graph, rows)
-    inputs = [row for row in rows if row not in outputs]
-    before, after = _least_share(inputs), _least_share(outputs)
+    sides: tuple[list[Row], list[Row]] = [], []
+    for row in rows:
+        if row.pair.target is not None:
+            sides[graph.is_output(row.pair.target)].append(row)
+    before, after = map(_least_share, sides)
     return 0.0 if before is None or after is None else min(max(before - after, 0.0), 1.0)
 
 

@@ -131,7 +131,7 @@ class ModelGraph(Struct, frozen=True, dict=True):
         found: dict[NodeKey, tuple[int, int]] = {}
         last, begin = None, 0
         for number, tensor in enumerate(self.tensors):
-            if tensor.node is not last:
+            if tensor.node is not last and tensor.node != last:
                 if last is not None:
                     found[last] = begin, number
                 last, begin = tensor.node, number

@@ -57,7 +57,8 @@ def item_of(tensor: TensorRef, word: str, style: ItemStyle, *, has_checksums: bo
             texts = map(_short, values) if is_old else map(_number if None in values else str, values)
             item["Max"], item["Min"], item["Mean"], item["Norm"] = texts
         if not is_old:
-            item["requires_grad"] = _full(tensor.requires_grad)
+            grad = tensor.requires_grad
+            item["requires_grad"] = "True" if grad is True else "False" if grad is False else _full(grad)
         item["data_name"] = tensor.file or NO_FILE
     elif kind is TensorKind.SCALAR or (kind is TensorKind.OPAQUE and tensor.stored_dtype not in _WITHOUT_VALUE):
         value = (_short if is_old else _full)(tensor.value)
@@ -81,8 +82,11 @@ def item_of(tensor: TensorRef, word: str, style: ItemStyle, *, has_checksums: bo
 
 def metric_text(cell: object, style: ItemStyle) -> str:
     """Return a cell of a table as graph files have it."""
-    text = _short(cell) if style is ItemStyle.VIS else _full(cell)
-    return f"{float(text[:-1]):.{_PLACES}f}%" if _LONG_PERCENT.fullmatch(text) else text
+    if cell.__class__ is str:
+        text = str(cell)
+        is_long = len(text) > _PLACES and _LONG_PERCENT.fullmatch(text)
+        return f"{float(text[:-1]):.{_PLACES}f}%" if is_long else text.strip()
+    return _short(cell) if style is ItemStyle.VIS else str(cell)
 
 
 def _full(value: object) -> str:

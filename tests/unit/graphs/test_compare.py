@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from probe_flow.errors import UsageError
 from probe_flow.graphs.compare import ComparedRows, compare_graphs
-from probe_flow.graphs.scores import NONFINITE, relative_error
+from probe_flow.graphs.scores import NONFINITE, relative_error, scores
 from probe_flow.graphs.tree import build_graphs
 from probe_flow.mappings.mapping_file import read_layer_mapping
 from probe_flow.matching.name.match_name import match_name
-from probe_flow.records import NO_PARTNER, GraphLayout, GraphMode, GraphPair, Row
+from probe_flow.records import NO_PARTNER, GraphLayout, GraphMode, GraphPair, Measurement, Mode, Row
 from probe_flow.testing.builders import comparison
 from tests.support.graph_trees import entry, read, tensor, write_dump
 
@@ -214,3 +215,22 @@ def test_the_golden_shows_its_nodes_in_the_micro_step_of_their_partners(tmp_path
     pair = compared(tmp_path, entries(mine), entries(theirs), (mine, theirs))
     assert pair.golden is not None
     assert {node.name: node.micro_step for node in pair.golden.nodes[1:]} == {second: 1, "Module.b.B.forward.7": 7}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "expected"),
+    [([1.0], [0.25], 0.75), ([0.5], [0.75], 0.0), ([1.0, 0.5], [0.25], 0.25), ([], [0.1], 0.0), ([1.0], [None], 0.0)],
+)
+def test_tensors_score_by_how_much_less_of_the_outputs_is_close(
+    tmp_path: Path, inputs: list[float], outputs: list[float | None], expected: float
+) -> None:
+    values = {CALL: entry(CALL, [tensor()] * len(inputs), [tensor()] * len(outputs))}
+    pair = compared(tmp_path, values, values, ({CALL: None}, {CALL: None}))
+    shares = [*inputs, *outputs]
+    rows = [
+        replace(row, measurement=Measurement.of(Mode.TENSOR, {"err_ratio_1e3": share}))
+        for row, share in zip(pair.rows(1), shares, strict=True)
+        if row is not None
+    ]
+    found, _ = scores(pair.target, lambda number: rows if number == 1 else [], GraphMode.TENSOR)
+    assert found == {1: pytest.approx(expected)}

@@ -15,12 +15,14 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
+import probe_flow as pf
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.graphs.compare import ComparedRows, compare_graphs
 from probe_flow.graphs.levels import overflow_levels
 from probe_flow.graphs.links import with_links
 from probe_flow.graphs.tree import build_graphs
 from probe_flow.mappings.mapping_file import ClassEntries, read_layer_mapping
+from probe_flow.record.stored.reading import read_comparison
 from probe_flow.records import Comparison, GraphLayout, GraphPair
 from probe_flow.reports.graph_files.msprobe_scores import msprobe_scored
 from probe_flow.reports.graph_files.vis import write_vis
@@ -33,7 +35,7 @@ NO_ROWS = ComparedRows(cast("Comparison", SimpleNamespace(rows=())))
 
 ARCHIVE = DATA / "msprobe_graphs.tar.xz"
 with tarfile.open(ARCHIVE) as names:
-    CASES = sorted({name.split("/")[1] for name in names.getnames() if name.count("/") > 1})
+    CASES = sorted({name.split("/")[1] for name in names.getnames() if name.endswith("/t")})
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +189,25 @@ def test_every_column_of_a_database_is_that_of_version_26(
                 assert {name: plain(value) for name, value in row.items() if name not in TEXTS} == {
                     name: plain(value) for name, value in other.items() if name not in TEXTS
                 }
+
+
+@pytest.mark.parametrize("layout", [OLD, NEW])
+def test_scores_of_tensors_are_those_of_msprobe(cases: Path, tmp_path: Path, layout: GraphLayout) -> None:
+    dumps = [DATA.parent / "dump_json" / f"pt_tensorL0_{side}" for side in ("bug", "base")]
+    pf.compare(*dumps, output=tmp_path / "run")
+    comparison = read_comparison(next((tmp_path / "run").rglob("comparison.msgpack")))
+    catalogs = comparison.pairs.target, comparison.pairs.golden
+    graphs = [next(build_graphs(catalog, layout=layout)) for catalog in catalogs]
+    pair = msprobe_scored(compare_graphs(ComparedRows(comparison), graphs[0], graphs[1]))
+    expected = json.loads((cases / "pt_tensor" / "expected.json").read_text())
+    assert not pair.problems
+    if layout is OLD:
+        write_vis(pair, tmp_path / "mine.vis")
+        assert_same(facts_of_vis(tmp_path / "mine.vis"), expected["vis"]["0"])
+    else:
+        with graph_database(tmp_path / "mine.vis.db") as database:
+            database.add(pair)
+        assert_same(facts_of_database(tmp_path / "mine.vis.db"), expected["vis_db"])
 
 
 TEXTS = ("tool_tip", "node_colors")
