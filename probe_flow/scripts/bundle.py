@@ -28,6 +28,7 @@ Made by probe_flow {version}. Needs numpy and {needs}, and nothing of probe_flow
 from __future__ import annotations
 
 import json
+import sys
 
 FROZEN = json.loads(
     r\'\'\'

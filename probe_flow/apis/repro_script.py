@@ -1,0 +1,331 @@
+"""What a script does that reproduces a suspect: compute one call of a dump again from its own inputs, and compare.
+
+What the target dumped is held against what this processor makes of the target's inputs, and the same for the golden. In
+float64 the call is computed once more: how far the processor's own result is from that is the rounding of the call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+
+from probe_flow.apis.calls import (
+    FLOATS,
+    Call,
+    DeviceArgument,
+    DtypeName,
+    Gradients,
+    Path,
+    Plain,
+    TensorSpec,
+    UnusableError,
+    argument_leaves,
+    leaves,
+    read_call,
+    read_gradients,
+    shown_path,
+    with_leaves,
+)
+from probe_flow.apis.figures import FORMATS
+from probe_flow.apis.mindspore_side import MindSporeSide
+from probe_flow.apis.side import Held, Side, flat_results
+from probe_flow.apis.torch_side import TorchSide
+from probe_flow.apis.values import Source, Values, of_files
+
+REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not_reproduced", "undecided"
+EXIT_CODES = {NOT_REPRODUCED: 0, REPRODUCED: 1, UNDECIDED: 3}
+
+ROUNDINGS = 10.0
+"""How many times its own rounding a result may be off, for another processor or version adds in another order."""
+
+_RANDOM = frozenset({
+    "alpha_dropout", "bernoulli", "cauchy", "dropout", "dropout1d", "dropout2d", "dropout3d", "exponential",
+    "feature_alpha_dropout", "geometric", "gumbel_softmax", "log_normal", "multinomial", "normal", "poisson",
+    "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "random", "rrelu",
+    "uniform",
+})  # fmt: skip
+_UNDEFINED = frozenset(["empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"])
+
+
+@dataclass(frozen=True)
+class Output:
+    """One result of the call on one side.
+
+    Args:
+        side, name: of the side, and of the result.
+        relative_error: L2 norm of dumped minus recomputed, over that of recomputed.
+        roundings: the same as a multiple of the rounding of the call.
+        from_truth: relative error of what was dumped, from float64.
+    """
+
+    side: str
+    name: str
+    relative_error: float
+    roundings: float
+    from_truth: float
+
+
+def main(frozen: Mapping[str, Any], arguments: Sequence[str] | None = None) -> int:
+    """Compute the call again and print what comes of it.
+
+    Args:
+        frozen: ``framework``, ``entry``, ``kind``, ``api``, ``direction``, ``sides`` (side -> direction -> entry of the
+            dump) and ``folder``, which lies beside the script and has the tensors of each side.
+        arguments: of the command line.
+
+    Returns:
+        0 where the dumped result is what this processor gives too, 1 where it is not, 3 where that cannot be told.
+    """
+    parser = argparse.ArgumentParser(
+        description="Compute one call of a dump again from its own inputs.",
+        epilog="Exit code: 0 the same result; 1 another one; 3 it cannot be told.",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the result there too")
+    asked = parser.parse_args(arguments)
+    outputs: list[Output] = []
+    differs = ""
+    try:
+        status, why = _decided(frozen, outputs)
+        if status == NOT_REPRODUCED:
+            differs = _difference(frozen)
+    except UnusableError as error:
+        status, why = UNDECIDED, error.reason
+    except Exception as error:  # whatever a framework raises
+        status, why = UNDECIDED, f"{type(error).__name__}: {error}"
+    worst = max((each.relative_error for each in outputs if each.side == "target"), default=None)
+    print(f"{frozen['entry']}: computed again on this processor from the inputs of the dump")  # noqa: T201
+    if outputs:
+        print(_table(outputs))  # noqa: T201
+    print(f"{status.replace('_', ' ')}: {why}")  # noqa: T201
+    if differs:
+        print(f"before it: {differs}")  # noqa: T201
+    if asked.json:
+        said = {
+            "entry": frozen["entry"],
+            "status": status,
+            "relative_error": worst,
+            "why": why,
+            "differs": differs or None,
+            "outputs": [asdict(each) for each in outputs],
+            "versions": _versions(frozen["framework"]),
+        }
+        FilePath(asked.json).write_text(json.dumps(said, indent=2), encoding="utf-8")
+    return EXIT_CODES[status]
+
+
+def _decided(frozen: Mapping[str, Any], outputs: list[Output]) -> tuple[str, str]:
+    """Return the status and why it is that; fill in what was measured."""
+    word = frozen["api"].rpartition(".")[2].strip("_")
+    if word in _RANDOM:
+        raise UnusableError("its result is random")
+    if word in _UNDEFINED:
+        raise UnusableError("it gives memory that nobody wrote")
+    side = MindSporeSide() if frozen["framework"] == "mindspore" else TorchSide()
+    found: dict[str, Output] = {}
+    for name, entries in frozen["sides"].items():
+        mine = list(_of_side(frozen, side, name, entries))
+        outputs += mine
+        found[name] = max(mine, key=lambda each: _badness(each.roundings))
+    target, golden = found["target"], found.get("golden")
+    if not _badness(target.roundings) > ROUNDINGS:
+        return NOT_REPRODUCED, "this processor gives what was dumped, so the cause lies before the call"
+    if golden is not None and _badness(golden.roundings) > ROUNDINGS:
+        raise UnusableError(
+            f"this processor gives another result than the golden too ({golden.relative_error:.2g}): it may have a "
+            "state that was not dumped, or the golden is of another version"
+        )
+    where = f"output {target.name}" if frozen["direction"] == "forward" else f"gradient {target.name}"
+    return REPRODUCED, (
+        f"for the same inputs this processor gives another result: {where} is off by {target.relative_error:.2g}, "
+        f"{target.roundings:.3g} times its rounding"
+    )
+
+
+def _badness(roundings: float) -> float:
+    return math.inf if math.isnan(roundings) else roundings
+
+
+def _of_side(frozen: Mapping[str, Any], side: Side, name: str, entries: Mapping[str, Any]) -> Iterator[Output]:
+    call = read_call(frozen["kind"], frozen["api"], entries["forward"])
+    if call.is_in_place:
+        raise UnusableError("it changes its inputs in place, and what they were before is not known")
+    gradients = read_gradients(entries["backward"]) if frozen["direction"] == "backward" else None
+    source = of_files(str(FilePath(__file__).resolve().parent / frozen["folder"] / name))
+    dumped = _dumped(call, gradients, source)
+    computed = _computed(side, call, gradients, source, str)
+    wide = _computed(TorchSide(), call, gradients, source, _widened)
+    for label, values, number in _pairs(dumped, computed, is_gradient=gradients is not None):
+        mine, truth = computed[number][1], wide[number][1]
+        assert mine is not None
+        assert truth is not None
+        shaped = values.values.reshape(-1) if values.values.size == mine.values.size else values.values
+        other, right = (_as_dumped(each, values) for each in (mine, truth))
+        error, own = relative_error(shaped, other), relative_error(other, right)
+        bits = FORMATS.get(values.dtype, (0, 0))[1]
+        rounding = max(own if math.isfinite(own) else 0.0, 2.0 ** -(bits + 1) if bits else 0.0)
+        times = 0.0 if error == 0 else error / rounding if rounding else math.inf
+        yield Output(name, label, error, times, relative_error(shaped, right))
+
+
+def _as_dumped(held: Held, dumped: Held) -> Values:
+    """Return elements in the order of the dumped ones: a transposed gradient of a matrix is turned."""
+    values = held.values
+    if values.shape != dumped.values.shape and values.ndim == 2 and values.T.shape == dumped.values.shape:
+        values = values.T
+    return values.reshape(-1)
+
+
+def _widened(dtype: str) -> str:
+    return "float64" if dtype in FLOATS else dtype
+
+
+def _dumped(call: Call, gradients: Gradients | None, source: Source) -> list[tuple[Path, Held]]:
+    """Return the tensors that the dump has as results."""
+    trees = call.results if gradients is None else gradients.results
+    found = []
+    for place, leaf in leaves(tuple(trees)):
+        if isinstance(leaf, TensorSpec):
+            found.append((place, Held(source(leaf, f"output.{shown_path(place)}"), leaf.dtype)))
+    if not found:
+        raise UnusableError("the dump has no tensor among its results")
+    return found
+
+
+def _computed(
+    side: Side, call: Call, gradients: Gradients | None, source: Source, dtype: Callable[[str], str]
+) -> list[tuple[Path, Held | None]]:
+    """Return what a side makes of the call, or the gradients of its arguments."""
+
+    def value(place: Path, leaf: object) -> Any:
+        if isinstance(leaf, TensorSpec):
+            return side.tensor(Held(source(leaf, f"input.{shown_path(place)}"), dtype(leaf.dtype)))
+        if isinstance(leaf, DeviceArgument):
+            return side.device
+        if isinstance(leaf, DtypeName):
+            return side.dtype(dtype(leaf.dtype))
+        assert isinstance(leaf, Plain)
+        return leaf.value
+
+    function, _ = side.find(call.kind, call.api)
+    args, kwargs = with_leaves(call.args, value), with_leaves(dict(call.kwargs), value)
+    if gradients is None:
+        results = flat_results(side.call(function, args, kwargs))
+    else:
+        incoming = [value((number,), leaf) for number, leaf in enumerate(gradients.incoming)]
+        results = side.gradients(function, args, kwargs, incoming, copies=False)
+    return [(place, side.hold(each)) for place, each in results]
+
+
+def _pairs(
+    dumped: Sequence[tuple[Path, Held]], computed: Sequence[tuple[Path, Held | None]], *, is_gradient: bool
+) -> Iterator[tuple[str, Held, int]]:
+    """Yield the name of a dumped result, itself, and the number of the computed one that it is.
+
+    Gradients stand in the order of the framework's own node, some transposed or flattened: they are found by shape, of
+    several of one shape the nearest.
+
+    Raises:
+        UnusableError: none fits.
+    """
+    known = {place: number for number, (place, held) in enumerate(computed) if held is not None}
+    taken: set[int] = set()
+    for place, held in dumped:
+        if is_gradient:
+            fits = [each for each in _fitting(held, computed) if each not in taken]
+            same = [each for each in fits if computed[each][1].values.shape == held.values.shape]  # type: ignore[union-attr]
+            fits = same or fits
+            fits.sort(key=lambda each: _gap(held, computed[each][1]))
+        else:
+            fits = [known[place]] if place in known else [known[(0,)]] if len(known) == len(dumped) == 1 else []
+        if not fits:
+            raise UnusableError(
+                f"the call gives no result of shape {list(held.values.shape)}, as {shown_path(place)} has in the dump"
+            )
+        taken.add(fits[0])
+        yield shown_path(place), held, fits[0]
+
+
+def _gap(dumped: Held, computed: Held | None) -> float:
+    assert computed is not None
+    return relative_error(dumped.values.reshape(-1), _as_dumped(computed, dumped))
+
+
+def _fitting(held: Held, computed: Sequence[tuple[Path, Held | None]]) -> Iterator[int]:
+    for number, (_, other) in enumerate(computed):
+        if other is None:
+            continue
+        shape, wanted = other.values.shape, held.values.shape
+        is_flat = len(wanted) == 1 and wanted[0] == other.values.size
+        if shape == wanted or (len(shape) == 2 and shape[::-1] == wanted) or is_flat:
+            yield number
+
+
+def relative_error(one: Values, other: Values) -> float:
+    """Return the L2 norm of a difference over that of the second; infinite where NaN or infinities disagree.
+
+    Elements that are the same infinity, or NaN, on both sides do not count. Integers and booleans count as numbers.
+    """
+    with np.errstate(all="ignore"):
+        a, b = (
+            np.asarray(each).reshape(-1).astype(np.complex128 if np.iscomplexobj(each) else np.float64)
+            for each in (one, other)
+        )
+        if a.shape != b.shape:
+            return math.inf
+        alike = (a == b) | (np.isnan(a) & np.isnan(b))
+        finite = np.isfinite(a) & np.isfinite(b)
+        if not (finite | alike).all():
+            return math.inf
+        size = float(np.linalg.norm(b[finite]))
+        gap = float(np.linalg.norm(a[finite] - b[finite]))
+    return 0.0 if gap == 0 else gap / size if size else math.inf
+
+
+def _numbers(values: Values) -> Values:
+    return values.reshape(-1).astype(np.complex128 if np.iscomplexobj(values) else np.float64)
+
+
+def _difference(frozen: Mapping[str, Any]) -> str:
+    """Return which argument differs most between the sides, in words; empty where that is not known."""
+    sides = frozen["sides"]
+    if "golden" not in sides:
+        return ""
+    calls = {name: read_call(frozen["kind"], frozen["api"], entries["forward"]) for name, entries in sides.items()}
+    golden = dict(argument_leaves(calls["golden"]))
+    found: list[tuple[float, str]] = []
+    root = FilePath(__file__).resolve().parent / frozen["folder"]
+    for place, leaf in argument_leaves(calls["target"]):
+        other, name = golden.get(place), shown_path(place)
+        if isinstance(leaf, TensorSpec) and isinstance(other, TensorSpec):
+            a, b = of_files(str(root / "target"))(leaf, name), of_files(str(root / "golden"))(other, name)
+            error = relative_error(a, b)
+            found.append((error, f"input {name} differs from the golden's by {error:.2g}"))
+        elif isinstance(leaf, Plain) and isinstance(other, Plain) and leaf.value != other.value:
+            found.append((math.inf, f"argument {name} is {leaf.value!r}, in the golden {other.value!r}"))
+    worst = max(found, default=(0.0, ""))
+    return worst[1] if worst[0] > 0 else ""
+
+
+def _table(outputs: Sequence[Output]) -> str:
+    rows = [("side", "result", "dumped from computed", "times rounding", "dumped from float64")]
+    rows += [
+        (each.side, each.name, f"{each.relative_error:.3g}", f"{each.roundings:.3g}", f"{each.from_truth:.3g}")
+        for each in outputs
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _versions(framework: str) -> dict[str, str]:
+    names = ("torch", "mindspore", "numpy") if framework == "mindspore" else ("torch", "numpy")
+    return {name: str(import_module(name).__version__) for name in names}

@@ -1,0 +1,48 @@
+"""`probe-flow repro`: is it the operator itself? A script that computes a suspect again from its own inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("repro")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--node", default="", metavar="NAME", help="Entry of a call, or its name without number: its first call.")
+@click.option(
+    "--suspect", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="The n-th suspect."
+)
+@click.option("-o", "--output", default=".", show_default=True, metavar="DIR", help="Folder of the script.")
+@click.option("--dump", "dumps", multiple=True, metavar="SIDE=PATH", help="Where a dump lies now. May be repeated.")
+@click.option("--python", metavar="FILE", help="Interpreter that has the framework. Default: this one.")
+@click.option("--no-run", is_flag=True, help="Write the script and do not run it.")
+def command(
+    *, run: Path, node: str, suspect: int, output: str, dumps: tuple[str, ...], python: str | None, no_run: bool
+) -> int:
+    """Compute the first suspect of a RUN again on this processor, from its own inputs, and say whether it is to blame.
+
+    Writes repro_ENTRY.py, its tensors beside it, and repro_ENTRY.json. The script needs numpy and the framework, moves
+    with its folder, and holds what was dumped against what this processor makes of the same inputs, on both sides.
+
+    Exit code: 0 the result is what was dumped, so that the cause lies before the call, or there is no suspect; 1 it is
+    another one: the call itself is wrong; 2 a mistake in the command; 3 it cannot be told.
+    """
+    from probe_flow.api.repro import Wanted, reproduce
+    from probe_flow.record.run_folder import read_run
+    from probe_flow.runs.reopen import parse_dumps
+
+    wanted = Wanted(Path(output), node, suspect, parse_dumps(dumps), python, not no_run)
+    found = reproduce(read_run(run), wanted)
+    if found is None:
+        click.echo("no suspects")
+        return 0
+    click.echo(f"written: {found.script}")
+    if not found.said:
+        click.echo("not run")
+        return 0
+    status = str(found.said["status"]).replace("_", " ")
+    click.echo(f"{status}: {found.said['why']}")
+    if found.said.get("differs"):
+        click.echo(f"before it: {found.said['differs']}")
+    return found.code

@@ -1,0 +1,130 @@
+"""`repro`: which call it takes, what it writes, and what it says where no script can be made or run."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).parents[1] / "data" / "precheck" / "torch_net.tar.xz"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "dump_json"
+
+
+@pytest.fixture
+def dumps(tmp_path: Path) -> Path:
+    """A dump of tensors, twice: `target` and `golden`."""
+    with tarfile.open(DATA) as archive:
+        archive.extractall(tmp_path / "net", filter="data")
+    (dump,) = (tmp_path / "net").rglob("dump.json")
+    for side in ("target", "golden"):
+        shutil.copytree(dump.parent, tmp_path / side)
+    return tmp_path
+
+
+@pytest.fixture
+def run(dumps: Path, probe_flow) -> str:
+    """A run that compared the two, and found nothing."""
+    assert probe_flow("compare", "-tp", "target", "-gp", "golden", "-o", "run").code == 0
+    return "run"
+
+
+def first_api(dumps: Path, direction: str = "forward") -> str:
+    entries = json.loads((dumps / "target" / "dump.json").read_text())["data"]
+    return next(name for name in entries if name.endswith(direction) and not name.startswith("Module"))
+
+
+def test_a_run_without_suspects_writes_nothing(run, dumps, probe_flow):
+    done = probe_flow("repro", run, "-o", "scripts")
+    assert (done.code, done.out) == (0, "no suspects\n")
+    assert not (dumps / "scripts").exists()
+
+
+def test_a_call_is_written_with_its_tensors(run, dumps, probe_flow):
+    entry = first_api(dumps)
+    done = probe_flow("repro", run, "--node", entry, "-o", "scripts", "--no-run")
+    assert (done.code, done.out) == (0, f"written: scripts/repro_{entry}.py\nnot run\n")
+    names = {
+        leaf["data_name"] for leaf in _leaves(json.loads((dumps / "target" / "dump.json").read_text())["data"][entry])
+    }
+    assert names
+    for side in ("target", "golden"):
+        found = {path.name: path for path in (dumps / "scripts" / f"repro_{entry}" / side).iterdir()}
+        assert names <= found.keys()
+        for name in names:
+            assert found[name].read_bytes() == (dumps / side / "dump_tensor_data" / name).read_bytes()
+    ast.parse((dumps / "scripts" / f"repro_{entry}.py").read_text())
+
+
+def _leaves(value: object) -> list[dict]:
+    if isinstance(value, dict):
+        return [value] if "data_name" in value else [leaf for each in value.values() for leaf in _leaves(each)]
+    return [leaf for each in value for leaf in _leaves(each)] if isinstance(value, list) else []
+
+
+def test_a_name_without_number_is_its_first_call(run, dumps, probe_flow):
+    name = first_api(dumps).rsplit(".", 2)[0]
+    done = probe_flow("repro", run, "--node", name, "-o", "scripts", "--no-run")
+    assert done.out.startswith(f"written: scripts/repro_{name}.0.forward.py")
+
+
+def test_the_first_suspect_is_taken(tmp_path, probe_flow):
+    dumps = ("-tp", EXAMPLES / "target", "-gp", EXAMPLES / "golden")
+    assert probe_flow("compare", *dumps, "-o", "run").code == 1
+    done = probe_flow("repro", "run", "-o", "scripts", "--no-run")
+    first = json.loads(Path("run/probe_flow/run.json").read_text())["findings"][0]["name"]
+    assert first.startswith("Tensor.__mul__.")
+    assert (done.code, done.out.splitlines()[0]) == (0, f"written: scripts/repro_{first}.py")
+    assert probe_flow("repro", "run", "--suspect", "99").code == 2
+
+
+@pytest.mark.parametrize(
+    ("python", "why"),
+    [("/no/such/python", "cannot be run"), ("/bin/false", "it wrote no result"), ("/bin/true", "no result")],
+)
+def test_an_interpreter_that_gives_nothing_decides_nothing(run, dumps, probe_flow, python, why):
+    done = probe_flow("repro", run, "--node", first_api(dumps), "-o", "scripts", "--python", python)
+    assert done.code == 3
+    assert "undecided: " in done.out
+    assert why in done.out
+
+
+def test_what_cannot_be_reproduced_is_named(run, dumps, probe_flow):
+    entries = json.loads((dumps / "target" / "dump.json").read_text())["data"]
+    misspelt = first_api(dumps).replace(".forward", ".forwadr")
+    done = probe_flow("repro", run, "--node", misspelt)
+    assert (done.code, "PF2134" in done.err, first_api(dumps) in done.err) == (2, True, True)
+    module = next((name for name in entries if name.startswith("Module") and ".forward." in name), None)
+    if module is not None:
+        assert "PF6631" in probe_flow("repro", run, "--node", module).err
+    shutil.move(dumps / "target", dumps / "elsewhere")
+    gone = probe_flow("repro", run, "--node", first_api_of(entries))
+    assert (gone.code, "PF6632" in gone.err) == (3, True)
+    moved = probe_flow(
+        "repro", run, "--node", first_api_of(entries), "--dump", "target=elsewhere", "-o", "s", "--no-run"
+    )
+    assert moved.code == 0
+    assert probe_flow("repro", run, "--dump", "side=elsewhere").code == 2
+    assert probe_flow("repro", "none").code == 2
+
+
+def first_api_of(entries: dict) -> str:
+    return next(name for name in entries if name.endswith("forward") and not name.startswith("Module"))
+
+
+def test_a_dump_that_changed_is_refused(run, dumps, probe_flow):
+    path = dumps / "target" / "dump.json"
+    path.write_text(path.read_text() + "\n")
+    done = probe_flow("repro", run, "--node", first_api(dumps))
+    assert (done.code, "has changed since the run" in done.err) == (3, True)
+
+
+def test_other_dumps_have_no_script(probe_flow):
+    torchair = EXAMPLES.parent / "torchair" / "faulty"
+    words = ("-m", "torchair", "-tp", torchair / "msprobe_ge_dump", "-gp", torchair / "msprobe_fx_dump", "-o", "run")
+    assert probe_flow("compare", *words).code == 1
+    done = probe_flow("repro", "run")
+    assert (done.code, "PF6631" in done.err) == (3, True)

@@ -1,0 +1,156 @@
+"""Reproduction of planted faults of a real dump of torch: wrong kernels are reproduced, wrong inputs are not."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from probe_flow.apis.repro_script import relative_error
+from probe_flow.cli.main import main
+
+pytestmark = [
+    pytest.mark.frameworks,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
+]
+
+DATA = Path(__file__).parents[1] / "data" / "precheck" / "torch_net.tar.xz"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    with tarfile.open(DATA) as archive:
+        archive.extractall(tmp_path / "net", filter="data")
+    (dump,) = (tmp_path / "net").rglob("dump.json")
+    for side in ("target", "golden"):
+        shutil.copytree(dump.parent, tmp_path / side)
+    return tmp_path
+
+
+def entries(place: Path) -> dict:
+    found = json.loads((place / "target" / "dump.json").read_text())["data"]
+    assert isinstance(found, dict)
+    return found
+
+
+def scale(place: Path, file: str, factor: float) -> None:
+    import torch
+
+    path = place / "target" / "dump_tensor_data" / file
+    if path.suffix == ".npy":
+        values = np.load(path)
+        np.save(path, (values * factor).astype(values.dtype))
+    else:
+        tensor = torch.load(path)
+        torch.save((tensor * factor).to(tensor.dtype), path)
+
+
+def reproduced(place: Path, entry: str) -> tuple[int, dict]:
+    # Nothing wrong need be found by the comparison: the call is named.
+    assert main(["compare", "-tp", "target", "-gp", "golden", "-o", "run"]) in (0, 1)
+    code = main(["repro", "run", "--node", entry, "-o", "scripts"])
+    return code, json.loads((place / "scripts" / f"repro_{entry}.json").read_text())
+
+
+def files_of(place: Path, entry: str, key: str) -> list[str]:
+    return [
+        leaf["data_name"] for leaf in entries(place)[entry][key] if isinstance(leaf, dict) and leaf.get("data_name")
+    ]
+
+
+def apis(place: Path, direction: str) -> list[str]:
+    return [name for name in entries(place) if name.endswith(f".{direction}") and not name.startswith("Module")]
+
+
+def test_healthy_calls_are_what_this_processor_gives(place):
+    assert main(["compare", "-tp", "target", "-gp", "golden", "-o", "run"]) == 0
+    codes = {}
+    for entry in (*apis(place, "forward"), *apis(place, "backward")):
+        codes[entry] = main(["repro", "run", "--node", entry, "-o", "scripts"])
+    assert 1 not in codes.values()
+    assert list(codes.values()).count(0) >= len(apis(place, "forward"))
+
+
+@pytest.mark.parametrize("number", [0, 3, 6])
+@pytest.mark.parametrize("error", [0.01, 2e-4])
+def test_a_wrong_kernel_is_reproduced_with_its_error(place, number, error):
+    entry = apis(place, "forward")[number]
+    scale(place, files_of(place, entry, "output")[0], 1 + error)
+    code, said = reproduced(place, entry)
+    if said["status"] == "undecided":
+        pytest.skip(said["why"])
+    assert (code, said["status"]) == (1, "reproduced")
+    assert error / 2 < said["relative_error"] < error * 2
+
+
+def test_a_wrong_gradient_is_reproduced(place):
+    entry = next(name for name in apis(place, "backward") if ".linear." in name or ".matmul." in name)
+    scale(place, files_of(place, entry, "output")[0], 1.01)
+    code, said = reproduced(place, entry)
+    assert (code, said["status"]) == (1, "reproduced")
+    assert 0.005 < said["relative_error"] < 0.02
+
+
+def test_a_script_moves_with_its_folder_and_needs_nothing_of_ours(place):
+    entry = apis(place, "forward")[0]
+    assert reproduced(place, entry)[0] == 0
+    moved = Path(shutil.move(place / "scripts", place / "else where"))
+    for side in ("target", "golden", "run", "net"):
+        shutil.rmtree(place / side)
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-I", str(moved / f"repro_{entry}.py")]
+    runs = [
+        subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", env=environ, timeout=300)
+        for _ in range(2)
+    ]
+    assert [run.returncode for run in runs] == [0, 0]
+    assert runs[0].stdout == runs[1].stdout
+    assert "not reproduced: this processor gives what was dumped" in runs[0].stdout
+
+
+def test_a_wrong_input_is_named(place):
+    import torch
+
+    entry = next(name for name in apis(place, "forward") if ".relu." in name or ".gelu." in name or ".softmax." in name)
+    files = files_of(place, entry, "input_args")
+    scale(place, files[0], 1.5)
+    folder = place / "target" / "dump_tensor_data"
+    kind, api = entry.split(".")[:2]
+    assert kind == "Functional"
+    kwargs = {
+        name: leaf["value"]
+        for name, leaf in entries(place)[entry]["input_kwargs"].items()
+        if leaf["type"] != "torch.dtype"
+    }
+    made = getattr(torch.nn.functional, api)(torch.load(folder / files[0]), **kwargs)
+    torch.save(made, folder / files_of(place, entry, "output")[0])
+    code, said = reproduced(place, entry)
+    assert (code, said["status"]) == (0, "not_reproduced")
+    assert said["differs"].startswith("input 0 differs from the golden's by 0.5")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ([3.0, 4.0], [3.0, 4.0], 0.0),
+        ([3.0, 4.0], [0.0, 5.0], np.sqrt(10) / 5),
+        ([1.0], [0.0], np.inf),
+        ([0.0], [0.0], 0.0),
+        ([np.nan, 1.0], [np.nan, 2.0], 0.5),
+        ([np.inf, 1.0], [-np.inf, 1.0], np.inf),
+        ([np.nan, 1.0], [0.0, 1.0], np.inf),
+        ([], [], 0.0),
+        ([True, False], [True, True], np.sqrt(0.5)),
+    ],
+)
+def test_relative_errors_are_those_worked_out_by_hand(one, other, expected):
+    assert relative_error(np.array(one), np.array(other)) == pytest.approx(expected)
