@@ -7,10 +7,10 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from probe_flow.api.dumps import adopt
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
@@ -25,26 +25,6 @@ RUN_S = 600.0
 """Seconds that a script may take."""
 
 
-class Wanted(Struct, frozen=True):
-    """What is to be reproduced, and how.
-
-    Args:
-        folder: of the script.
-        node: entry of the call, or its name without call number (its first call); empty = a suspect.
-        suspect: number of the suspect, from 1.
-        moved: where dumps lie now, by side.
-        python: the interpreter that has the framework; None = this one.
-        runs: whether the script is run.
-    """
-
-    folder: Path
-    node: str = ""
-    suspect: int = 1
-    moved: Mapping[str, str] = {}
-    python: str | None = None
-    runs: bool = True
-
-
 class Reproduction(Struct, frozen=True):
     """What came of it: the script; where it ran, its result (``status``, ``relative_error``, ``why``) and exit code."""
 
@@ -53,27 +33,44 @@ class Reproduction(Struct, frozen=True):
     code: int = 0
 
 
-def reproduce(run: StoredRun, wanted: Wanted) -> Reproduction | None:
+def reproduce(
+    run: StoredRun,
+    folder: Path,
+    *,
+    node: str = "",
+    suspect: int = 1,
+    moved: Mapping[str, str] = MappingProxyType({}),
+    python: str | None = None,
+    runs: bool = True,
+) -> Reproduction | None:
     """Write the script of a suspect, and run it; None where the run has no suspect and none is named.
+
+    Args:
+        run: the run.
+        folder: of the script.
+        node: entry of the call, or its name without call number (its first call); empty = a suspect.
+        suspect: number of the suspect, from 1.
+        moved: where dumps lie now, by side.
+        python: the interpreter that has the framework; None = this one.
+        runs: whether the script is run.
 
     Raises:
         UsageError: PF2134 no such suspect or call.
         IncompleteError: PF6631 no script can be made of it; PF6632 a dump is gone or has changed.
     """
-    found = None if wanted.node else _finding(run, wanted.suspect)
-    if not wanted.node and found is None:
+    found = None if node else _finding(run, suspect)
+    if not node and found is None:
         return None
-    target = _catalog(run, "target", wanted.moved)
+    target = _catalog(run, "target", moved)
     if target is None:
         raise _gone("target", "the run read no dump of that name")
-    node = _node(target, wanted.node) if found is None else _node_of(target, found)
-    golden = _catalog(run, "golden", wanted.moved)
-    suspect = Suspect(target, node, golden, _same(golden, node))
+    call = _node(target, node) if found is None else _node_of(target, found)
+    golden = _catalog(run, "golden", moved)
     if golden is not None and golden.framework != target.framework:
-        suspect = replace(suspect, golden=None, golden_node=None)
-    wanted.folder.mkdir(parents=True, exist_ok=True)
-    script = write_script(suspect, wanted.folder)
-    return Reproduction(script) if not wanted.runs else _run(script, wanted.python or sys.executable)
+        golden = None
+    folder.mkdir(parents=True, exist_ok=True)
+    script = write_script(Suspect(target, call, golden, _same(golden, call)), folder)
+    return _run(script, python or sys.executable) if runs else Reproduction(script)
 
 
 def _finding(run: StoredRun, number: int) -> FindingRecord | None:

@@ -69,7 +69,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "probe_flow.cli.peer.api_precision_compare",
             "Judge the checks of APIs on one device by those on another.",
         ),
-        "repro": ("probe_flow.cli.repro", "Compute a suspect again from its own inputs: is it to blame?"),
+        "repro": ("probe_flow.cli.repro", "Say whether a suspect itself is wrong."),
         "op_generate": ("probe_flow.cli.peer.op_generate", "Write a script that runs one API of a dump again."),
         "code_mapping": ("probe_flow.cli.peer.code_mapping", "Bind operators of a kernel dump to lines of model code."),
         "graph": ("probe_flow.cli.peer.graph", "Show dumps as graphs: `.vis` files."),

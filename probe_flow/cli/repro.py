@@ -28,12 +28,19 @@ def command(
     Exit code: 0 the result is what was dumped, so that the cause lies before the call, or there is no suspect; 1 it is
     another one: the call itself is wrong; 2 a mistake in the command; 3 it cannot be told.
     """
-    from probe_flow.api.repro import Wanted, reproduce
+    from probe_flow.api.repro import reproduce
     from probe_flow.record.run_folder import read_run
     from probe_flow.runs.reopen import parse_dumps
 
-    wanted = Wanted(Path(output), node, suspect, parse_dumps(dumps), python, not no_run)
-    found = reproduce(read_run(run), wanted)
+    found = reproduce(
+        read_run(run),
+        Path(output),
+        node=node,
+        suspect=suspect,
+        moved=parse_dumps(dumps),
+        python=python,
+        runs=not no_run,
+    )
     if found is None:
         click.echo("no suspects")
         return 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from probe_flow.dumps.dump_json.apis import UNDEFINED
+from probe_flow.dumps.unjudged_apis import UNDEFINED
 from probe_flow.records import GraphLayout, Level, ModelGraph, Node, NodeKind, SlotRole, TensorRef
 from probe_flow.records.frameworks import PYTORCH
 from probe_flow.relations.levels import growth_of, is_abnormal, level_of

@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from probe_flow.dumps.dump_json.names import parse_entry_name
 from probe_flow.dumps.dump_json.raw_entries import raw_entries
 from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.files.atomic import atomic_text
@@ -46,11 +45,11 @@ def write_script(suspect: Suspect, folder: Path) -> Path:
     entry = suspect.node.entry or suspect.node.key.name
     if suspect.target.attrs.get("format") != FORMAT:
         raise unusable(entry, "scripts are made of dumps with a dump.json")
-    parts = parse_entry_name(entry)
-    if parts is None or parts.kind is not NodeKind.API or parts.phase is Phase.NONE:
+    key = suspect.node.key
+    if suspect.node.kind is not NodeKind.API or key.phase is Phase.NONE:
         inside = _inside(suspect.target, suspect.node)
         raise unusable(entry, "it is no call of an API", f"name one with `--node`, e.g. {inside}" if inside else None)
-    kind, _, api = parts.name.partition(".")
+    kind, _, api = key.name.partition(".")
     name = f"repro_{_UNSAFE.sub('_', entry)}"
     sides: dict[str, dict[str, Any]] = {}
     files: dict[str, Mapping[str, Path]] = {}
@@ -61,7 +60,7 @@ def write_script(suspect: Suspect, folder: Path) -> Path:
         if catalog is None or node is None:
             continue
         found = _entries(catalog, node)
-        if "forward" not in found or parts.phase.value not in found:
+        if "forward" not in found or key.phase.value not in found:
             if side == "golden":
                 continue
             raise unusable(entry, "the dump has no forward entry of it, which holds its inputs")
@@ -76,7 +75,7 @@ def write_script(suspect: Suspect, folder: Path) -> Path:
         "entry": entry,
         "kind": kind,
         "api": api,
-        "direction": parts.phase.value,
+        "direction": key.phase.value,
         "sides": sides,
         "folder": name,
     }

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from probe_flow.dumps.dump_json.apis import UNDEFINED, WITH_BUFFERS
+from probe_flow.dumps.unjudged_apis import UNDEFINED, WITH_BUFFERS
 from probe_flow.reports.dump_json_columns import ABSENT
 from probe_flow.reports.table import Cell
 
