@@ -253,6 +253,19 @@ def test_calls_that_meet_across_ranks_are_linked(show, tmp_path):
     assert found[1]["nodes_info"]["0"][1] == "Distributed.send.0.forward"
 
 
+def test_dumps_without_values_have_graphs_that_say_which_calls_correspond(show, tmp_path):
+    with tarfile.open(DATA.parent / "dump_json" / "structure.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+
+    assert show("graph_visualize", tmp_path / "target").code == 0
+    (tmp_path / "out").rename(tmp_path / "build")
+    assert show("graph_visualize", tmp_path / "target", tmp_path / "golden").code == 3
+    links = rows(tmp_path / "out", "matched_node_link, precision_index", "data_source = 'NPU' AND node_type != '9'")
+    assert len(links) == len(rows(tmp_path / "build", "id", "node_type != '9'"))
+    assert sum(link == "[]" for link, _ in links) == 4
+    assert {score for _, score in links} == {None}
+
+
 # --- the command line ------------------------------------------------------------------------------------------------
 
 

@@ -39,7 +39,7 @@ def command(
     the level mix or L0, which record modules. The record of the run and report.html, which shows the same without a
     server, are in `probe_flow` below the output folder.
 
-    Exit code: 0 nothing is wrong; 1 something is, in one dump alone NaN or infinity; 2 a mistake in the command; 3 a
+    Exit code: 0 nothing is wrong; 1 something is (in one dump alone, with -oc: NaN or infinity); 2 a mistake; 3 a
     part could not be compared or shown: what could is written; 130 interrupted.
     """
     from probe_flow.cli.peer.compare import check_paths
