@@ -1,35 +1,15 @@
-"""Compare the dumps of repeated runs file by file: what differs in a bit was not computed deterministically."""
+"""Compare the FX dumps of repeated runs, array by array."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-from msgspec import Struct
-
+from probe_flow.dumpers.base.repeats import Unequal, array_difference
 from probe_flow.dumps.reduced.reduced_names import SUFFIX
-from probe_flow.errors import Diagnostic, Severity
-from probe_flow.files.opening import open_bytes, regular
 
 _NAME = re.compile(r"(?P<node>[^-]+)-(?P<target>.+)\.(?P<slot>(?:INPUT|OUTPUT)[.\d]*)\.\d{20}(?:" + SUFFIX + r")?\.npy")
-_BLOCK = 1 << 20
-_MAX_LISTED = 10
-
-
-class Unequal(Struct, frozen=True):
-    """One array that a repeated run computed otherwise; ``max_abs`` is None for one of another shape, or missing.
-
-    Of tensors that were dumped as statistics it is the largest difference of these.
-    """
-
-    execution: str
-    node: str
-    target: str
-    slot: str
-    max_abs: float | None
 
 
 def unequal_arrays(first: Path, second: Path) -> Iterator[Unequal]:
@@ -40,33 +20,9 @@ def unequal_arrays(first: Path, second: Path) -> Iterator[Unequal]:
         if found is None:
             continue
         other = others.get(key)
-        difference = _difference(path, other) if other is not None else None
+        difference = array_difference(path, other) if other is not None else None
         if difference != 0.0:
             yield Unequal(key[0], found["node"], found["target"], found["slot"], difference)
-
-
-def not_deterministic(unequal: list[Unequal]) -> Diagnostic:
-    """Return PF6330: the operators that are the first to differ, outputs before what they are passed on to."""
-    outputs = [each for each in unequal if each.slot.startswith("OUTPUT")]
-    inputs = {(each.execution, each.node) for each in unequal if each.slot.startswith("INPUT")}
-    own = [each for each in outputs if (each.execution, each.node) not in inputs] or outputs or unequal
-    named = list(dict.fromkeys(f"{each.target} (`{each.node}`)" for each in own))
-    return Diagnostic(
-        "PF6330",
-        f"{len(unequal)} tensor{'s' if len(unequal) > 1 else ''} of repeated runs differ; "
-        + (f"{len(named)} operators are" if len(named) > 1 else "1 operator is")
-        + " not deterministic",
-        severity=Severity.WARNING,
-        help="differences up to these come from the run itself, not from the device",
-        notes=tuple(
-            f"`{each.execution}/{each.node}` ({each.target}) {each.slot}: {_figure(each.max_abs)}"
-            for each in own[:_MAX_LISTED]
-        ),
-    )
-
-
-def _figure(value: float | None) -> str:
-    return "missing, or of another shape" if value is None else f"largest difference {value:.6g}"
 
 
 def _arrays(root: Path) -> dict[tuple[str, str], Path]:
@@ -83,36 +39,3 @@ def _arrays(root: Path) -> dict[tuple[str, str], Path]:
 
 def _time(path: Path) -> tuple[str, str]:
     return path.name.removesuffix(".npy").removesuffix(SUFFIX).rpartition(".")[2], path.name
-
-
-def _difference(path: Path, other: Path) -> float | None:
-    """Return the largest difference of two arrays, 0.0 for the same bytes."""
-    if _same_bytes(path, other):
-        return 0.0
-    try:
-        a, b = (np.load(regular(each), mmap_mode="r", allow_pickle=False) for each in (path, other))
-    except ValueError:
-        return None
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return None
-    if a.dtype.names is not None:
-        a, b = (np.array([each[name] for name in a.dtype.names if a.dtype[name].kind == "f"]) for each in (a, b))
-    flat_a, flat_b = a.reshape(-1), b.reshape(-1)
-    wide = np.complex128 if a.dtype.kind == "c" else np.float64
-    largest = 0.0
-    for start in range(0, a.size, _BLOCK):
-        x, y = (flat[start : start + _BLOCK].astype(wide) for flat in (flat_a, flat_b))
-        with np.errstate(invalid="ignore"):
-            gaps = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
-        largest = max(largest, math.inf if np.isnan(gaps).any() else float(gaps.max()))
-    return largest
-
-
-def _same_bytes(path: Path, other: Path) -> bool:
-    if path.stat().st_size != other.stat().st_size:
-        return False
-    with open_bytes(path) as a, open_bytes(other) as b:
-        while block := a.read(_BLOCK):
-            if block != b.read(_BLOCK):
-                return False
-    return True
