@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from probe_flow.dumpers.base.runner import RunnerSpec
+from probe_flow.dumpers.onnx.notes import unseeded_notes
 from probe_flow.dumpers.torch.diagnostics import (
     NO_DETERMINISTIC_FORM,
     NOT_DETERMINISTIC,
@@ -24,6 +25,15 @@ _OURS = (
         folder="msprobe_fx_dump",
         said={NOT_DETERMINISTIC: NO_DETERMINISTIC_FORM},
         notes=torch_notes,
+    ),
+    RunnerSpec(
+        "onnx",
+        "probe_flow.dumpers.onnx.runner:OnnxRunner",
+        framework="onnxruntime",
+        modules=("onnx", "onnxruntime"),
+        extra="onnx",
+        folder="onnx_dump",
+        notes=unseeded_notes,
     ),
     RunnerSpec(
         "torchair_ge",

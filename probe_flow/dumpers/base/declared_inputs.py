@@ -50,10 +50,9 @@ def checked(array: Array, wanted: DeclaredInput, what: str) -> Array:
     Raises:
         UsageError: PF6323 where dtype or shape differ; nothing is converted.
     """
-    if str(array.dtype) != wanted.dtype:
-        raise unusable(
-            f"{what} holds {array.dtype}, and input `{wanted.name}` takes {wanted.dtype}", "convert it first"
-        )
+    held = "string" if array.dtype.kind in "OUS" else str(array.dtype)
+    if held != wanted.dtype:
+        raise unusable(f"{what} holds {held}, and input `{wanted.name}` takes {wanted.dtype}", "convert it first")
     if wanted.shape is not None and not _fits(array.shape, wanted.shape):
         shape = _text(wanted.shape)
         raise unusable(
@@ -63,22 +62,24 @@ def checked(array: Array, wanted: DeclaredInput, what: str) -> Array:
     return array
 
 
-def read_array(path: Path, wanted: DeclaredInput) -> Array:
-    """Return the array of an `.npy` file, or of the raw little-endian bytes of any other.
+def read_array(path: Path, wanted: DeclaredInput, runner: Runner) -> Array:
+    """Return the array of an `.npy` file, of one that the framework reads, or of raw little-endian bytes.
 
     Raises:
         UsageError: PF6323 where it cannot be read or does not fit.
     """
     what = f"`{path.name}`"
     try:
+        if path.suffix in runner.input_files:
+            return checked(runner.read_inputs(path), wanted, what)
         with open_bytes(path) as file:
             if path.suffix == ".npy":
                 return checked(np.load(file, allow_pickle=False), wanted, what)
             content = file.read()
-    except (OSError, ValueError, EOFError) as error:
-        raise unusable(
-            f"{what} cannot be read as input: {error}", "give `.npy` arrays of numbers, or raw bytes"
-        ) from error
+    except UsageError:
+        raise
+    except Exception as error:  # frameworks raise errors of many kinds for a malformed file
+        raise unusable(f"{what} cannot be read as input: {error}", runner.input_help) from error
     shape, dtype = known_shape(wanted), dtype_of(wanted)
     size = math.prod(shape) * dtype.itemsize
     if len(content) != size:

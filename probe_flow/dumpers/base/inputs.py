@@ -97,7 +97,7 @@ def _declared(inputs: Mapping[str, Any], runner: Runner, declared: Sequence[Decl
     """Return the inputs of a model that declares them: from files, or drawn in the order in which it has them."""
     if "files" in inputs or "named" in inputs:
         found = by_name(inputs.get("files") or (), inputs.get("named") or {}, declared)
-        return {each.name: read_array(Path(found[each.name]), each) for each in declared if each.name in found}
+        return {each.name: read_array(Path(found[each.name]), each, runner) for each in declared if each.name in found}
     options = inputs.get("random") or {}
     generator = np.random.Generator(np.random.PCG64(options.get("seed", runner.job.seed)))
     high = options.get("high")

@@ -105,6 +105,8 @@ class Runner(ABC):
     """Endings of the model files that `read_model` reads; ``/`` for folders."""
     takes_code: ClassVar[bool] = True
     """Whether objects of Python code can be models."""
+    input_files: ClassVar[tuple[str, ...]] = ()
+    """Endings of files that `read_inputs` reads for a model that declares its inputs; others are raw bytes."""
     input_help: ClassVar[str] = "give `.npy` arrays of numbers"
     """Which files can be inputs, as help for one that cannot be read."""
 
