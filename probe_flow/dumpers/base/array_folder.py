@@ -20,9 +20,11 @@ from probe_flow.dumpers.base.node_filter import NodeFilter
 from probe_flow.dumpers.base.statistics_file import statistics_file
 from probe_flow.dumpers.dump_files import Ticks, make_folder, write_array, write_bytes
 from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE
+from probe_flow.dumps.file_names import MAX_MAPPING_BYTES
 from probe_flow.dumps.manifest import DUMP_MANIFEST, DumpManifest, ManifestNode, ManifestTensor, Skipped
 from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.errors import Diagnostic, IncompleteError
+from probe_flow.files.opening import read_whole
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _PLAIN = frozenset("biufc")
@@ -198,5 +200,5 @@ class ArrayFolder:
         path = self.folder / MAPPING_FILE
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\n").writerows(self._renamed)
-        before = path.read_bytes() if path.exists() else b""
+        before = read_whole(path, MAX_MAPPING_BYTES) if path.exists() else b""
         write_bytes(self.folder, MAPPING_FILE, before + text.getvalue().encode())
