@@ -260,7 +260,7 @@ def match_offline(
                 _leave_all(mine, ledger, prefixes[run], OfflineReason.NO_RULE_MODEL, is_target=True)
             else:
                 finished.append(match.with_rules(mine, other, rules, prefixes[run]))
-        elif target.framework == golden.framework:
+        elif target.framework == golden.framework or target.framework.is_arrays:
             are_files = all("file" in catalog.attrs for catalog in (target, golden))
             match_by_name(mine, other, ledger, prefixes[run], are_files=are_files)
         else:
