@@ -1,4 +1,4 @@
-"""Reproduce a suspect of a stored run: find its call in the dumps, write the script, try it, and record what it found."""
+"""Reproduce a suspect of a stored run: find its call in the dumps, write and try its script, record what it found."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def reproduce(
     node: str = "",
     suspect: int = 1,
     moved: Mapping[str, str] = MappingProxyType({}),
-    trial: Trial | None = Trial(),
+    trial: Trial | None = None,
 ) -> Reproduction | None:
     """Write the script of a suspect, and try it; None where the run has no suspect and none is named.
 
@@ -57,7 +57,9 @@ def reproduce(
     golden = _catalog(run, "golden", moved)
     if golden is not None and golden.framework != target.framework:
         golden = None
-    row = found.row if found is not None else next((each.row for each in run.record.findings if _is_of(each, call)), None)
+    row = (
+        found.row if found is not None else next((each.row for each in run.record.findings if _is_of(each, call)), None)
+    )
     wanted = Suspect(target, call, golden, same_call(golden, call), row)
     reproductions, problems = reproduce_all([wanted], folder, trial)
     if problems:

@@ -102,14 +102,13 @@ def reproduce(
     scripts: list[tuple[Suspect, Script]] = []
     problems: list[Diagnostic] = []
     for suspect in suspects:
+        taken = {each.path.stem for _, each in scripts}
         try:
-            script = write_script(suspect, folder, taken={each.path.stem for _, each in scripts}, announce=announce)
-        except IncompleteError as error:
+            scripts.append((suspect, write_script(suspect, folder, taken=taken, announce=announce)))
+        except IncompleteError as error:  # noqa: PERF203 - one that has no script must not take the others along
             if error.diagnostic.code != "PF6631":
                 raise
             problems.append(error.diagnostic)
-        else:
-            scripts.append((suspect, script))
     if trial is None:
         said = {"status": NOT_RUN, "why": "only the script was asked for"}
         return [Reproduction(*each, said, was_tried=False) for each in scripts], problems

@@ -126,7 +126,7 @@ def _tried(job: Mapping[str, Any], python: str, seconds: float) -> tuple[dict[in
         _end(process)
         raise
     lines = list(_lines(out))
-    told = {line["number"]: line for line in lines if "number" in line}
+    told: dict[int, Mapping[str, Any]] = {line["number"]: line for line in lines if "number" in line}
     failed = next((line["failed"] for line in lines if "failed" in line), None)
     if failed is not None:
         modules = " and ".join(f"`{name}`" for name in job["modules"])
@@ -146,5 +146,3 @@ def _lines(text: str) -> Iterator[dict[str, Any]]:
             found = json.loads(line)
             if isinstance(found, dict):
                 yield found
-
-

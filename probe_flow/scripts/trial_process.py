@@ -3,9 +3,9 @@
 It runs under the interpreter that has the framework, where nothing of ours need be installed: the standard library is
 all it uses. A script that crashes, hangs or wants more memory than it may have ends its own fork.
 
-From standard input one JSON object: ``modules`` to import, ``scripts`` (each ``script`` and ``result``), ``seconds`` and
-``memory_bytes`` of each. To standard output a line of JSON each: ``failed`` where a module cannot be imported, else for
-every script its number and its ``code``, or ``why`` it has none, and the last line that it wrote to its error output.
+From standard input one JSON object: ``modules`` to import, ``scripts`` (each ``script`` and ``result``), ``seconds``
+and ``memory_bytes`` of each. To standard output a line of JSON each: ``failed`` where a module cannot be imported, else
+for every script its number and its ``code``, or ``why`` it has none, and the last line of its error output.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _run(each: dict[str, str], memory_bytes: int, said: int) -> int:
         runpy.run_path(each["script"], run_name="__main__")
     except SystemExit as end:
         code = end.code
-    except BaseException:  # noqa: BLE001 - as the interpreter does it
+    except BaseException:
         traceback.print_exc()
         code = 1
     try:

@@ -1,8 +1,8 @@
 """Make the sample of a suspect that is computed again: ``python tools/samples/make_repro.py OUTPUT``.
 
-A step of a small PyTorch network, ``gelu(layer_norm(x) @ w.T + b) * s``, as two dumps of tensors (level L1), computed in
-numpy. In ``target`` the matrix product is wrong in its last rows, as the tail of a block in a faulty kernel would be, and
-what follows is computed from it.
+A step of a small PyTorch network, ``gelu(layer_norm(x) @ w.T + b) * s``, as two dumps of tensors (level L1), computed
+in numpy. In ``target`` the matrix product is wrong in its last rows, as the tail of a block in a faulty kernel would
+be, and what follows is computed from it.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class ReproductionRecord(Record, frozen=True, kw_only=True):
     why: str
     differs: str | None = None
     script: str
-    versions: dict[str, str] = {}
+    versions: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def answers(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`repro`: compute what a comparison suspects again on this processor, from its own inputs: is it the operator itself?"""
+"""`repro`: compute what a comparison suspects again, from its own inputs: is the operator itself wrong?"""
 
 from __future__ import annotations
 
