@@ -105,7 +105,7 @@ def reproduce(
         taken = {each.path.stem for _, each in scripts}
         try:
             scripts.append((suspect, write_script(suspect, folder, taken=taken, announce=announce)))
-        except IncompleteError as error:  # noqa: PERF203 - one that has no script must not take the others along
+        except IncompleteError as error:
             if error.diagnostic.code != "PF6631":
                 raise
             problems.append(error.diagnostic)
