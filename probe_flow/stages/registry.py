@@ -55,6 +55,8 @@ STAGES: Registry[StageType] = Registry(
         "convert.npy": "probe_flow.stages.convert.convert_npy:STAGE",
         "convert.pt": "probe_flow.stages.convert.convert_pt:STAGE",
         "precheck": "probe_flow.stages.precheck:STAGE",
+        "repro": "probe_flow.stages.scripts.repro:STAGE",
+        "op_generate": "probe_flow.stages.scripts.op_generate:STAGE",
         "match.torchair": "probe_flow.stages.match.match_torchair:STAGE",
         "match.name": "probe_flow.stages.match.match_name:STAGE",
         "match.cell_mapping": "probe_flow.stages.match.match_cell_mapping:STAGE",
