@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.dumpers.base.declared_inputs import by_name, checked, drawn, read_array
+from probe_flow.dumpers.base.declared_inputs import by_name, checked, drawn, read_array, with_shapes
 from probe_flow.dumpers.base.runner import DeclaredInput, NotHeldError, Runner
 from probe_flow.dumpers.base.source import load_attribute
 from probe_flow.dumpers.dump_files import make_folder, write_array, write_bytes
@@ -38,7 +38,8 @@ def model_calls(inputs: Mapping[str, Any], calls: int, runner: Runner) -> Iterat
     Raises:
         UsageError: PF6323 when a file, a dtype or what the user's code returns cannot be used.
     """
-    if (declared := runner.declared()) is not None:
+    if (named := runner.declared()) is not None:
+        declared = with_shapes(named, runner.job.dump.get("input_shape") or {})
         for args, kwargs in _made_calls(inputs, calls, runner, declared):
             found = by_name(args, kwargs, declared)
             wanted = {each.name: each for each in declared}

@@ -13,6 +13,7 @@ from msgspec.structs import asdict
 
 from probe_flow.dumps.manifest import JOB_FILE
 from probe_flow.files.opening import open_bytes, read_text
+from probe_flow.version import __version__
 
 RUN_FILE, LOG_FILE = "model_run.json", "model.log"
 RUN_SCHEMA = "probe_flow/model_run/1"
@@ -63,6 +64,24 @@ class ModelJob(Struct, frozen=True):
         path = Path(self.output) / JOB_FILE
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
         return path
+
+    def facts(self, record: Mapping[str, Any], framework: str) -> dict[str, Any]:
+        """Return what the manifest of a dump says of the run, for people: versions, hashes, seed and threads.
+
+        Args:
+            record: of the run.
+            framework: in words.
+        """
+        return {
+            "framework": framework,
+            "versions": {"probe_flow": __version__, **record.get("versions", {})},
+            "model": {"name": self.model, **(record.get("source") or {})},
+            "files": record.get("files", []),
+            "inputs": record.get("inputs", []),
+            "seed": self.seed,
+            "threads": record.get("threads", self.threads),
+            "is_deterministic": self.is_deterministic,
+        }
 
 
 def read_job(path: Path) -> ModelJob:

@@ -12,9 +12,7 @@ import onnx
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from probe_flow.dumpers.base.array_folder import ArrayFolder, ArrayOptions
-from probe_flow.dumpers.base.declared_inputs import with_shapes
-from probe_flow.dumpers.base.manifest_facts import manifest_facts
+from probe_flow.dumpers.arrays.array_folder import ArrayFolder, ArrayOptions
 from probe_flow.dumpers.base.runner import DeclaredInput, NotHeldError, Runner
 from probe_flow.dumpers.onnx.graph import Operator, inside, operators
 from probe_flow.dumpers.onnx.model_file import not_loaded, read_model, weight_files
@@ -76,7 +74,7 @@ class OnnxRunner(Runner):
         given = [_declared(each, has_default=each.name in weights) for each in model.graph.input]
         # Before IR version 4 every weight had to be an input too.
         taken = [each for each in given if model.ir_version >= 4 or not each.has_default]
-        self._declared = with_shapes(taken, self.job.dump.get("input_shape") or {})
+        self._declared = taken
         self._numbers = {each.name: each.type.tensor_type.elem_type for each in model.graph.input}
         try:
             self._order = operators(model.graph)
@@ -213,7 +211,7 @@ class OnnxRunner(Runner):
     def conclude(self, record: Mapping[str, Any]) -> None:
         inputs = [ManifestNode(self._input_name(each.name), INPUT_TYPE, (), (each.name,)) for each in self._declared]
         nodes = [*inputs, *(operator.described() for operator in self._order)]
-        self._folder.finish(manifest_facts(self.job, record, self.framework), nodes)
+        self._folder.finish(self.job.facts(record, self.framework), nodes)
 
 
 def _type_of(dtype: str) -> ElementType | None:

@@ -125,7 +125,7 @@ def run_declared(runner: RunnerSpec, options: DeclaredRunOptions, context: Conte
 
 
 def _report_noise(folders: list[Path], context: Context) -> None:
-    from probe_flow.dumpers.base.repeats import largest, not_deterministic, unequal_files
+    from probe_flow.dumpers.arrays.repeats import largest, not_deterministic, unequal_files
 
     found = largest(each for other in folders[1:] for each in unequal_files(folders[0], other))
     if found:

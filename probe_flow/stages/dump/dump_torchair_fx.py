@@ -98,8 +98,8 @@ def _dump_options(options: Options) -> dict[str, Any]:
 
 
 def _report_noise(folders: Sequence[Path], context: Context) -> None:
-    from probe_flow.dumpers.base.repeats import largest, not_deterministic
-    from probe_flow.dumpers.torchair.fx_repeats import unequal_arrays
+    from probe_flow.dumpers.arrays.repeats import largest, not_deterministic
+    from probe_flow.dumpers.torchair.fx_folder import unequal_arrays
 
     found = largest(each for other in folders[1:] for each in unequal_arrays(folders[0], other))
     if found:

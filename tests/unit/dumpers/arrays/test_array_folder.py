@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probe_flow.dumpers.base.array_folder import ArrayFolder, ArrayOptions, clean_name
-from probe_flow.dumpers.base.repeats import largest, not_deterministic, unequal_files
+from probe_flow.dumpers.arrays.array_folder import ArrayFolder, ArrayOptions, clean_name
+from probe_flow.dumpers.arrays.repeats import largest, not_deterministic, unequal_files
 from probe_flow.dumps.manifest import DumpManifest, ManifestNode, read_manifest
 from probe_flow.dumps.offline.npy_folder import read_npy_folder
 from probe_flow.errors import IncompleteError

@@ -16,8 +16,8 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
+from probe_flow.dumpers.arrays.statistics_file import statistics_file
 from probe_flow.dumpers.base.node_filter import NodeFilter
-from probe_flow.dumpers.base.statistics_file import statistics_file
 from probe_flow.dumpers.dump_files import Ticks, make_folder, write_array, write_bytes
 from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE
 from probe_flow.dumps.file_names import MAX_MAPPING_BYTES
