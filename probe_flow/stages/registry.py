@@ -65,6 +65,7 @@ STAGES: Registry[StageType] = Registry(
         "match.layer_mapping": "probe_flow.stages.match.match_layer_mapping:STAGE",
         "match.data_mapping": "probe_flow.stages.match.match_data_mapping:STAGE",
         "match.structure": "probe_flow.stages.match.match_structure:STAGE",
+        "match.model_graph": "probe_flow.stages.match.match_model_graph:STAGE",
         "match.fusion_rule": "probe_flow.stages.match.match_fusion_rule:STAGE",
         "compare": "probe_flow.stages.compare:STAGE",
         "analysis.nonfinite": "probe_flow.stages.analysis.analysis_nonfinite:STAGE",

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from probe_flow.dumpers.base.runner import RunnerSpec
 from probe_flow.stages.base import DumpPath, Duplicates, Model, Select
 from probe_flow.stages.dump.model_run import (
-    ModuleAttribute,
+    ModelName,
     NodeFilter,
     RunOptions,
     UsedPath,
@@ -23,6 +23,10 @@ from probe_flow.work import Context
 
 if TYPE_CHECKING:
     from probe_flow.records import Catalog
+
+
+SHAPES = r"^[^;]+:\d{1,9}(,\d{1,9})*(;[^;]+:\d{1,9}(,\d{1,9})*)*;?$"
+"""Pattern of shapes as text."""
 
 
 class DrawnInputs(Model):
@@ -58,15 +62,17 @@ class DeclaredRunOptions(RunOptions):
     path: DumpPath | None = Field(
         None, description="The folder of arrays to adopt, `{op}.{output}.{timestamp}.npy`; or give `model`."
     )
-    inputs: ModuleAttribute | DeclaredInputs | None = Field(  # type: ignore[assignment]  # other inputs than of code
+    inputs: ModelName | DeclaredInputs | None = Field(  # type: ignore[assignment]  # other inputs than of code
         None,
-        description="Inputs of the model: `files`, `named`, `random`, or `module:attribute` of a function that returns "
-        "them (a tuple, or a mapping by name). Default: drawn from `seed` by the dtypes and shapes of the model.",
+        description="Inputs of the model: `files`, `named`, `random`; a file; a folder whose files are named as the "
+        "inputs are, such as `input/0` of an earlier run; or `module:attribute` of a function that returns them (a "
+        "tuple, or a mapping by name). Default: drawn from `seed` by the dtypes and shapes of the model.",
+        examples=["x.npy", "dumps/golden/input/0", {"named": {"x": "x.npy"}}],
     )
-    input_shape: dict[str, list[Annotated[int, Field(ge=0)]]] | None = Field(
+    input_shape: dict[str, list[Annotated[int, Field(ge=0)]]] | Annotated[str, Field(pattern=SHAPES)] | None = Field(
         None,
-        description="Shapes of inputs whose sizes the model leaves open.",
-        examples=[{"x": [1, 3, 224, 224]}],
+        description="Shapes of inputs whose sizes the model leaves open; also as text, `x:1,3,224,224;y:1,5`.",
+        examples=[{"x": [1, 3, 224, 224]}, "x:1,3,224,224"],
     )
     calls: Literal[1] = Field(1, description="Such a model has no state: it runs once.")
     filter: NodeFilter | None = Field(None, description="Nodes to dump; default: all.")
@@ -101,8 +107,20 @@ class DeclaredRunOptions(RunOptions):
             **chosen,
             "data": self.data,
             "max_tensor_bytes": self.max_tensor_bytes,
-            "input_shape": self.input_shape,
+            "input_shape": shapes_in(self.input_shape),
         }
+
+
+def shapes_in(given: Mapping[str, list[int]] | str | None) -> dict[str, list[int]] | None:
+    """Return shapes by the names of inputs, of a mapping or a text.
+
+    >>> shapes_in("x:0:1,3;y:5")
+    {'x:0': [1, 3], 'y': [5]}
+    """
+    if given is None or not isinstance(given, str):
+        return dict(given) if given is not None else None
+    parts = (part.rpartition(":") for part in given.split(";") if part)
+    return {name: [int(size) for size in sizes.split(",")] for name, _, sizes in parts}
 
 
 def run_declared(runner: RunnerSpec, options: DeclaredRunOptions, context: Context) -> Catalog:

@@ -220,4 +220,7 @@ def _job(kind: str, options: RunOptions, output: Path, dump: Mapping[str, Any]) 
 def _inputs(inputs: str | Model | None) -> dict[str, Any]:
     if inputs is None:
         return {}
-    return {"callable": inputs} if isinstance(inputs, str) else inputs.model_dump(exclude_none=True)
+    if isinstance(inputs, str):
+        path = path_in(inputs)
+        return {"callable": inputs} if path is None else {"path": path}
+    return inputs.model_dump(exclude_none=True)
