@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from probe_flow.cli.plan_options import format_option
+from probe_flow.cli.plan_options import format_option, verbose_option
 from probe_flow.cli.terminal.console import show, wants_color
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT = 20
 ROWS_A_GROUP = 5
-WIDTH_WITHOUT_TERMINAL = 100
+WIDTH_WITHOUT_TERMINAL = 80
 
 _VERDICTS = (
     "pass",
@@ -77,6 +77,7 @@ _THRESHOLD = "METRIC=VALUE"
     f"Default: {DEFAULT_LIMIT}; {ROWS_A_GROUP} for --unmatched, a few for --node and --tensor.",
 )
 @format_option
+@verbose_option
 @click.option("--quiet", is_flag=True, help="Only the last line: verdict, counts, where the record lies.")
 @click.pass_context
 def command(context: click.Context, /, *, run: Path, **options: Any) -> int:
@@ -207,7 +208,9 @@ def _rows_or_summary(asker: Asker, options: Mapping[str, Any]) -> None:
     else:
         width = shutil.get_terminal_size((WIDTH_WITHOUT_TERMINAL, 24)).columns
         color = wants_color(os.environ, is_terminal=sys.stdout.isatty())
-        click.echo(render_run(stored, color=color, width=width, folder=folder), nl=False, color=color)
+        is_verbose = options["verbose"]
+        text = render_run(stored, color=color, width=width, folder=folder, is_verbose=is_verbose)
+        click.echo(text, nl=False, color=color)
 
 
 def _scope(options: Mapping[str, Any]) -> Scope:
