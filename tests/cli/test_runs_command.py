@@ -174,7 +174,7 @@ def test_the_report_is_opened_in_a_browser_or_named(project, probe_flow, monkeyp
 
 def test_one_call_of_a_node_can_be_asked_for(probe_flow, tmp_path):
     rows = [row(number, "Add", call=number, name=f"Add.{number}.forward") for number in range(3)]
-    nodes = [node("Add", number, call=number, name=f"Add.{number}.forward") for number in range(3)]
+    nodes = [{**node("Add", number), "call": number, "name": f"Add.{number}.forward"} for number in range(3)]
     write_run(tmp_path / "out", rows, nodes)
     assert probe_flow("show", "--node", "Add", "--call", "1").out.splitlines()[0].startswith("Add#1")
     assert len(probe_flow("show", "--node", "Add", "--format", "json").json["nodes"]) == 3

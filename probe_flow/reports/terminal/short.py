@@ -164,8 +164,10 @@ class _Short:
         run = self._run
         texts = []
         nonfinite = run.nonfinite
-        if nonfinite is not None and first is not None and not is_same_place(nonfinite, first):
-            texts.append(f"NaN or infinity begins at {operator(nonfinite)} {slot(nonfinite)}, {where(nonfinite)}")
+        if nonfinite is not None and run.first is not None:
+            is_there = is_same_place(nonfinite, run.first)
+            place = f"{operator(nonfinite)} {slot(nonfinite)}, {where(nonfinite)}"
+            texts.append(f"NaN or infinity begins at {'the same tensor' if is_there else place}")
         others = [found for found in suspected(run) if first is None or not found.is_at(first)]
         texts += [one_line(found) for found in others[:MAX_OTHERS]]
         if len(others) > MAX_OTHERS:
