@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from probe_flow.cli.elsewhere import verb_elsewhere
 from probe_flow.cli.options import FrameworkCommand
-from probe_flow.cli.peer.elsewhere import verb_elsewhere
 from probe_flow.cli.terminal.console import show
 from probe_flow.errors import (
     Diagnostic,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import pytest
 
+from probe_flow.cli.elsewhere import MODES, VERBS
 from probe_flow.cli.main import COMMANDS, GROUPS, MORE_GROUPS, group
-from probe_flow.cli.peer.elsewhere import MODES, VERBS
 
 
 def test_the_help_fits_a_screen_and_begins_with_an_example(probe_flow, monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from probe_flow.cli.peer.elsewhere import MODES as ELSEWHERE
+from probe_flow.cli.elsewhere import MODES as ELSEWHERE
 from probe_flow.cli.peer.torchair_sides import GE_GRAPH, is_golden_device, kind_at
 from probe_flow.dumps.dump_json.folders import DUMP_FILE
 from probe_flow.dumps.dump_json.head import DumpHead, read_head

@@ -14,11 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.api.scenario import ACROSS, MINDSPORE_DUMPS, PYTORCH_DUMPS, packaged_for
+from probe_flow.cli.elsewhere import Lack
 from probe_flow.cli.peer.compare import RUN_FOLDER
 from probe_flow.cli.peer.compare_sides import Sides, check_framework, choose_sides
 from probe_flow.cli.peer.compare_workflow import NO_FILE, check_match, matched, replaced, with_options
 from probe_flow.cli.peer.compare_workflow import Wanted as WantedPairs
-from probe_flow.cli.peer.elsewhere import Lack
 from probe_flow.dumps.dump_json.head import read_head
 from probe_flow.errors import Diagnostic, UsageError
 

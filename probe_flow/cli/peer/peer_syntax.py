@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
+from probe_flow.cli.elsewhere import Lack
 from probe_flow.cli.options import FrameworkCommand
-from probe_flow.cli.peer.elsewhere import Lack
 from probe_flow.errors import Diagnostic, UsageError
 
 FRAMEWORKS = ("mindspore", "pytorch")
