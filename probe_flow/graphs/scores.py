@@ -2,8 +2,8 @@
 
 Statistics: the largest relative error of maximum, minimum, mean and norm of all outputs, at most 1; a golden statistic
 of 0 and what is no number do not count. Tensors: by how much the share of elements within 0.1 % is smaller in the
-outputs than in the inputs. Checksums: 1 where any differs. A collection of calls has the worst score of its calls. Where
-a dump recorded nothing of any output there is no score, for 0 would say that all is well.
+outputs than in the inputs. Checksums: 1 where any differs. A collection of calls has the worst score of its calls.
+Where a dump recorded nothing of any output there is no score, for 0 would say that all is well.
 """
 
 from __future__ import annotations
