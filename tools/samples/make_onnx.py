@@ -1,4 +1,5 @@
-"""Write the sample of ONNX models: ``python tools/samples/make_onnx.py FOLDER``. Needs onnx and onnxruntime.
+"""Write the sample of ONNX models: ``python tools/samples/make_onnx.py FOLDER``, to be packed. Needs
+onnx and onnxruntime.
 
 A small convolution network in float32, and the same quantised by onnxruntime's own tool, with one scale halved: what is
 above the new range is cut off behind the second convolution. `sample.onnx` is the model of the offline samples.
@@ -73,7 +74,8 @@ def rescaled(model: onnx.ModelProto, name: str, factor: float) -> onnx.ModelProt
     return changed
 
 
-def main(folder: Path) -> None:
+def main(root: Path) -> None:
+    folder = root / "models"
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(network(), folder / "float.onnx")
     model = quantised(folder / "float.onnx", folder / "quantised.onnx")

@@ -53,7 +53,9 @@ def recorded_inputs(catalog: Catalog, rule: Path | None, folder: Path) -> list[R
         return [RecordedInput("", file) for file in kept]
     found = list(_inside(catalog, rule, folder)) if rule is not None else []
     if not found:
-        cure = "name them with `inputs`: the files that the device was fed with"
+        cure = "name them with `inputs` (`--input_data`): the files that the device was fed with"
+        if rule is None:
+            cure += "; or give the fusion rules (`-fr`), which say which tensor of the dump they are"
         what = f"the dump `{Path(catalog.root).name}` recorded no inputs of its model"
         note = "looked for `input/input_0.bin` beside it" + (
             ", and for operators that read a `Data` of the rules" if rule is not None else ""
