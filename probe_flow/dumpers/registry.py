@@ -53,6 +53,14 @@ _OURS = (
         notes=_unseeded,
     ),
     RunnerSpec(
+        "caffe",
+        "probe_flow.dumpers.caffe.runner:CaffeRunner",
+        framework="opencv-python-headless",
+        modules=("cv2",),
+        extra="caffe",
+        folder="caffe_dump",
+    ),
+    RunnerSpec(
         "torchair_ge",
         "probe_flow.dumpers.torchair.runners:GeRunner",
         framework="torch",
