@@ -61,6 +61,14 @@ _OURS = (
         folder="caffe_dump",
     ),
     RunnerSpec(
+        "tensorflow",
+        "probe_flow.dumpers.tensorflow.runner:TensorFlowRunner",
+        framework="tensorflow",
+        modules=("tensorflow",),
+        extra="tensorflow",
+        folder="tensorflow_dump",
+    ),
+    RunnerSpec(
         "torchair_ge",
         "probe_flow.dumpers.torchair.runners:GeRunner",
         framework="torch",

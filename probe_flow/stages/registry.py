@@ -47,6 +47,7 @@ STAGES: Registry[StageType] = Registry(
         "dump.om": "probe_flow.stages.dump.dump_om:STAGE",
         "dump.caffe": "probe_flow.stages.dump.dump_caffe:STAGE",
         "dump.onnx": "probe_flow.stages.dump.dump_onnx:STAGE",
+        "dump.tensorflow": "probe_flow.stages.dump.dump_tensorflow:STAGE",
         "dump.npy": "probe_flow.stages.dump.dump_npy:STAGE",
         "dump.tfdbg": "probe_flow.stages.dump.dump_tfdbg:STAGE",
         "dump.arrays": "probe_flow.stages.dump.dump_arrays:STAGE",

@@ -11,8 +11,8 @@ FIRST = {
     "arrays": "golden",
     "dump_json": "golden",
     "mindspore_graph": "golden",
+    "models": "small",
     "offline": "onnx",
-    "onnx": "models",
     "repro": "golden",
     "torchair": "healthy",
 }

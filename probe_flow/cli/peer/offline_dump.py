@@ -14,7 +14,12 @@ from probe_flow.cli.peer.peer_syntax import PeerCommand
 
 
 @click.command("offline_dump", cls=PeerCommand)
-@click.option("--model_path", required=True, metavar="MODEL", help="The original model, e.g. an `.onnx` file.")
+@click.option(
+    "--model_path",
+    required=True,
+    metavar="MODEL",
+    help="The original model: `.onnx`, `.prototxt`, `.pb`, `.meta`, or a SavedModel.",
+)
 @click.option("--input_data", metavar="FILES", help="Inputs, commas between the files; default drawn from a seed.")
 @click.option("--input_shape", metavar="SHAPES", help="Sizes that the model leaves open, e.g. x:1,3,224,224;y:1,5.")
 @click.option("--dym_shape_range", metavar="SHAPES", help="Each of several sizes, e.g. x:1,3,200~224~8,224-230.")
@@ -29,6 +34,7 @@ from probe_flow.cli.peer.peer_syntax import PeerCommand
 @click.option(
     "-o",
     "--output_path",
+    "--output",
     default=".",
     metavar="DIR",
     help="Folder of the dump, which lies in `{time}[/{shapes}]/dump_data` below it. Default: the working directory.",
@@ -49,7 +55,7 @@ def command(
     An offline model (`.om`) runs on the device only: `probe-flow init --snippet om` prints how to dump it there.
     """
     from probe_flow.cli.peer.compare import check_paths
-    from probe_flow.cli.peer.offline_model import as_stage_has_it
+    from probe_flow.cli.peer.offline_model import as_stage_has_it, files_of
     from probe_flow.workflow.loading.loader import load_workflow
     from probe_flow.workflow.templates.packaged import templates
 
@@ -63,7 +69,7 @@ def command(
     for variant in variants_of(inputs):
         shapes = {"input_shape": variant.shape} if variant.shape is not None else {}
         # The dump and its rules are of the other side, which is not run.
-        sets = {"target": str(model), "golden": str(model), "fusion_rule": str(model), **shapes}
+        sets = {"target": str(model), "golden": str(model), "fusion_rule": str(model), **shapes, **files_of(model)}
         workflow = load_workflow(templates()[template], sets=sets, env=os.environ, cwd=cwd)
         (golden,) = (stage for stage in workflow.stages if stage.name == "golden")
         folder = out / variant.folder

@@ -23,8 +23,16 @@ from probe_flow.files.existing import is_folder
 if TYPE_CHECKING:
     from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
 
-TEMPLATES: Mapping[str, str] = MappingProxyType({".onnx": "offline_onnx_oneclick"})
-"""Ending of the original model's file -> the packaged workflow that runs it."""
+TEMPLATES: Mapping[str, str] = MappingProxyType(
+    {
+        ".onnx": "offline_onnx_oneclick",
+        ".prototxt": "offline_caffe_oneclick",
+        ".pb": "offline_tensorflow_oneclick",
+        ".meta": "offline_tensorflow_oneclick",
+        "/": "offline_tensorflow_oneclick",
+    }
+)
+"""Ending of the original model's file, ``/`` for a folder -> the packaged workflow that runs it."""
 
 OFFLINE_MODEL = "offline_model"
 """Value of `compare -m`."""
@@ -74,9 +82,9 @@ def template_for(model: Path, option: str) -> str:
                 help="dump it there (`probe-flow init --snippet om` prints how), and give the folder of the dump",
             )
         )
-    found = TEMPLATES.get(model.suffix)
+    found = TEMPLATES.get("/" if is_folder(model) else model.suffix)
     if found is None:
-        kinds = ", ".join(f"`{ending}`" for ending in TEMPLATES)
+        kinds = ", ".join(f"`{ending}`" for ending in TEMPLATES if ending != "/") + ", or the folder of a SavedModel"
         what = f"`{option}`: `{model.name}` is no model that can be run here"
         raise UsageError(Diagnostic("PF2140", what, help=f"it takes {kinds}"))
     return found
@@ -154,7 +162,7 @@ def model_workflow(
     from probe_flow.workflow.loading.loader import load_workflow
     from probe_flow.workflow.templates.packaged import templates
 
-    sets = {name: str(path) for name, path in paths.items()}
+    sets = {name: str(path) for name, path in paths.items()} | files_of(paths["golden"])
     found = rule if rule is not None else rule_beside(paths["target"])
     # A parameter that is not optional, and that the stages below lose again.
     sets["fusion_rule"] = str(found if found is not None else paths["target"])
@@ -186,9 +194,26 @@ def _fed(stage: ResolvedStage, inputs: ModelInputs, cwd: Path) -> ResolvedStage:
     changed: dict[str, Any] = {}
     if inputs.data is not None:
         changed["inputs"] = {"files": [str(cwd / file) for file in inputs.data.split(",") if file]}
-    if (inputs.fusion_switch or "").lower() == "true":
+    if (inputs.fusion_switch or "").lower() == "true" and "optimizations" in type(stage.options).model_fields:
         changed["optimizations"] = "all"
     return with_options(stage, **changed) if changed else stage
+
+
+def files_of(model: Path) -> dict[str, str]:
+    """Return the other files of a model by the parameters of its workflow: a Caffe model has its weights beside it.
+
+    Raises:
+        UsageError: PF2140 when they are not there.
+    """
+    if model.suffix != ".prototxt":
+        return {}
+    found = sorted(model.parent.glob("*.caffemodel"))
+    same = [path for path in found if path.stem == model.stem]
+    if not same and len(found) != 1:
+        what = f"`{model.name}` has no `{model.stem}.caffemodel` beside it"
+        cure = "copy the weights there under that name, or name them with `weights` in a workflow"
+        raise UsageError(Diagnostic("PF2140", what, help=cure, path=str(model)))
+    return {"weights": str((same or found)[0])}
 
 
 def rule_beside(dump: Path) -> Path | None:

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from probe_flow.cli.peer.offline_model import ModelInputs, Variant, rule_beside, template_for, variants_of, worst_of
+from probe_flow.cli.peer.offline_model import (
+    ModelInputs,
+    Variant,
+    files_of,
+    rule_beside,
+    template_for,
+    variants_of,
+    worst_of,
+)
 from probe_flow.errors import UsageError
 
 
@@ -51,6 +59,19 @@ def test_other_models_are_refused(name: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         template_for(Path(name), "-gp")
     assert template_for(Path("net.onnx"), "-gp") == "offline_onnx_oneclick"
+    assert template_for(Path("net.pb"), "-gp") == template_for(Path(), "-gp") == "offline_tensorflow_oneclick"
+
+
+def test_weights_of_a_caffe_model_lie_beside_it(tmp_path: Path) -> None:
+    assert files_of(tmp_path / "net.onnx") == {}
+    with pytest.raises(UsageError, match=r"no `net\.caffemodel` beside it"):
+        files_of(tmp_path / "net.prototxt")
+
+    (tmp_path / "other.caffemodel").touch()
+    assert files_of(tmp_path / "net.prototxt") == {"weights": str(tmp_path / "other.caffemodel")}
+
+    (tmp_path / "net.caffemodel").touch()
+    assert files_of(tmp_path / "net.prototxt") == {"weights": str(tmp_path / "net.caffemodel")}
 
 
 def test_rules_are_found_where_the_dumping_tool_leaves_them(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
-"""Write the sample of ONNX models: ``python tools/samples/make_onnx.py FOLDER``, to be packed. Needs
-onnx and onnxruntime.
+"""Write the sample of models: ``python tools/samples/make_models.py FOLDER``, to be packed.
+
+Needs onnx, onnxruntime, opencv and tensorflow.
 
 A small convolution network in float32, and the same quantised by onnxruntime's own tool, with one scale halved: what is
-above the new range is cut off behind the second convolution. `sample.onnx` is the model of the offline samples.
+above the new range is cut off behind the second convolution. `sample.onnx`, `sample.prototxt`
+with `sample.caffemodel`, and `sample.pb` are the model of the offline samples.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import caffe_golden
 import numpy as np
 import onnx
+import tensorflow_golden
 from offline_layers import image
 from offline_layers import network as sample_layers
 from onnx import TensorProto, helper, numpy_helper
@@ -75,7 +79,7 @@ def rescaled(model: onnx.ModelProto, name: str, factor: float) -> onnx.ModelProt
 
 
 def main(root: Path) -> None:
-    folder = root / "models"
+    folder = root / "small"
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(network(), folder / "float.onnx")
     model = quantised(folder / "float.onnx", folder / "quantised.onnx")
@@ -83,6 +87,10 @@ def main(root: Path) -> None:
     sample, _ = network_model(sample_layers(), image())
     del sample.graph.output[:-1]
     onnx.save(sample, folder / "sample.onnx")
+    text, content = caffe_golden.model(sample_layers(), image())
+    (folder / "sample.prototxt").write_text(text, encoding="utf-8")
+    (folder / "sample.caffemodel").write_bytes(content)
+    (folder / "sample.pb").write_bytes(tensorflow_golden.frozen(sample_layers(), image()))
 
 
 if __name__ == "__main__":
