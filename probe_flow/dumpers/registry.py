@@ -16,6 +16,16 @@ from probe_flow.dumpers.torchair.ge import FUSION_FILE
 
 _OURS = (
     RunnerSpec(
+        "torch",
+        "probe_flow.dumpers.torch.eager_runner:EagerRunner",
+        framework="torch",
+        modules=("torch",),
+        extra="torch",
+        folder="torch_dump",
+        said={NOT_DETERMINISTIC: NO_DETERMINISTIC_FORM},
+        notes=torch_notes,
+    ),
+    RunnerSpec(
         "torchair_fx",
         "probe_flow.dumpers.torchair.runners:FxRunner",
         framework="torch",
