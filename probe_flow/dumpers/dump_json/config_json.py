@@ -7,13 +7,14 @@ tasks other than the chosen one, which msprobe does not read either.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
-from probe_flow.dumpers.dump_json.options import DIRECTIONS, LEVELS, PHASES
+from probe_flow.dumpers.dump_json.options import DIRECTIONS, LEVELS, PHASES, DumpOptions, checked_options, wrong_option
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 from probe_flow.files.existing import is_file
 from probe_flow.files.opening import read_whole
@@ -74,6 +75,29 @@ def read_config(path: Path) -> Config:
     if dump_path is not None and not (isinstance(dump_path, str) and dump_path):
         raise _refused(path, "`dump_path` is no text", "name the folder of the dump")
     return Config(dump_path, options)
+
+
+def options_of_script(
+    folder: str | os.PathLike[str] | None, config: str | os.PathLike[str] | None, given: Mapping[str, Any]
+) -> tuple[Path, DumpOptions]:
+    """Return folder and options of a dump that a script asks for: by options, or by a config.json.
+
+    Raises:
+        UsageError: PF6331 for a wrong option, or for options beside a config.json, PF6350 for one that cannot be used.
+    """
+    if config is None:
+        place, options = folder, given
+    else:
+        found = read_config(Path(config))
+        besides = [name for name, value in given.items() if value is not None and name != "max_tensor_bytes"]
+        if besides:
+            what = "`config` says what is dumped, and so do other options"
+            raise wrong_option(what, f"leave {_listed(besides)} out, or `config`")
+        place = found.dump_path if folder is None else folder
+        options = {**found.options, "max_tensor_bytes": given.get("max_tensor_bytes")}
+    if place is None:
+        raise wrong_option("no folder is given to dump into", "name one, or `dump_path` in the config.json")
+    return Path(place), checked_options(options)
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ LEVELS = ("L0", "L1", "mix")
 DATA = ("tensor", "statistics", "md5", "both")
 PHASES = ("forward", "backward")
 DIRECTIONS = ("input", "output")
+_CHOICES: Mapping[str, Sequence[str]] = {"level": LEVELS, "data": DATA, "phases": PHASES, "direction": DIRECTIONS}
 _MODULES = ("Module.", "Cell.")
 
 
@@ -82,22 +83,16 @@ def checked_options(options: Mapping[str, Any]) -> DumpOptions:
         UsageError: PF6331 for a value that an option cannot have.
     """
     known: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    for name, choices in (("level", LEVELS), ("data", DATA)):
-        if name in known:
-            _check_choice(name, known[name], choices)
-    for name, choices in (("phases", PHASES), ("direction", DIRECTIONS)):
-        if name in known:
-            known[name] = _texts(name, known[name])
-            for each in known[name]:
-                _check_choice(name, each, choices)
-    for name in ("steps", "ranks"):
-        if name in known:
-            known[name] = _numbers(name, known[name])
-    if "include" in known:
-        known["include"] = _texts("include", known["include"])
+    for name in known.keys() & {"phases", "direction", "include", "scope"}:
+        known[name] = _texts(name, known[name])
+    for name in known.keys() & {"steps", "ranks"}:
+        known[name] = _numbers(name, known[name])
+    for name in known.keys() & _CHOICES.keys():
+        for each in known[name] if isinstance(known[name], tuple) else (known[name],):
+            _check_choice(name, each, _CHOICES[name])
     if "scope" in known:
-        known["scope"] = _texts("scope", known["scope"])
-        _check_scope(known["scope"], DumpOptions(level=known.get("level", DumpOptions().level)))
+        level: str = known.get("level", "mix")
+        _check_scope(known["scope"], DumpOptions(level=level))
     return DumpOptions(**known)
 
 

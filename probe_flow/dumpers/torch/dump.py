@@ -9,7 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from probe_flow.dumpers.dump_json.options import DumpOptions, checked_options
+from probe_flow.dumpers.dump_json.config_json import options_of_script
+from probe_flow.dumpers.dump_json.options import DumpOptions
 from probe_flow.dumpers.torch.diagnostics import require_torch
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
 
@@ -21,10 +22,11 @@ _open = threading.Lock()
 
 def dump_torch(
     model: Any,
-    folder: str | os.PathLike[str],
+    folder: str | os.PathLike[str] | None = None,
     *,
-    level: str = "mix",
-    data: str = "tensor",
+    config: str | os.PathLike[str] | None = None,
+    level: str | None = None,
+    data: str | None = None,
     phases: Sequence[str] | None = None,
     direction: Sequence[str] | None = None,
     steps: Sequence[int] | None = None,
@@ -46,9 +48,11 @@ def dump_torch(
     Args:
         model: the model, or a list of several, whose modules are recorded; None with level ``L1``.
         folder: of the dump, new or empty; each step of a process is a folder ``step{n}/rank{r}`` or ``step{n}/proc0``.
-        level: ``L0`` records modules, ``L1`` calls of APIs, ``mix`` both.
-        data: ``statistics`` of each tensor (maximum, minimum, mean, L2 norm); ``tensor``: its elements too; ``md5``:
-            its checksum alone (CRC-32, as msprobe has it); ``both``: all of that.
+        config: a `config.json` of msprobe in place of the options below; its ``dump_path`` is the folder where none is
+            given.
+        level: ``L0`` records modules, ``L1`` calls of APIs, ``mix`` (the default) both.
+        data: ``statistics`` of each tensor (maximum, minimum, mean, L2 norm); ``tensor`` (the default): its elements
+            too; ``md5``: its checksum alone (CRC-32, as msprobe has it); ``both``: all of that.
         phases: ``forward``, ``backward``; None = both.
         direction: ``input``, ``output``; None = both.
         steps: steps to dump, from 0; None = all.
@@ -60,22 +64,22 @@ def dump_torch(
         overwrite: replace an earlier dump of probe_flow in this folder.
 
     Raises:
-        UsageError: PF6320 without torch, PF6321 for a folder that cannot be used, PF6331 for a wrong option.
+        UsageError: PF6320 without torch, PF6321 for a folder that cannot be used, PF6331 for a wrong option, PF6350 for
+            a configuration that cannot be used.
     """
-    options = checked_options(
-        {
-            "level": level,
-            "data": data,
-            "phases": phases,
-            "direction": direction,
-            "steps": steps,
-            "ranks": ranks,
-            "scope": scope,
-            "include": include,
-            "max_tensor_bytes": max_tensor_bytes,
-        }
-    )
-    return TorchDump(model, Path(folder), options, overwrite=overwrite)
+    given = {
+        "level": level,
+        "data": data,
+        "phases": phases,
+        "direction": direction,
+        "steps": steps,
+        "ranks": ranks,
+        "scope": scope,
+        "include": include,
+        "max_tensor_bytes": max_tensor_bytes,
+    }
+    place, options = options_of_script(folder, config, given)
+    return TorchDump(model, place, options, overwrite=overwrite)
 
 
 class TorchDump:
