@@ -40,10 +40,8 @@ def dump_torch(
 
     What the model computes stays as it is, bit for bit: nothing is added to its graph, and no random number is drawn.
 
-    >>> with dump_torch(model, "dump") as dump:  # doctest: +SKIP
-    ...     for batch in batches:
-    ...         loss(model(batch)).backward()
-    ...         dump.step()
+    Use it as ``with dump_torch(model, "dump") as dump:`` around the steps of a program, each of which ends with
+    ``dump.step()``.
 
     Args:
         model: the model, or a list of several, whose modules are recorded; None with level ``L1``.
