@@ -63,8 +63,8 @@ HEALTHY = {"offline_quantized", "mindspore_precheck"}
 CHECKED_AFTERWARDS = {"compare_then_precheck": "Mint.mul"}
 """Workflows that check what a first comparison suspects, with the operator that is wrong in their samples."""
 
-IN_TORCH = {"pytorch_precheck"}
-"""Workflows whose samples need torch itself: `tests/e2e/test_precheck_torch.py` runs them."""
+IN_TORCH = {"pytorch_precheck", "torch_vs_torch"}
+"""Workflows whose samples need torch itself: `test_precheck_torch.py` and `test_dump_torch.py` run them."""
 
 
 @pytest.fixture(autouse=True)
