@@ -151,7 +151,7 @@ def _proposal(found: tuple[Found, Found], template: str, folder: Path) -> Propos
             del stages["pairs"][_RULES]
             stages["result"]["require"] = {"coverage": 0.5}
             notes.append(
-                "without fusion rules operators are paired by names and shapes, which is a guess; to give the `.om`, or "
+                "without fusion rules operators are paired by names and shapes, which is a guess; to give the `.om` or "
                 f"ATC's JSON of it, add `{_RULES}: FILE` to `pairs` and take `require` out"
             )
         else:

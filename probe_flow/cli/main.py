@@ -49,6 +49,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "run": ("probe_flow.cli.run", "Run a workflow."),
         "plan": ("probe_flow.cli.plan", "Show what a run would do, and check its paths."),
         "validate": ("probe_flow.cli.authoring.validate", "Show every mistake of workflow files."),
+        "lint": ("probe_flow.cli.authoring.lint", "Show what is valid in workflow files and looks wrong."),
         "templates": ("probe_flow.cli.authoring.templates", "List the workflows to start from."),
         "init": ("probe_flow.cli.authoring.init", "Copy a packaged workflow to start from."),
         "show": ("probe_flow.cli.show", "Show what a run concluded, and its rows."),
@@ -91,7 +92,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 GROUPS: Mapping[str, Sequence[str]] = MappingProxyType(
     {
-        "Begin": ("start", "init", "templates", "validate", "plan"),
+        "Begin": ("start", "init", "templates", "validate", "lint", "plan"),
         "Run": ("run", "compare"),
         "Look": ("show", "report", "diff", "runs", "shell", "repro", "baseline"),
     }
