@@ -14,6 +14,7 @@ FIRST = {
     "models": "small",
     "offline": "onnx",
     "repro": "golden",
+    "torch": "models",
     "torchair": "healthy",
 }
 """A sample of each scenario; the others are unpacked with it."""
