@@ -51,7 +51,7 @@ def kept(cache: Path) -> list[Path]:
 WITHOUT_TABLES = {"build_graph"}
 """Workflows that write graphs only, whose names have the time."""
 
-RUNS_MODELS = {"onnx_vs_onnx"}
+RUNS_MODELS = {"offline_onnx_oneclick", "onnx_vs_onnx"}
 """Workflows whose dumps are made anew in each run."""
 
 

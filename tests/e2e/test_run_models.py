@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,59 @@ def test_finished_dumps_are_taken_over_when_a_run_goes_on(
 
     assert again.code == 0, again.out + again.err
     assert record.stat().st_mtime_ns == written
+
+
+@pytest.fixture
+def offline_sample(tmp_path: Path) -> Path:
+    """Return the folder of the OM dumps, with the model that they were made of as `sample.onnx`."""
+    with zipfile.ZipFile(ROOT / "examples" / "offline" / "samples.zip") as archive:
+        archive.extractall(tmp_path, [name for name in archive.namelist() if name.startswith("onnx/")])
+    with zipfile.ZipFile(ROOT / "examples" / "onnx" / "samples.zip") as archive:
+        (tmp_path / "sample.onnx").write_bytes(archive.read("models/sample.onnx"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("dump", "code", "origin"), [("healthy", 0, None), ("target", 1, "fc")])
+def test_om_dump_is_compared_with_its_onnx_model_in_one_run(
+    probe_flow: Command, offline_sample: Path, dump: str, code: int, origin: str | None
+) -> None:
+    pytest.importorskip("onnxruntime")
+    paths = {
+        "target": offline_sample / "onnx" / dump,
+        "golden": offline_sample / "sample.onnx",
+        "fusion_rule": offline_sample / "onnx" / "fusion_rule.json",
+    }
+    done = probe_flow("run", WORKFLOWS / "offline_onnx_oneclick.yaml", *(f"--set={k}={v}" for k, v in paths.items()))
+
+    assert done.code == code, done.out + done.err
+    found = first_divergence(done.record)
+    assert (found["node"] if found is not None else None) == origin
+    (table,) = done.folder.glob("*.csv")
+    assert (
+        table.read_text("utf-8").splitlines()[0].endswith("IsNpuOps,IsOutputNode,IsPrecisionError,Result,Match,Remarks")
+    )
+
+
+def test_compare_runs_the_golden_model(probe_flow: Command, offline_sample: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    rule = offline_sample / "onnx" / "fusion_rule.json"
+    sides = ("-tp", offline_sample / "onnx" / "target", "-gp", offline_sample / "sample.onnx", "-fr", rule)
+
+    done = probe_flow("compare", "-m", "offline_model", *sides, "-o", "out", output=None)
+
+    assert done.code == 1, done.out + done.err
+    assert "The target first goes wrong at fc" in done.out
+    (table,) = Path("out").glob("result_*.csv")
+    assert "IsPrecisionError" in table.read_text("utf-8")
+    assert (Path("out") / "probe_flow" / "dumps" / "golden" / "onnx_dump" / "dump_manifest.json").is_file()
+
+
+def test_offline_dump_runs_one_side_for_each_shape(probe_flow: Command, onnx_models: Path) -> None:
+    arguments = ("--model_path", onnx_models / "float.onnx", "--dym_shape_range", "x:1,3,8,8~8", "-o", "out")
+
+    done = probe_flow("offline_dump", *arguments, output=None)
+
+    assert done.code == 0, done.out + done.err
+    (folder,) = Path("out").glob("*/x-1_3_8_8/dump_data")
+    assert len(list((folder / "onnx_dump").glob("*.npy"))) == 11
+    assert (folder / "input" / "0" / "x.bin").stat().st_size == 4 * 3 * 8 * 8

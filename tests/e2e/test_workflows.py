@@ -66,7 +66,7 @@ CHECKED_AFTERWARDS = {"compare_then_precheck": "Mint.mul"}
 IN_TORCH = {"pytorch_precheck"}
 """Workflows whose samples need torch itself: `tests/e2e/test_precheck_torch.py` runs them."""
 
-IN_FRAMEWORKS = {"onnx_vs_onnx"}
+IN_FRAMEWORKS = {"offline_onnx_oneclick", "onnx_vs_onnx"}
 """Workflows that run models by frameworks, which a plan asks for too: `tests/e2e/test_run_models.py` runs them."""
 
 WITHOUT = [path for path in SHIPPED if path.stem not in IN_FRAMEWORKS]

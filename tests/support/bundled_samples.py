@@ -12,6 +12,7 @@ FIRST = {
     "dump_json": "golden",
     "mindspore_graph": "golden",
     "offline": "onnx",
+    "onnx": "models",
     "repro": "golden",
     "torchair": "healthy",
 }

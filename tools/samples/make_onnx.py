@@ -1,7 +1,8 @@
-"""Write the sample of ONNX models: ``python tools/samples/make_onnx.py FOLDER``. Needs onnx and onnxruntime.
+"""Write the sample of ONNX models: ``python tools/samples/make_onnx.py FOLDER``, to be packed. Needs
+onnx and onnxruntime.
 
 A small convolution network in float32, and the same quantised by onnxruntime's own tool, with one scale halved: what is
-above the new range is cut off behind the second convolution.
+above the new range is cut off behind the second convolution. `sample.onnx` is the model of the offline samples.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from typing import Any
 
 import numpy as np
 import onnx
+from offline_layers import image
+from offline_layers import network as sample_layers
 from onnx import TensorProto, helper, numpy_helper
+from onnx_golden import network_model
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 SHAPE = (1, 3, 8, 8)
@@ -70,11 +74,15 @@ def rescaled(model: onnx.ModelProto, name: str, factor: float) -> onnx.ModelProt
     return changed
 
 
-def main(folder: Path) -> None:
+def main(root: Path) -> None:
+    folder = root / "models"
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(network(), folder / "float.onnx")
     model = quantised(folder / "float.onnx", folder / "quantised.onnx")
     onnx.save(rescaled(model, FAULTY, 0.5), folder / "quantised.onnx")
+    sample, _ = network_model(sample_layers(), image())
+    del sample.graph.output[:-1]
+    onnx.save(sample, folder / "sample.onnx")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from probe_flow.matching.model_graph.graph import ModelGraph
-from probe_flow.matching.model_graph.vocabulary import ModelGraphReason, ModelGraphRule
 from probe_flow.matching.shared.executions import other_leaves_out, pair_executions, with_selections
 from probe_flow.matching.shared.nearest_names import NearestNames
 from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
@@ -32,11 +31,26 @@ from probe_flow.records import (
     Pair,
     Pairs,
     Reason,
+    ReasonKind,
     Relation,
     Rule,
     TensorKind,
     TensorRef,
 )
+
+
+class ModelGraphRule:
+    VALUE = Rule("tensor_name")
+    NODE = Rule("node_name")
+    PASSED = Rule("passed_on")
+
+
+class ModelGraphReason:
+    QUANTISED_CODES = ReasonKind("quantised_codes", is_quantised=True)
+    OF_CONSTANTS = ReasonKind("of_constants")
+    OTHER_NUMBERS = ReasonKind("other_numbers")
+    QUANTISED_CONSTANTS = ReasonKind("quantised_constants", is_quantised=True)
+
 
 _FLOATS = ("float", "bfloat", "hifloat", "complex")
 

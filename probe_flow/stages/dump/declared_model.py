@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from probe_flow.dumpers.base.runner import RunnerSpec
-from probe_flow.stages.base import DumpPath, Duplicates, Model, Select
+from probe_flow.stages.base import CatalogOf, DumpPath, Duplicates, IsPath, Model, Select
 from probe_flow.stages.dump.model_run import (
     ModelName,
     NodeFilter,
@@ -74,6 +74,14 @@ class DeclaredRunOptions(RunOptions):
         description="Shapes of inputs whose sizes the model leaves open; also as text, `x:1,3,224,224;y:1,5`.",
         examples=[{"x": [1, 3, 224, 224]}, "x:1,3,224,224"],
     )
+    recorded_by: CatalogOf | None = Field(
+        None,
+        description="Stage that read the dump of the device: the model is fed with the inputs that it recorded, in "
+        "`input/` beside it, or inside of it (then with `fusion_rule`). `inputs` replace them.",
+    )
+    fusion_rule: Annotated[str, IsPath(is_data=False)] | None = Field(
+        None, description="Fusion rules of that dump's model, which name its inputs: ATC's JSON, or the `.om` itself."
+    )
     calls: Literal[1] = Field(1, description="Such a model has no state: it runs once.")
     filter: NodeFilter | None = Field(None, description="Nodes to dump; default: all.")
     data: Literal["tensor", "statistics", "both"] = Field(
@@ -94,7 +102,7 @@ class DeclaredRunOptions(RunOptions):
         None, description="Whether the model is quantised; default: told by the names of its operators."
     )
 
-    @field_validator("input_shape", "filter", "data", "max_tensor_bytes", "repeat", mode="after")
+    @field_validator("input_shape", "recorded_by", "filter", "data", "max_tensor_bytes", "repeat", mode="after")
     @classmethod
     def _declared_needs_model(cls, value: object, info: ValidationInfo) -> object:
         return needs_model(value, info)
@@ -123,13 +131,16 @@ def shapes_in(given: Mapping[str, list[int]] | str | None) -> dict[str, list[int
     return {name: [int(size) for size in sizes.split(",")] for name, _, sizes in parts}
 
 
-def run_declared(runner: RunnerSpec, options: DeclaredRunOptions, context: Context) -> Catalog:
+def run_declared(
+    runner: RunnerSpec, options: DeclaredRunOptions, inputs: Mapping[str, Sequence[Any]], context: Context
+) -> Catalog:
     """Return the catalog of the arrays, which are made first when a model is given."""
     from probe_flow.dumps.offline.npy_folder import read_npy_folder
 
     folders: list[Path] = []
     if options.model is not None:
-        folders = dump_of_model(runner, options, options.dump, context, repeat=options.repeat)
+        recorded = _recorded(options, inputs, context)
+        folders = dump_of_model(runner, options, options.dump, context, repeat=options.repeat, inputs=recorded)
         _report_noise(folders, context)
     catalog = read_npy_folder(
         options.path if options.path is not None else folders[0],
@@ -140,6 +151,20 @@ def run_declared(runner: RunnerSpec, options: DeclaredRunOptions, context: Conte
     )
     repeats: Mapping[str, object] = {"repeats": tuple(str(folder) for folder in folders[1:])} if folders[1:] else {}
     return replace(catalog, attrs={**catalog.attrs, **repeats})
+
+
+def _recorded(
+    options: DeclaredRunOptions, inputs: Mapping[str, Sequence[Any]], context: Context
+) -> dict[str, Any] | None:
+    """Return the inputs that the device's dump recorded, as a job has them; None where the stage names others."""
+    if options.recorded_by is None or options.inputs is not None:
+        return None
+    from probe_flow.dumpers.arrays.recorded_inputs import recorded_inputs
+
+    rule = Path(options.fusion_rule) if options.fusion_rule is not None else None
+    folder = context.output / "inputs" / (context.stage or "model")
+    found = recorded_inputs(inputs["recorded_by"][0], rule, folder)
+    return {"recorded": [[each.name, str(each.file)] for each in found]}
 
 
 def _report_noise(folders: list[Path], context: Context) -> None:

@@ -51,7 +51,7 @@ class Options(DeclaredRunOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the arrays, which are made first when a model is given."""
-    return run_declared(RUNNER, options, context)
+    return run_declared(RUNNER, options, inputs, context)
 
 
 def _forecast(options: Options) -> Forecast | None:
