@@ -302,7 +302,11 @@ def test_a_device_that_did_not_run_is_a_mistake(probe_flow):
         ((*FAULTY, "-cfr", OM / "close_fusion_rule.json"), "PF4402", "leave it out"),
         (("-tp", ONNX / "golden", "-gp", ONNX / "target"), "PF4402", "swap"),
         ((*OFF, "-qfr", QUANTISED / "quant_fusion_rule.json"), "PF4402", "quant_fusion_rule"),
-        (("-m", "offline_model", *FAULTY), "PF2140", "no model that can be run here"),
+        (
+            ("-m", "offline_model", *FAULTY[:2], "-gp", ONNX / "fusion_rule.json"),
+            "PF2140",
+            "no model that can be run here",
+        ),
         (("-m", "offline_model", *FAULTY, "-cm"), "PF2129", "by the fusion rules"),
         (("-m", "ofline_data", *FAULTY), "PF2120", "`offline_data`"),
         ((*FAULTY, "--input_data", "x.bin"), "PF2129", "running offline models"),

@@ -136,10 +136,9 @@ ORIGINS = {"onnx": "fc", "caffe": "pool1", "tensorflow": "block/conv2relu2"}
 
 @pytest.fixture
 def offline_sample(tmp_path: Path) -> Path:
-    """Return a folder of OM dumps by framework, and in `small` of the models that they were made of."""
-    for name in ("offline", "models"):
-        with zipfile.ZipFile(ROOT / "examples" / name / "samples.zip") as archive:
-            archive.extractall(tmp_path)
+    """Return a folder of OM dumps by framework, and in `models` of the models that they were made of."""
+    with zipfile.ZipFile(ROOT / "examples" / "offline" / "samples.zip") as archive:
+        archive.extractall(tmp_path)
     return tmp_path
 
 
@@ -151,11 +150,11 @@ def test_om_dump_is_compared_with_its_model_in_one_run(
     pytest.importorskip(MODULES[framework])
     paths = {
         "target": offline_sample / framework / dump,
-        "golden": offline_sample / "small" / MODELS[framework],
+        "golden": offline_sample / "models" / MODELS[framework],
         "fusion_rule": offline_sample / framework / "fusion_rule.json",
     }
     if framework == "caffe":
-        paths["weights"] = offline_sample / "small" / "sample.caffemodel"
+        paths["weights"] = offline_sample / "models" / "sample.caffemodel"
     workflow = WORKFLOWS / f"offline_{framework}_oneclick.yaml"
     done = probe_flow("run", workflow, *(f"--set={name}={path}" for name, path in paths.items()))
 
@@ -170,7 +169,7 @@ def test_om_dump_is_compared_with_its_model_in_one_run(
 def test_compare_runs_the_golden_model(probe_flow: Command, offline_sample: Path, framework: str) -> None:
     pytest.importorskip(MODULES[framework])
     rule = offline_sample / framework / "fusion_rule.json"
-    model = offline_sample / "small" / MODELS[framework]
+    model = offline_sample / "models" / MODELS[framework]
     sides = ("-tp", offline_sample / framework / "target", "-gp", model, "-fr", rule)
 
     done = probe_flow("compare", "-m", "offline_model", *sides, "-o", "out", output=None)

@@ -11,7 +11,6 @@ FIRST = {
     "arrays": "golden",
     "dump_json": "golden",
     "mindspore_graph": "golden",
-    "models": "small",
     "offline": "onnx",
     "repro": "golden",
     "torch": "models",

@@ -1,4 +1,4 @@
-"""Write the sample of models: ``python tools/samples/make_models.py FOLDER``, to be packed.
+"""Write the sample of models: ``python tools/samples/make_models.py FOLDER``, to be packed into those of `offline`.
 
 Needs onnx, onnxruntime, opencv and tensorflow.
 
@@ -79,7 +79,7 @@ def rescaled(model: onnx.ModelProto, name: str, factor: float) -> onnx.ModelProt
 
 
 def main(root: Path) -> None:
-    folder = root / "small"
+    folder = root / "models"
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(network(), folder / "float.onnx")
     model = quantised(folder / "float.onnx", folder / "quantised.onnx")
