@@ -14,43 +14,18 @@ from probe_flow.analysis.flow.calls import is_gradient
 from probe_flow.analysis.flow.ordering import side_by_side
 from probe_flow.analysis.flow.producers import Writers
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, shape_of
-from probe_flow.analysis.model.noise import is_noisy, not_deterministic
+from probe_flow.analysis.model.noise import not_deterministic
 from probe_flow.analysis.search.checksums import is_hashed_late, search_checksums
+from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
 from probe_flow.analysis.search.drift import find_drift
 from probe_flow.analysis.search.lone_nonfinite import begins_alone
 from probe_flow.analysis.search.near_misses import behind_extremes, near_misses
 from probe_flow.analysis.search.not_compared import NotCompared
-from probe_flow.analysis.search.origin import Diagnosis, Suspect, diagnose
-from probe_flow.analysis.search.reference_check import witness_of
+from probe_flow.analysis.search.origin import diagnose
+from probe_flow.analysis.search.proof import sentence
+from probe_flow.analysis.search.reference_check import golden_errors, witness_of
 from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, Status, Verdict
 from probe_flow.records.row import Row, number_or_first
-
-
-def golden_errors(rows: Sequence[Row], numbers: Sequence[int]) -> list[Finding]:
-    """Return one finding, which fails nothing, for the first of some cleared rows that the reference clears."""
-    cleared = [number for number in numbers if rows[number].third is not None and not is_noisy(rows[number])]
-    if not cleared:
-        return []
-    number, *others = cleared
-    row = rows[number]
-    witness = witness_of(row)
-    assert witness is not None
-    more = f"; {len(others)} more tensor{'s' if len(others) > 1 else ''} alike" if others else ""
-    return [
-        Finding(
-            kind=FindingKind.GOLDEN_ERROR,
-            node=row.node,
-            slot=row.pair.shown.slot,
-            evidence=(
-                f"`{row.pair.shown.id}` differs from the golden beyond rounding, but is not to blame: {witness}{more}"
-            ),
-            severity=witness.golden.relative,
-            fails=False,
-            row=number,
-            metrics=row.measurement.metrics if row.measurement else {},
-        )
-    ]
-
 
 STRONG = 2.0
 """A suspect of this score is an origin even downstream of another one: its inputs' errors do not explain it."""
@@ -64,10 +39,18 @@ NEAREST = 3
 
 
 def conclude(
-    rows: Sequence[Row], pairs: Pairs, verdicts: Sequence[Verdict]
+    rows: Sequence[Row], pairs: Pairs, verdicts: Sequence[Verdict], diagnosis: Diagnosis | None = None
 ) -> tuple[tuple[Finding, ...], list[Verdict]]:
-    """Return the findings, the most important first, and the verdicts with their roles."""
-    diagnosis = diagnose(rows, pairs)
+    """Return the findings, the most important first, and the verdicts with their roles.
+
+    Args:
+        rows: measured, in execution order.
+        pairs: of the comparison.
+        verdicts: of the policy.
+        diagnosis: of these rows, where it was made.
+    """
+    if diagnosis is None:
+        diagnosis = diagnose(rows, pairs)
     writers = Writers(rows)
     apart = NotCompared(rows, diagnosis)
     nonfinite = [suspect for suspect in diagnosis.suspects if suspect.figure is ErrorFigure.NONFINITE]
@@ -120,12 +103,13 @@ def _origins(diagnosis: Diagnosis, rows: Sequence[Row]) -> list[Suspect]:
     strong = [
         suspect
         for suspect in diagnosis.suspects
-        if suspect.score >= _least_score(suspect, diagnosis, rows)
+        if (suspect.is_proven or suspect.score >= _least_score(suspect, diagnosis, rows))
         and not (suspect.figure is ErrorFigure.NONFINITE and suspect.inherits)
     ]
     # Behind a strong one, what is a little more than explained is its echo.
     first = next((place for place, suspect in enumerate(diagnosis.suspects) if suspect in strong[:1]), None)
-    weak = [suspect for suspect in diagnosis.suspects[:first] if suspect.score < STRONG and not suspect.inherits]
+    before_it = [suspect for suspect in diagnosis.suspects[:first] if suspect not in strong]
+    weak = [suspect for suspect in before_it if suspect.score < STRONG and not suspect.inherits]
     before = [suspect for suspect in weak if strong and _bears_on(suspect, strong[0], diagnosis, rows)]
     return before + strong + [suspect for suspect in weak if suspect not in before]
 
@@ -223,7 +207,7 @@ def _origin_finding(
         kind=FindingKind.ORIGIN,
         node=shown.node,
         slot=shown.pair.shown.slot,
-        evidence=_head(row, writer, rows, apart) + evidence + _by_reference(row) + tail,
+        evidence=_head(row, writer, rows, apart) + evidence + _proof(suspect, row) + _by_reference(row) + tail,
         severity=suspect.score,
         row=suspect.row if writer is None else writer,
         metrics=row.measurement.metrics if row.measurement else {},
@@ -268,6 +252,11 @@ def _head(row: Row, writer: int | None, rows: Sequence[Row], apart: NotCompared)
     if rows[writer].pair.golden is None:
         return f"has no counterpart in the golden and wrote `{row.pair.shown.id}`: "
     return f"has another shape than the golden ({apart.told(writer)}); behind it, at `{row.pair.shown.id}`: "
+
+
+def _proof(suspect: Suspect, row: Row) -> str:
+    """Return what recomputing showed of a suspect that is wrong by itself."""
+    return f"; {sentence(row)}" if suspect.is_proven else ""
 
 
 def _by_reference(row: Row) -> str:

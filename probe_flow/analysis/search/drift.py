@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from probe_flow.analysis.model.deviation import ErrorFigure
-from probe_flow.analysis.search.origin import Diagnosis
+from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.analysis.search.reference_check import clears
 from probe_flow.records import Execution, Finding, FindingKind, Phase
 from probe_flow.records.row import Row

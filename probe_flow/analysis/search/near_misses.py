@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from probe_flow.analysis.search.origin import Diagnosis
+from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.records import Finding, FindingKind, NodeKey
 from probe_flow.records.row import Row
 
