@@ -25,7 +25,7 @@ from probe_flow.errors import ProbeFlowError
 from probe_flow.records import Catalog, Execution, NodeKey, NodeKind, Pairs, Phase, SlotRole, TensorKind, TensorRef
 from probe_flow.records.frameworks import MINDSPORE
 from probe_flow.records.row import Recomputed, Row
-from probe_flow.work import Context
+from probe_flow.work import Context, no_processes
 
 LIMIT = 64
 """Calls that are computed again at most, unless all are asked for."""
@@ -59,7 +59,7 @@ def with_recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted:
         wanted: how much.
         context: worker processes, events.
     """
-    if wanted.mode == "never":
+    if wanted.mode == "never" or context.isolate is no_processes:
         return False
     numbers = list(_candidates(rows, diagnosis, wanted.mode))
     if not numbers:

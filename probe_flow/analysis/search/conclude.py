@@ -19,7 +19,7 @@ from probe_flow.analysis.search.checksums import is_hashed_late, search_checksum
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
 from probe_flow.analysis.search.drift import find_drift
 from probe_flow.analysis.search.lone_nonfinite import begins_alone
-from probe_flow.analysis.search.near_misses import behind_extremes, near_misses
+from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried
 from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import diagnose
 from probe_flow.analysis.search.proof import sentence
@@ -68,6 +68,7 @@ def conclude(
         findings.extend(find_drift(rows, diagnosis))
     findings.extend(near_misses(rows, diagnosis, findings))
     findings.extend(behind_extremes(rows, diagnosis, findings))
+    findings.extend(only_carried(rows, diagnosis))
     findings.extend(golden_errors(rows, diagnosis.cleared))
     findings.extend(not_deterministic(rows, diagnosis.order))
     origin_rows = {row if writer is None else writer for row, writer in shown.items()}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from probe_flow.analysis.search.diagnosis import Diagnosis
+from probe_flow.analysis.search.proof import sentence
 from probe_flow.records import Finding, FindingKind, NodeKey
 from probe_flow.records.row import Row
 
@@ -61,6 +62,32 @@ def behind_extremes(rows: Sequence[Row], diagnosis: Diagnosis, findings: Sequenc
     named = {finding.row for finding in findings}
     hidden = () if first is None else diagnosis.hidden.get(first, ())
     return [_hidden_finding(rows[n], n, rows[first]) for n in hidden if first is not None and n not in named]
+
+
+def only_carried(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
+    """Return findings, which fail nothing, for what is off by too much though it and all that feeds it is right.
+
+    Args:
+        rows: all rows.
+        diagnosis: what the search found.
+    """
+    return [_carried_finding(rows[number], number, diagnosis) for number in diagnosis.carried[:MOST]]
+
+
+def _carried_finding(row: Row, number: int, diagnosis: Diagnosis) -> Finding:
+    deviation = diagnosis.deviations[number]
+    assert deviation is not None
+    return Finding(
+        kind=FindingKind.SUSPECT,
+        node=row.node,
+        slot=row.pair.shown.slot,
+        evidence=f"`{row.pair.shown.id}` differs (relative error {deviation.relative:.1e}) and only carries on what "
+        f"reached it: {sentence(row)}, and so is what feeds it",
+        severity=1.0,
+        fails=False,
+        row=number,
+        metrics=row.measurement.metrics if row.measurement else {},
+    )
 
 
 def _hidden_finding(row: Row, number: int, origin: Row) -> Finding:

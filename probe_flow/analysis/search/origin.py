@@ -236,14 +236,15 @@ class _Search:
         What it carries on is blamed: what comes near to being a suspect, or an input that nothing is known to have
         written. Where there is neither, and not all that feeds it is proven to be right, it stays a suspect itself.
         """
+        own = score_of(self.rows[found.row])
         if ancestor is not None:
-            return 1.0, ancestor
+            return own, ancestor
         before = self._fed_by((found.row,))[found.row]
         around = [n for n in (*call.read, *before) if n in self.near and proof_of(self.rows[n]) is not Proof.RIGHT]
         if around:
             blamed = max(around, key=lambda n: self.near[n].score)
             self.suspects[blamed] = replace(self.near.pop(blamed), score=1.0 + SAME_VALUE)
-            return 1.0, blamed
+            return own, blamed
         unknown = [
             (d.relative, n)
             for n in call.read
@@ -252,11 +253,11 @@ class _Search:
         if unknown:
             blamed = max(unknown)[1]
             self.suspects[blamed] = replace(found, row=blamed, deviation=self.deviations[blamed], inputs=())
-            return 1.0, blamed
+            return own, blamed
         if not before or any(proof_of(self.rows[n]) is not Proof.RIGHT for n in before):
             return found.score, None
         self.carried.append(found.row)
-        return 1.0, None
+        return own, None
 
     def _limits(self, number: int) -> Mapping[ErrorFigure, float]:
         """Return how many times its allowance each figure of a row may be."""

@@ -90,7 +90,7 @@ TORCH: Mapping[str, Function] = MappingProxyType(
 )  # fmt: skip
 """Functions of torch and torch.nn.functional, methods of its tensors, and those of mint, which has the same."""
 
-_OPERATORS: Mapping[str, Function] = MappingProxyType(
+OPERATORS: Mapping[str, Function] = MappingProxyType(
     {
         "add": elementwise.add, "radd": elementwise.turned(elementwise.add), "sub": elementwise.sub,
         "rsub": elementwise.turned(elementwise.sub), "mul": _MUL, "rmul": elementwise.turned(_MUL),
@@ -160,13 +160,13 @@ def find(kind: str, api: str, *, is_mindspore: bool = False) -> Function:
     if own in _UNDEFINED:
         raise UnusableError("it gives memory that nobody wrote")
     is_operator = word.startswith("__") and word.endswith("__")
-    if (word.endswith("_") and not is_operator) or (is_operator and own not in _OPERATORS and own[:1] == "i"):
+    if (word.endswith("_") and not is_operator) or (is_operator and own not in OPERATORS and own[:1] == "i"):
         raise UnusableError("it changes its inputs in place, and what they were before is not known")
     if kind == "Primitive":
         found = PRIMITIVES.get(word.rpartition(".")[2])
         why = "what its attributes are is not dumped"
     elif is_operator:
-        found, why = _OPERATORS.get(own), ""
+        found, why = OPERATORS.get(own), ""
     elif is_mindspore and kind not in _TORCH_IN_MINDSPORE:
         found, why = MINDSPORE_FORMS.get(word, TORCH.get(word) if word in _ALIKE else None), ""
     else:
@@ -185,6 +185,11 @@ _ALIKE = frozenset(_ONE.keys() | _TWO.keys()) | frozenset({
     "broadcast_to",
 })  # fmt: skip
 """Functions of ``mindspore.ops`` that take what those of torch take."""
+
+
+def mindspore_names() -> list[str]:
+    """Return the names of ``mindspore.ops`` that are computed."""
+    return sorted({*MINDSPORE_FORMS, *_ALIKE})
 
 
 def of_type(op_type: str) -> Function:
