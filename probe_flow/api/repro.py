@@ -1,36 +1,24 @@
-"""Reproduce a suspect of a stored run: find its call in the dumps, write the script, run it in a process of its own."""
+"""Reproduce a suspect of a stored run: find its call in the dumps, write and try its script, record what it found."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.api.dumps import adopt
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.files.existing import is_there
-from probe_flow.files.opening import read_text
-from probe_flow.record.run_folder import StoredRun
+from probe_flow.files.lock_file import HeldError, LockFile
+from probe_flow.record.run_folder import LOCK, RECORD, VERSION, StoredRun, read_run
+from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.conclusions import FindingRecord
 from probe_flow.records import Catalog, Node
-from probe_flow.scripts.repro import Suspect, unusable, write_script
-
-RUN_S = 600.0
-"""Seconds that a script may take."""
-
-
-class Reproduction(Struct, frozen=True):
-    """What came of it: the script; where it ran, its result (``status``, ``relative_error``, ``why``) and exit code."""
-
-    script: Path
-    said: Mapping[str, Any] = {}
-    code: int = 0
+from probe_flow.scripts.repro import Suspect, unusable
+from probe_flow.scripts.suspects import Reproduction, Trial, same_call
+from probe_flow.scripts.suspects import reproduce as reproduce_all
 
 
 def reproduce(
@@ -40,10 +28,11 @@ def reproduce(
     node: str = "",
     suspect: int = 1,
     moved: Mapping[str, str] = MappingProxyType({}),
-    python: str | None = None,
-    runs: bool = True,
+    trial: Trial | None = None,
 ) -> Reproduction | None:
-    """Write the script of a suspect, and run it; None where the run has no suspect and none is named.
+    """Write the script of a suspect, and try it; None where the run has no suspect and none is named.
+
+    What it found is added to the record of the run, which `show` and reports tell.
 
     Args:
         run: the run.
@@ -51,12 +40,12 @@ def reproduce(
         node: entry of the call, or its name without call number (its first call); empty = a suspect.
         suspect: number of the suspect, from 1.
         moved: where dumps lie now, by side.
-        python: the interpreter that has the framework; None = this one.
-        runs: whether the script is run.
+        trial: how it is tried; None = it is only written.
 
     Raises:
         UsageError: PF2134 no such suspect or call.
-        IncompleteError: PF6631 no script can be made of it; PF6632 a dump is gone or has changed.
+        IncompleteError: PF6631 no script can be made of it; PF6632 a dump is gone or has changed; PF7001 a file cannot
+            be written.
     """
     found = None if node else _finding(run, suspect)
     if not node and found is None:
@@ -68,13 +57,40 @@ def reproduce(
     golden = _catalog(run, "golden", moved)
     if golden is not None and golden.framework != target.framework:
         golden = None
-    folder.mkdir(parents=True, exist_ok=True)
-    script = write_script(Suspect(target, call, golden, _same(golden, call)), folder)
-    return _run(script, python or sys.executable) if runs else Reproduction(script)
+    row = (
+        found.row if found is not None else next((each.row for each in run.record.findings if _is_of(each, call)), None)
+    )
+    wanted = Suspect(target, call, golden, same_call(golden, call), row)
+    reproductions, problems = reproduce_all([wanted], folder, trial)
+    if problems:
+        raise IncompleteError(problems)
+    (reproduction,) = reproductions
+    return replace(reproduction, unrecorded=_record(run, reproduction)) if reproduction.was_tried else reproduction
+
+
+def _record(run: StoredRun, found: Reproduction) -> str:
+    """Add what was found to the record of a run; return why that was not done, empty where it was."""
+    if run.version != VERSION:
+        return f"its record has the older format {run.version}"
+    try:
+        lock = LockFile(run.folder / LOCK)
+    except HeldError as error:
+        return f"{error.holder} is at work in it"
+    except OSError as error:
+        return error.strerror or str(error)
+    try:
+        now = read_run(run.folder).record
+        write_run_json(now.with_reproductions([found.fields(run.folder)]), run.folder / RECORD)
+    except IncompleteError as error:
+        return error.diagnostic.message
+    finally:
+        lock.release()
+    return ""
 
 
 def _finding(run: StoredRun, number: int) -> FindingRecord | None:
-    suspects = [each for each in map(run.record.at, run.record.suspects) if each is not None and each.name]
+    places = dict.fromkeys((*run.record.suspects, run.record.nonfinite_origin))
+    suspects = [each for each in map(run.record.at, places) if each is not None and each.name]
     if not suspects:
         return None
     if number > len(suspects):
@@ -100,10 +116,14 @@ def _catalog(run: StoredRun, side: str, moved: Mapping[str, str]) -> Catalog | N
     return found
 
 
+def _is_of(found: FindingRecord, node: Node) -> bool:
+    run = node.key.execution
+    return node.entry == found.name and (run.rank, run.step) == (found.rank, found.step)
+
+
 def _node_of(catalog: Catalog, found: FindingRecord) -> Node:
     for node in catalog.nodes.values():
-        run = node.key.execution
-        if node.entry == found.name and (run.rank, run.step) == (found.rank, found.step):
+        if _is_of(found, node):
             return node
     raise unusable(str(found.name), "the dump has no such call any more")
 
@@ -115,49 +135,6 @@ def _node(catalog: Catalog, name: str) -> Node:
     names = {node.entry or node.key.name: None for node in catalog.nodes.values()}
     help_ = did_you_mean(name, names) or "names are those of `nodes.jsonl`"
     raise UsageError(Diagnostic("PF2134", f"the target has no call `{name}`", help=help_))
-
-
-def _same(golden: Catalog | None, node: Node) -> Node | None:
-    """Return the call of the golden that has the same name and execution."""
-    if golden is None:
-        return None
-    found = golden.nodes.get(node.key)
-    if found is not None:
-        return found
-    run = node.key.execution
-    return next(
-        (
-            each
-            for each in golden.nodes.values()
-            if each.entry == node.entry and (each.key.execution.rank, each.key.execution.step) == (run.rank, run.step)
-        ),
-        None,
-    )
-
-
-def _run(script: Path, python: str) -> Reproduction:
-    """Run a script, with its result in a file beside it."""
-    result = script.with_suffix(".json")
-    result.unlink(missing_ok=True)
-    command = [python, str(script), "--json", str(result)]
-    try:
-        done = subprocess.run(  # noqa: S603 (the interpreter that the user names)
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=RUN_S
-        )
-    except subprocess.TimeoutExpired:
-        return _undecided(script, f"it took more than {RUN_S:g} s")
-    except OSError as error:
-        return _undecided(script, f"`{python}` cannot be run: {error.strerror or error}")
-    if not result.is_file():
-        if done.returncode < 0:
-            return _undecided(script, f"it ended its process with signal {-done.returncode}")
-        last = (done.stderr.strip().splitlines() or ["it wrote no result"])[-1]
-        return _undecided(script, last)
-    return Reproduction(script, json.loads(read_text(result)), done.returncode)
-
-
-def _undecided(script: Path, why: str) -> Reproduction:
-    return Reproduction(script, {"status": "undecided", "relative_error": None, "why": why}, IncompleteError.exit_code)
 
 
 def _gone(side: str, why: str) -> IncompleteError:

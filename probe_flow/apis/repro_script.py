@@ -99,7 +99,7 @@ def main(frozen: Mapping[str, Any], arguments: Sequence[str] | None = None) -> i
     except UnusableError as error:
         status, why = UNDECIDED, error.reason
     except Exception as error:  # whatever a framework raises
-        status, why = UNDECIDED, f"{type(error).__name__}: {error}"
+        status, why = UNDECIDED, f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
     worst = max((each.relative_error for each in outputs if each.side == "target"), default=None)
     print(f"{frozen['entry']}: computed again on this processor from the inputs of the dump")  # noqa: T201
     if outputs:
@@ -110,15 +110,21 @@ def main(frozen: Mapping[str, Any], arguments: Sequence[str] | None = None) -> i
     if asked.json:
         said = {
             "entry": frozen["entry"],
+            "row": frozen.get("row"),
             "status": status,
-            "relative_error": worst,
+            "relative_error": _number(worst),
             "why": why,
             "differs": differs or None,
-            "outputs": [asdict(each) for each in outputs],
+            "outputs": [{name: _number(value) for name, value in asdict(each).items()} for each in outputs],
             "versions": _versions(frozen["framework"]),
         }
         FilePath(asked.json).write_text(json.dumps(said, indent=2), encoding="utf-8")
     return EXIT_CODES[status]
+
+
+def _number(value: Any) -> Any:
+    """Return a number that JSON can hold: NaN and infinities as words."""
+    return value if not isinstance(value, float) or math.isfinite(value) else str(value)
 
 
 def _decided(frozen: Mapping[str, Any], outputs: list[Output]) -> tuple[str, str]:

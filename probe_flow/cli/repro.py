@@ -16,9 +16,27 @@ import click
 @click.option("-o", "--output", default=".", show_default=True, metavar="DIR", help="Folder of the script.")
 @click.option("--dump", "dumps", multiple=True, metavar="SIDE=PATH", help="Where a dump lies now. May be repeated.")
 @click.option("--python", metavar="FILE", help="Interpreter that has the framework. Default: this one.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="What the script may take before it is ended.",
+)
+@click.option("--memory-limit", metavar="SIZE", help="The same of memory, e.g. 4GiB. Default: half of the machine's.")
 @click.option("--no-run", is_flag=True, help="Write the script and do not run it.")
 def command(
-    *, run: Path, node: str, suspect: int, output: str, dumps: tuple[str, ...], python: str | None, no_run: bool
+    *,
+    run: Path,
+    node: str,
+    suspect: int,
+    output: str,
+    dumps: tuple[str, ...],
+    python: str | None,
+    time_limit: float,
+    memory_limit: str | None,
+    no_run: bool,
 ) -> int:
     """Compute the first suspect of a RUN again on this processor, from its own inputs, and say whether it is to blame.
 
@@ -31,6 +49,8 @@ def command(
     from probe_flow.api.repro import reproduce
     from probe_flow.record.run_folder import read_run
     from probe_flow.runs.reopen import parse_dumps
+    from probe_flow.scripts.suspects import Trial
+    from probe_flow.scripts.trial import Limits
 
     found = reproduce(
         read_run(run),
@@ -38,18 +58,28 @@ def command(
         node=node,
         suspect=suspect,
         moved=parse_dumps(dumps),
-        python=python,
-        runs=not no_run,
+        trial=None if no_run else Trial(python or "", Limits(time_limit, _bytes(memory_limit))),
     )
     if found is None:
         click.echo("no suspects")
         return 0
-    click.echo(f"written: {found.script}")
-    if not found.said:
+    click.echo(f"written: {found.script.path}")
+    if not found.was_tried:
         click.echo("not run")
         return 0
     status = str(found.said["status"]).replace("_", " ")
     click.echo(f"{status}: {found.said['why']}")
     if found.said.get("differs"):
         click.echo(f"before it: {found.said['differs']}")
+    if found.unrecorded:
+        click.echo(f"not added to the record of the run: {found.unrecorded}", err=True)
     return found.code
+
+
+def _bytes(size: str | None) -> int:
+    from probe_flow.transform.sizes import parse_size
+
+    found = 0 if size is None else parse_size(size)
+    if found is None:
+        raise click.BadParameter(f"`{size}` is no size such as 4GiB or 500MB", param_hint="--memory-limit")
+    return found

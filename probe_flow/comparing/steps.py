@@ -34,7 +34,19 @@ from probe_flow.metrics.catalogue.metrics import METRIC_SETS
 from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.metrics.catalogue.scope import Scope
 from probe_flow.metrics.catalogue.third_side import of_two_sides
-from probe_flow.records import ALL_PASS, Comparison, Finding, Flow, Pair, Pairs, Row, Status, Verdict, shared_numbers
+from probe_flow.records import (
+    ALL_PASS,
+    Comparison,
+    Finding,
+    Flow,
+    NodeKey,
+    Pair,
+    Pairs,
+    Row,
+    Status,
+    Verdict,
+    shared_numbers,
+)
 from probe_flow.records.row import in_execution_order
 from probe_flow.work import Context
 
@@ -51,11 +63,17 @@ def only_suspects(pairs: Sequence[Pair], earlier: Comparison, only: Only) -> set
 
 def suspect_nodes(earlier: Comparison, only: Only) -> set[tuple[object, str]]:
     """Return the nodes with a row that meets every condition, by the identity of their execution and their name."""
-    nodes: dict[tuple[object, str], None] = {}
+    nodes = dict.fromkeys((key.execution.identity, key.name) for key in suspect_calls(earlier, only))
+    return set(list(nodes)[: only.limit])
+
+
+def suspect_calls(earlier: Comparison, only: Only) -> list[NodeKey]:
+    """Return the calls with a row that meets every condition, in execution order, each once; `limit` does not count."""
+    found: dict[NodeKey, None] = {}
     for row in earlier.rows:
         if all(_meets(row, key, wanted, earlier) for key, wanted in only.where.items()):
-            nodes.setdefault((row.pair.shown.node.execution.identity, row.pair.shown.node.name))
-    return set(list(nodes)[: only.limit])
+            found.setdefault(row.pair.shown.node)
+    return list(found)
 
 
 def _meets(row: Row, key: str, globs: Sequence[str], earlier: Comparison) -> bool:

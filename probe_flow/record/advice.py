@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from probe_flow.record.rows import source_line
 from probe_flow.record.types.conclusions import AdviceRecord
 from probe_flow.records import (
+    Catalog,
     Comparison,
     Edge,
     ErrorShape,
@@ -18,6 +19,8 @@ from probe_flow.records import (
     FindingKind,
     Node,
     NodeKey,
+    NodeKind,
+    Phase,
     Row,
     Slot,
     SlotRole,
@@ -27,6 +30,9 @@ from probe_flow.records.row import PRODUCED
 
 HALF = frozenset({"float16", "bfloat16"})
 MAX_PARTS = 4
+
+RUNS_AGAIN = "PF7425"
+"""Code of the step that computes the operator again."""
 
 FAR = 20.0
 """Severity of an origin from which more precision is not the first thing to try: about 50 times what one rounding of
@@ -166,6 +172,9 @@ def _before_the_node(key: NodeKey, slot: Slot, row: Row | None, facts: _Facts) -
 def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape | None) -> Iterator[AdviceRecord]:
     node, rows = facts.target.nodes.get(key), facts.rows(key)
     name = f"`{key.name}` ({node.op_type})" if node is not None and node.op_type else f"`{key.name}`"
+    if node is not None and runs_again(node, facts.target):
+        text = f"see whether {name} itself is wrong: `probe-flow repro RUN` computes it again from its own inputs"
+        yield AdviceRecord(RUNS_AGAIN, text)
     if node is not None and len(node.originals) > 1:
         parts = " + ".join(f"`{part}`" for part in node.originals[:MAX_PARTS])
         more = f" and {len(node.originals) - MAX_PARTS} more" if len(node.originals) > MAX_PARTS else ""
@@ -198,6 +207,12 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape
         yield AdviceRecord(
             "PF7414", f"{name} is a built-in operator: reproduce it alone on the dumped inputs and report it"
         )
+
+
+def runs_again(node: Node, target: Catalog) -> bool:
+    """Return True where `repro` can make a script of a node: a call of an API, or a module, with tensors of it."""
+    is_call = node.kind is NodeKind.MODULE or (node.kind is NodeKind.API and node.key.phase is not Phase.NONE)
+    return is_call and target.attrs.get("format") == "dump_json" and target.task == "tensor"
 
 
 def _is_apart(rows: list[Row], facts: _Facts) -> bool:

@@ -166,4 +166,6 @@ def problems_text(problems: Sequence[ProblemRecord]) -> str:
 def advice_texts(run: RunRecord) -> list[str]:
     """Return what to do about the first finding that fails the run and has advice, one sentence a step."""
     first = next((finding for finding in run.findings if finding.fails and finding.advice), None)
-    return [readable(f"{each.text} ({each.code})") for each in first.advice] if first is not None else []
+    if first is None:
+        return []
+    return [readable(f"{each.text} ({each.code})") for each in run.steps_for(first)]

@@ -27,6 +27,9 @@ from probe_flow.record.types.run import RUN_SCHEMA, RunRecord
 from probe_flow.records import Phase
 
 RECORD = "run.json"
+LOCK = ".probe_flow_run.lock"
+"""Held by whoever writes into the folder of a run."""
+
 ROWS = "comparison.jsonl"
 NODES = "nodes.jsonl"
 DETAILS = "details.jsonl"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,10 @@ from probe_flow.records import Catalog, Execution, Node, NodeKind, Phase
 from probe_flow.records.frameworks import MINDSPORE
 from probe_flow.scripts.bundle import script_text
 
-_UNSAFE = re.compile(r"[^\w.-]")
 FORMAT = "dump_json"
+
+_UNSAFE = re.compile(r"[^\w.-]")
+_MODULES: Mapping[str, tuple[str, ...]] = {"pytorch": ("torch",), "mindspore": ("mindspore", "torch")}
 
 
 class Suspect(Struct, frozen=True):
@@ -28,51 +30,90 @@ class Suspect(Struct, frozen=True):
         target, golden: the catalogs.
         node: of the target.
         golden_node: of the golden.
+        row: order of the row that accuses it; None where none does.
     """
 
     target: Catalog
     node: Node
     golden: Catalog | None = None
     golden_node: Node | None = None
+    row: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Its entry in the dump."""
+        return self.node.entry or self.node.key.name
 
 
-def write_script(suspect: Suspect, folder: Path) -> Path:
+class Script(Struct, frozen=True):
+    """A script.
+
+    Args:
+        path: of it.
+        entry: the call that it computes.
+        modules: what it imports beside numpy.
+        tensors: files beside it that it reads.
+    """
+
+    path: Path
+    entry: str
+    modules: tuple[str, ...]
+    tensors: tuple[Path, ...] = ()
+
+
+def write_script(
+    suspect: Suspect,
+    folder: Path,
+    *,
+    taken: Collection[str] = (),
+    announce: Callable[[Path], object] = lambda _path: None,
+) -> Script:
     """Write ``repro_ENTRY.py`` and the folder ``repro_ENTRY`` with the tensors of the call; return the script.
+
+    Args:
+        suspect: a call of an API, or a module, for which the API that it called last is computed.
+        folder: of both; made where it is missing.
+        taken: names of other scripts; one of another rank or step gets these into its name.
+        announce: is told of every file before it is begun.
 
     Raises:
         IncompleteError: PF6631 nothing of the kind can be made of the call; PF7001 a file cannot be written.
     """
-    entry = suspect.node.entry or suspect.node.key.name
     if suspect.target.attrs.get("format") != FORMAT:
-        raise unusable(entry, "scripts are made of dumps with a dump.json")
-    key = suspect.node.key
-    if suspect.node.kind is not NodeKind.API or key.phase is Phase.NONE:
-        inside = _inside(suspect.target, suspect.node)
-        raise unusable(entry, "it is no call of an API", f"name one with `--node`, e.g. {inside}" if inside else None)
+        raise unusable(suspect.name, "scripts are made of dumps with a dump.json")
+    node, golden_node = _innermost(suspect)
+    key, entry = node.key, node.entry or node.key.name
     kind, _, api = key.name.partition(".")
-    name = f"repro_{_UNSAFE.sub('_', entry)}"
     sides: dict[str, dict[str, Any]] = {}
     files: dict[str, Mapping[str, Path]] = {}
-    for side, catalog, node in (
-        ("target", suspect.target, suspect.node),
-        ("golden", suspect.golden, suspect.golden_node),
-    ):
-        if catalog is None or node is None:
+    for side, catalog, call in (("target", suspect.target, node), ("golden", suspect.golden, golden_node)):
+        if catalog is None or call is None:
             continue
-        found = _entries(catalog, node)
+        found = _entries(catalog, call)
         if "forward" not in found or key.phase.value not in found:
             if side == "golden":
                 continue
             raise unusable(entry, "the dump has no forward entry of it, which holds its inputs")
-        sides[side], files[side] = found, _tensor_files(catalog, node.key.execution, found)
-    for side, named in files.items():
-        place = folder / name / side
-        place.mkdir(parents=True, exist_ok=True)
-        for file_name, source in named.items():
-            _copy(source, place / file_name, entry)
+        sides[side], files[side] = found, _tensor_files(catalog, call.key.execution, found)
+    if not any(files.values()) and suspect.target.task != "statistics":
+        raise unusable(entry, f"its dump of task `{suspect.target.task}` holds neither tensors nor statistics")
+    name = _file_name(entry, key.execution, taken)
+    tensors: list[Path] = []
+    try:
+        for side, named in files.items():
+            place = folder / name / side
+            place.mkdir(parents=True, exist_ok=True)
+            for file_name, source in named.items():
+                announce(place / file_name)
+                _copy(source, place / file_name, entry)
+                tensors.append(place / file_name)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    framework = "mindspore" if suspect.target.framework == MINDSPORE else "pytorch"
     settings = {
-        "framework": "mindspore" if suspect.target.framework == MINDSPORE else "pytorch",
+        "framework": framework,
         "entry": entry,
+        "row": suspect.row,
         "kind": kind,
         "api": api,
         "direction": key.phase.value,
@@ -80,16 +121,59 @@ def write_script(suspect: Suspect, folder: Path) -> Path:
         "folder": name,
     }
     path = folder / f"{name}.py"
-    needs = "mindspore and torch" if settings["framework"] == "mindspore" else "torch"
+    announce(path)
     with atomic_text(path) as file:
-        file.write(script_text("repro_script", settings, needs=needs))
-    return path
+        file.write(script_text("repro_script", settings, needs=" and ".join(_MODULES[framework])))
+    return Script(path, entry, _MODULES[framework], tuple(tensors))
 
 
-def _inside(catalog: Catalog, node: Node) -> str | None:
-    """Return the entry of an API that a module called last; None where there is none."""
-    found = [each.entry for each in catalog.nodes.values() if each.caller == node.entry and each.kind is NodeKind.API]
-    return found[-1] if found else None
+def _file_name(entry: str, execution: Execution, taken: Collection[str]) -> str:
+    name = f"repro_{_UNSAFE.sub('_', entry)}"
+    if name not in taken:
+        return name
+    return f"{name}_rank{execution.rank}_step{execution.step}"
+
+
+def _innermost(suspect: Suspect) -> tuple[Node, Node | None]:
+    """Return the call to compute on both sides: the suspect, or for a module the API that it called last.
+
+    What a module returns is what the last API inside gave; the last of a backward pass gives its input's gradient.
+    """
+    node = suspect.node
+    if node.kind is NodeKind.API and node.key.phase is not Phase.NONE:
+        return node, suspect.golden_node
+    inside = _last_inside(suspect.target, node)
+    if inside is None:
+        what = "a module in which the dump has no API (level L0)" if node.kind is NodeKind.MODULE else "no call"
+        raise unusable(suspect.name, f"it is {what}", "dump it again with level mix or L1")
+    golden = suspect.golden
+    other = None if golden is None else golden.nodes.get(inside.key)
+    if other is None and golden is not None and suspect.golden_node is not None:
+        other = _last_inside(golden, suspect.golden_node)
+        if other is not None and other.key.name != inside.key.name:
+            other = None
+    return inside, other
+
+
+def _last_inside(catalog: Catalog, module: Node) -> Node | None:
+    """Return the API that ran last in a module, at any depth; None where there is none."""
+    run = module.key.execution
+    inside, found = {module.entry or module.key.name}, None
+    callers: dict[str, list[Node]] = {}
+    for node in catalog.nodes.values():
+        if node.key.execution == run and node.caller is not None:
+            callers.setdefault(node.caller, []).append(node)
+    pending = list(inside)
+    while pending:
+        for node in callers.get(pending.pop(), ()):
+            name = node.entry or node.key.name
+            if name in inside:
+                continue
+            inside.add(name)
+            pending.append(name)
+            if node.kind is NodeKind.API and node.key.phase is module.key.phase:
+                found = node if found is None or node.order > found.order else found
+    return found
 
 
 def _entries(catalog: Catalog, node: Node) -> dict[str, Any]:
@@ -133,10 +217,18 @@ def _copy(path: Path, place: Path, entry: str) -> None:
     try:
         shutil.copyfile(path, place)
     except OSError as error:
-        raise unusable(entry, f"`{path.name}` cannot be copied: {error.strerror or error}") from error
+        if error.filename == str(path):
+            raise unusable(entry, f"`{path.name}` cannot be copied: {error.strerror or error}") from error
+        raise
 
 
 def unusable(entry: str, why: str, help_: str | None = None) -> IncompleteError:
     """Return the error of a call that no script can be made of."""
     cure = help_ or "`show --node` says what is known of it"
     return IncompleteError(Diagnostic("PF6631", f"no script can be made of `{entry}`: {why}", help=cure))
+
+
+def _unwritable(folder: Path, error: OSError) -> IncompleteError:
+    why = error.strerror or str(error)
+    help_ = "name another folder with `-o`"
+    return IncompleteError(Diagnostic("PF7001", f"`{folder}` cannot be written: {why}", path=str(folder), help=help_))

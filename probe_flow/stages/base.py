@@ -27,6 +27,7 @@ class Kind(enum.Enum):
     PAIRS = "pairs"
     COMPARISON = "comparison"
     REPORT = "report"
+    SCRIPTS = "scripts"
 
 
 class Consumes(Struct, frozen=True):

@@ -168,11 +168,13 @@ def _benchmark(options: Options, kernels: Kernels) -> str:
 def _suspects(options: Options, inputs: Mapping[str, Sequence[Any]]) -> Collection[tuple[object, str]] | None:
     if options.only is None:
         return None
-    from probe_flow.comparing.steps import suspect_nodes
+    from probe_flow.comparing.steps import suspect_calls
     from probe_flow.stages.compare import asked_only
 
     earlier: Comparison = inputs["only.comparison"][0]
-    return suspect_nodes(earlier, asked_only(options.only))
+    found = suspect_calls(earlier, asked_only(options.only))
+    names = dict.fromkeys((key.execution.identity, key.name) for key in found)
+    return set(list(names)[: options.only.limit])
 
 
 def _check_packages(source: Catalog, *, is_run: bool) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import shutil
 import tarfile
 from pathlib import Path
 
 import pytest
+
+from probe_flow.record.run_folder import LOCK
 
 DATA = Path(__file__).parents[1] / "data" / "precheck" / "torch_net.tar.xz"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "dump_json"
@@ -83,13 +86,53 @@ def test_the_first_suspect_is_taken(tmp_path, probe_flow):
 
 @pytest.mark.parametrize(
     ("python", "why"),
-    [("/no/such/python", "cannot be run"), ("/bin/false", "it wrote no result"), ("/bin/true", "no result")],
+    [("/no/such/python", "cannot be run"), ("/bin/false", "ended"), ("/bin/true", "ended")],
 )
 def test_an_interpreter_that_gives_nothing_decides_nothing(run, dumps, probe_flow, python, why):
     done = probe_flow("repro", run, "--node", first_api(dumps), "-o", "scripts", "--python", python)
     assert done.code == 3
-    assert "undecided: " in done.out
+    assert "not run: " in done.out
     assert why in done.out
+
+
+def test_what_was_found_stands_in_the_run(run, dumps, probe_flow, monkeypatch):
+    """A stand-in for torch cannot compute anything: its error is the reason, and where the record tells so."""
+    stand_in = dumps / "stand_in"
+    stand_in.mkdir()
+    (stand_in / "torch.py").write_text("__version__ = '0'\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(stand_in), os.environ.get("PYTHONPATH", "")]))
+    entry = first_api(dumps)
+    done = probe_flow("repro", run, "--node", entry, "-o", "scripts")
+    assert done.code == 3
+    assert "undecided: " in done.out
+    said = json.loads((dumps / "scripts" / f"repro_{entry}.json").read_text())
+    assert (said["status"], said["row"], said["versions"]["torch"]) == ("undecided", None, "0")
+    (record,) = json.loads((dumps / run / "probe_flow" / "run.json").read_text())["reproductions"]
+    assert (record["entry"], record["status"], record["why"]) == (entry, "undecided", said["why"])
+    shown = probe_flow("show", run, "--node", entry).out
+    assert f"run again    whether `{entry}` itself is wrong is undecided: {said['why']}" in shown
+    (node,) = json.loads(probe_flow("show", run, "--node", entry, "--format", "json").out)["nodes"]
+    assert node["reproductions"][0]["script"] == record["script"]
+    # Once more: the record has the last one.
+    assert probe_flow("repro", run, "--node", entry, "-o", "scripts", "--python", "/bin/false").code == 3
+    (record,) = json.loads((dumps / run / "probe_flow" / "run.json").read_text())["reproductions"]
+    assert record["status"] == "not_run"
+
+
+def test_a_run_that_nobody_may_write_says_that_it_was_not_added(run, dumps, probe_flow):
+    record = dumps / run / "probe_flow" / "run.json"
+    before = record.read_bytes()
+    lock = record.with_name(LOCK)
+    lock.mkdir()
+    done = probe_flow("repro", run, "--node", first_api(dumps), "-o", "scripts", "--python", "/bin/false")
+    assert (done.code, "not added to the record of the run: " in done.err) == (3, True)
+    assert record.read_bytes() == before
+
+
+@pytest.mark.parametrize("size", ["4", "4 gigabytes", "-1GiB"])
+def test_a_limit_of_memory_is_a_size(run, dumps, probe_flow, size):
+    done = probe_flow("repro", run, "--node", first_api(dumps), "--memory-limit", size)
+    assert (done.code, "is no size" in done.err) == (2, True)
 
 
 def test_what_cannot_be_reproduced_is_named(run, dumps, probe_flow):

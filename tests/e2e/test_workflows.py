@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -28,6 +29,7 @@ FIRST_WRONG = {
     "mindspore_compare": "Tensor.__mul__",
     "mindspore_code_mapping": "Expand__Muls_Mul",
     "pytorch_graph": "Tensor.__mul__",
+    "suspect_repro": "Functional.linear",
     "mindspore_graph": "Tensor.__mul__",
     "multi_rank_merge": "Tensor.__add__",
     "offline_om_vs_caffe": "pool1",
@@ -117,6 +119,25 @@ def test_a_workflow_of_two_steps_checks_what_the_first_suspects_and_nothing_else
     assert set(states.values()) == {("SKIP", "")}
     assert all((done.folder / name).is_file() for name in done.record["artifacts"])
     assert_schemas_hold(done)
+
+
+def test_a_suspect_is_computed_again_or_its_script_waits_for_the_framework(probe_flow: Command):
+    done = probe_flow("run", WORKFLOWS / "suspect_repro.yaml")
+    (found,) = done.record["reproductions"]
+    has_torch = importlib.util.find_spec("torch") is not None
+    assert (found["entry"], found["status"]) == (
+        "Functional.linear.0.forward",
+        "reproduced" if has_torch else "not_run",
+    )
+    script = done.folder / found["script"]
+    assert "itself is wrong" in done.out if has_torch else f"`{found['script']}` was written and not run" in done.out
+    assert [each["code"] for each in done.record["problems"]] == ([] if has_torch else ["PF6633"])
+    assert json.loads(script.with_suffix(".json").read_text())["status"] == found["status"]
+    for side in ("target", "golden"):
+        names = {path.name for path in (script.with_suffix("") / side).iterdir()}
+        assert names == {
+            f"Functional.linear.0.forward.{each}.npy" for each in ("input.0", "input.1", "input.2", "output.0")
+        }
 
 
 @pytest.mark.parametrize("name", sorted(APART))

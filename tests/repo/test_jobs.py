@@ -32,10 +32,15 @@ def test_each_kind_of_job_says_what_a_lost_batch_becomes() -> None:
     }
 
 
-def test_only_the_schedulers_the_model_run_and_the_second_torch_start_processes() -> None:
+def test_only_what_runs_batches_models_torch_and_scripts_starts_processes() -> None:
     starting = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
         if "subprocess.Popen(" in path.read_text(encoding="utf-8")
     }
-    assert starting == {"dumpers/base/process.py", "engine/schedulers/processes.py", "precheck/far_torch.py"}
+    assert starting == {
+        "dumpers/base/process.py",
+        "engine/schedulers/processes.py",
+        "precheck/far_torch.py",
+        "scripts/trial.py",
+    }

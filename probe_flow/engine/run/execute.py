@@ -363,7 +363,7 @@ class _Run:
         """
         results = self.results
         self.record = structs.replace(
-            with_summaries(self.record, results.summaries),
+            with_summaries(self.record, results.summaries).with_reproductions(results.reproductions),
             stages=stage_list(self.outcomes),
             inputs=tuple(results.inputs),
             artifacts=(*OWN_FILES, *results.artifacts),

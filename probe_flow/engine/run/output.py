@@ -22,7 +22,7 @@ from probe_flow.files.existing import is_file
 from probe_flow.files.leftovers import is_temporary, remove_leftovers
 from probe_flow.files.lock_file import STALE_S, HeldError, LockFile
 from probe_flow.files.opening import open_bytes, read_text
-from probe_flow.record.run_folder import SCHEMAS
+from probe_flow.record.run_folder import LOCK, SCHEMAS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 RUNS_FOLDER = "probe_flow_runs"
 RECORD_NAME = "run.json"
 EVENTS_NAME = "events.jsonl"
-LOCK_NAME = ".probe_flow_run.lock"
+LOCK_NAME = LOCK
 
 MAX_RECORD_BYTES = 256 * 2**20
 """Bytes of a run.json or events.jsonl of an earlier run that are read."""

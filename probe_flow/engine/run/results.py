@@ -22,13 +22,19 @@ from probe_flow.record.stored.kinds import FILE
 from probe_flow.record.stored.writing import write_comparison
 from probe_flow.record.types.run import InputRecord
 from probe_flow.records import Catalog, Comparison, Pairs
+from probe_flow.scripts.result import Scripts
 from probe_flow.stages.base import Kind
 from probe_flow.stages.registry import STAGES
 from probe_flow.workflow.loading.fields import KIND_WORDS
 
 _Written = TypeVar("_Written")
 
-_RECORD_OF: Mapping[Kind, type] = {Kind.CATALOG: Catalog, Kind.PAIRS: Pairs, Kind.COMPARISON: Comparison}
+_RECORD_OF: Mapping[Kind, type] = {
+    Kind.CATALOG: Catalog,
+    Kind.PAIRS: Pairs,
+    Kind.COMPARISON: Comparison,
+    Kind.SCRIPTS: Scripts,
+}
 
 
 @dataclass(slots=True)
@@ -43,6 +49,7 @@ class Results:
         comparisons: the comparisons, by stage; kept to the end, for the summary on the screen.
         summaries: what `run.json` says of each comparison.
         problems: what the stages reported or put into their results.
+        reproductions: what scripts found, as fields of the run's record.
         strict: codes of warnings that count as errors, ``x`` for any digit.
     """
 
@@ -53,6 +60,7 @@ class Results:
     comparisons: dict[str, Comparison] = field(default_factory=dict)
     summaries: dict[str, Summary] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
+    reproductions: list[Mapping[str, object]] = field(default_factory=list)
     strict: Sequence[str] = ()
     _held: dict[str, Any] = field(default_factory=dict)
     _known: dict[object, set[str]] = field(default_factory=dict)
@@ -94,6 +102,9 @@ class Results:
             self._add_comparison(name, result)
         elif kind is Kind.REPORT:
             self._add_files(planned, result)
+        elif isinstance(result, Scripts):
+            self._add_files(planned, result.files)
+            self.reproductions += result.found
         if self._waiting[name]:
             self._held[name] = result
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from probe_flow.record.types.conclusions import ComparisonRecord, Conclusions, FindingRecord
-from probe_flow.record.types.values import Anything, Count, Record
+import msgspec
+from msgspec.structs import replace
+
+from probe_flow.record.types.conclusions import AdviceRecord, ComparisonRecord, Conclusions, FindingRecord
+from probe_flow.record.types.values import Anything, Count, Figure, Record
 from probe_flow.records import FindingKind
 
 RUN_SCHEMA: Literal["probe_flow.run/2"] = "probe_flow.run/2"
@@ -118,6 +122,57 @@ class TimingsRecord(Record, frozen=True):
     wall_s: float | None
 
 
+class ReproductionRecord(Record, frozen=True, kw_only=True):
+    """What came of computing one call of the target again on a processor, from its own inputs.
+
+    Args:
+        entry: The call, by its entry in the dump.
+        suspect: Entry of the finding that it was computed for; another one where that is a module.
+        rank: Rank of the execution.
+        step: Step of the execution.
+        row: `order` of the record in comparison.jsonl that shows the suspect.
+        status: `reproduced`: the processor gives another result; `not_reproduced`: it gives what was dumped;
+            `undecided`; `not_run`: the script was written, and nothing ran it.
+        relative_error: L2 norm of dumped minus recomputed, over that of recomputed, of the worst result.
+        why: The same in words.
+        differs: Which input or argument differs from the golden's, where the result does not.
+        script: The script; its tensors lie beside it.
+        versions: Of the libraries that computed it.
+    """
+
+    entry: str
+    suspect: str
+    rank: int | None
+    step: int | None
+    row: Count | None = None
+    status: Literal["reproduced", "not_reproduced", "undecided", "not_run"]
+    relative_error: Figure = None
+    why: str
+    differs: str | None = None
+    script: str
+    versions: dict[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """Codes of the advice of its finding that need not be followed any more."""
+        is_decided = self.status in ("reproduced", "not_reproduced")
+        return ("PF7425", "PF7412", "PF7414") if is_decided else ("PF7425",)
+
+    @property
+    def advice(self) -> AdviceRecord:
+        """What follows from it."""
+        name = f"`{self.entry}`"
+        if self.status == "reproduced":
+            text = f"{name} itself is wrong: {self.why}; hand `{self.script}` to whoever owns the kernel"
+            return AdviceRecord("PF7426", text)
+        if self.status == "not_reproduced":
+            before = f"; {self.differs}" if self.differs else ""
+            return AdviceRecord("PF7427", f"{name} is not to blame: {self.why}{before}")
+        if self.status == "not_run":
+            return AdviceRecord("PF7428", f"`{self.script}` was written and not run: {self.why}")
+        return AdviceRecord("PF7428", f"whether {name} itself is wrong is undecided: {self.why}")
+
+
 class RunRecord(Conclusions, frozen=True, kw_only=True):
     """run.json: what a run of probe_flow concluded.
 
@@ -140,6 +195,7 @@ class RunRecord(Conclusions, frozen=True, kw_only=True):
         artifacts: Files of the run, relative to its folder.
         problems: Diagnostics of the run.
         cache: What was taken from the cache.
+        reproductions: Calls that were computed again, by `repro` or its stage, each as it was the last time.
     """
 
     schema: Literal["probe_flow.run/2"]
@@ -160,6 +216,7 @@ class RunRecord(Conclusions, frozen=True, kw_only=True):
     artifacts: tuple[str, ...]
     problems: tuple[ProblemRecord, ...]
     cache: dict[str, Anything] | None = None
+    reproductions: tuple[ReproductionRecord, ...] = ()
 
     @property
     def first(self) -> FindingRecord | None:
@@ -181,6 +238,35 @@ class RunRecord(Conclusions, frozen=True, kw_only=True):
         """What was done to tensors, in a word: ``examined`` where each stage looked at one dump, else ``compared``."""
         parts = self.comparisons.values()
         return "examined" if parts and all(part.dumps and "golden" not in part.dumps for part in parts) else "compared"
+
+    def reproductions_of(self, name: str | None, rank: int | None, step: int | None) -> tuple[ReproductionRecord, ...]:
+        """Return what came of computing a call again, or that inside of it which it was taken for."""
+        return tuple(
+            each
+            for each in self.reproductions
+            if name in (each.entry, each.suspect) and (each.rank, each.step) == (rank, step)
+        )
+
+    def steps_for(self, finding: FindingRecord) -> tuple[AdviceRecord, ...]:
+        """Return what to do about a finding.
+
+        What came of computing its call again comes first, and takes the place of the steps that it answers.
+        """
+        found = self.reproductions_of(finding.name, finding.rank, finding.step)
+        answered = {code for each in found for code in each.answers}
+        return (*(each.advice for each in found), *(each for each in finding.advice if each.code not in answered))
+
+    def with_reproductions(self, found: Iterable[Mapping[str, object]]) -> RunRecord:
+        """Return the record with what came of computing calls again, in place of what it says of the same calls.
+
+        Args:
+            found: fields of `ReproductionRecord`.
+        """
+        known = {(each.rank, each.step, each.entry): each for each in self.reproductions}
+        for fields in found:
+            each = msgspec.convert(dict(fields), ReproductionRecord)
+            known[each.rank, each.step, each.entry] = each
+        return replace(self, reproductions=tuple(known.values()))
 
     def at(self, position: int | None) -> FindingRecord | None:
         """Return the finding at a position, None without one, as in a record of a run that has not ended."""

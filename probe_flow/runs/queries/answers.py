@@ -156,7 +156,7 @@ def origin_lines(answer: OriginAnswer) -> Iterator[str]:
         yield from _fact("also in", same.elsewhere if same is not None else "")
         yield from _fact("golden", readable(named.golden_node or ""))
         yield from _fact("evidence", readable(named.evidence))
-        for step in named.advice:
+        for step in answer.advice:
             yield from _fact("to do", printable(f"{step.text} ({step.code})"))
         yield from _fact("inherited", f"{answer.inherited} rows pass an error on" if answer.inherited else "")
         if answer.rows:

@@ -56,6 +56,7 @@ def _view_lines(view: NodeView, *, has_attributes: bool) -> Iterator[str]:
         "passes": _listed(view.record.passes, MAX_OTHERS),
     }
     yield from (f"  {name:<11}  {text}" for name, text in facts.items() if text)
+    yield from (f"  {'run again':<11}  {printable(each['in_words'])}" for each in view.reproductions)
     yield from _attribute_lines(view.record.attributes, is_full=has_attributes)
     stack = view.record.stack
     yield from _frame_lines(stack if isinstance(stack, tuple) else ())

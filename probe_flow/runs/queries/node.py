@@ -48,6 +48,7 @@ class NodeView(Struct, frozen=True):
         children: names of what a module holds.
         judgement: the worst verdict of its rows, and its role.
         graph: its neighbourhood, where one was asked for.
+        reproductions: what came of computing it again.
     """
 
     node: StoredNode
@@ -61,6 +62,7 @@ class NodeView(Struct, frozen=True):
     children: tuple[str, ...]
     judgement: Judgement
     graph: Subgraph | None = None
+    reproductions: tuple[dict[str, Any], ...] = ()
 
     def data(self) -> dict[str, Any]:
         """Return the view as JSON: the record of the node and what belongs to it."""
@@ -76,6 +78,7 @@ class NodeView(Struct, frozen=True):
             "after": self.after.title if self.after else None,
             "children": list(self.children),
             "rows": [plain(row) for row in self.rows],
+            "reproductions": list(self.reproductions),
             "subgraph": self.graph.data() if self.graph is not None else None,
         }
 
@@ -128,9 +131,18 @@ def node_view(
                 children=tuple(child.title for child in nodes.children(node)),
                 judgement=judged.of(node),
                 graph=graph.judged(judged.of, judged.mark) if graph is not None else None,
+                reproductions=_reproductions(run, node),
             )
         )
     return answer
+
+
+def _reproductions(run: StoredRun, node: StoredNode) -> tuple[dict[str, Any], ...]:
+    """Return what the record says of computing a call of the target again, with the same in words."""
+    if node.side != "target":
+        return ()
+    found = run.record.reproductions_of(node.name, node.known.rank, node.known.step)
+    return tuple({**plain(each), "in_words": each.advice.text} for each in found)
 
 
 def _the_wanted_first(found: NamesFound, nodes: Sequence[StoredNode]) -> list[StoredNode]:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from probe_flow.record.row_index import RowState, call_code
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.record.run_json import DIVERGENCES, plain
-from probe_flow.record.types.conclusions import Conclusions, CoverageRecord, FindingRecord
+from probe_flow.record.types.conclusions import AdviceRecord, Conclusions, CoverageRecord, FindingRecord
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import Role
 from probe_flow.runs.queries.base import EVERYWHERE, Scope
@@ -105,6 +105,7 @@ class OriginAnswer(Struct):
         findings: all that the analysis found, ranked.
         rows: the rows of the first divergence's node (or of the node where NaN begins).
         inherited: rows that only pass an error on.
+        advice: what to do about the place to look at first.
     """
 
     first: FindingRecord | None
@@ -113,6 +114,7 @@ class OriginAnswer(Struct):
     findings: list[FindingRecord]
     rows: list[RowRecord] = field(default_factory=list)
     inherited: int = 0
+    advice: tuple[AdviceRecord, ...] = ()
 
     @property
     def named(self) -> FindingRecord | None:
@@ -152,6 +154,7 @@ def origin(run: StoredRun, *, scope: Scope = EVERYWHERE) -> OriginAnswer:
         answer = _narrowed(answer, scope)
     named = answer.named
     stage = named.comparison if named is not None else None
+    answer.advice = record.steps_for(named) if named is not None else ()
     for rows in run.stored_rows(comparison=scope.comparison):
         answer.inherited += sum(1 for _ in rows.index.numbers(_is_inherited, scope.keeps))
         if named is not None and (stage is None or rows.comparison in (None, stage)):

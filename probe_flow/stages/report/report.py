@@ -24,7 +24,7 @@ from pydantic import (
 
 from probe_flow.errors import ProbeFlowError, UsageError
 from probe_flow.reports.formats import Chosen
-from probe_flow.stages.base import ComparisonOf, Forecast, IsPath, Kind, Model, StageOptions, StageType
+from probe_flow.stages.base import ComparisonOf, Consumes, Forecast, IsPath, Kind, Model, StageOptions, StageType
 from probe_flow.stages.report.formats.tables import columns_of
 from probe_flow.stages.report.registry import FORMATS
 from probe_flow.work import Context
@@ -89,6 +89,9 @@ class Options(StageOptions):
 
     uses: Literal["report"]
     comparison: ComparisonOf = Field(description="Stage that compared.")
+    reproductions: list[Annotated[str, Consumes(Kind.SCRIPTS)]] = Field(
+        default_factory=list, description="Stages `repro` that run before, so that the report tells what they found."
+    )
     formats: list[Format] = Field(
         ["jsonl"],
         description="Files to write. `jsonl` (comparison.jsonl, nodes.jsonl) and run.json are always written. `xlsx` "

@@ -20,7 +20,13 @@ _EACH = "*"
 _ANNOTATED: Any = Annotated
 
 KIND_WORDS: Mapping[Kind, str] = types.MappingProxyType(
-    {Kind.CATALOG: "a catalog", Kind.PAIRS: "pairs", Kind.COMPARISON: "a comparison", Kind.REPORT: "a report"}
+    {
+        Kind.CATALOG: "a catalog",
+        Kind.PAIRS: "pairs",
+        Kind.COMPARISON: "a comparison",
+        Kind.REPORT: "a report",
+        Kind.SCRIPTS: "scripts",
+    }
 )
 
 

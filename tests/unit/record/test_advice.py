@@ -13,14 +13,17 @@ from probe_flow.engine.run.record import with_summaries
 from probe_flow.errors import CODES
 from probe_flow.record.advice import advise
 from probe_flow.record.conclusion import last_line
+from probe_flow.record.facts import advice_texts
 from probe_flow.record.run_json import comparison_summary
 from probe_flow.records import (
+    CallFacts,
     Comparison,
     Edge,
     ErrorShape,
     Finding,
     FindingKind,
     Node,
+    NodeKind,
     RuleFacts,
     Slot,
     SlotRole,
@@ -231,3 +234,47 @@ def test_a_call_of_one_side_is_told_with_its_source_line() -> None:
     assert found.findings[0].source == "train.py:41"
     run = with_summaries(run_record(verdict="fail", exit_code=1), {"result": found})
     assert ", called at train.py:41" in last_line(run)
+
+
+def of_calls(task: str = "tensor", fmt: str = "dump_json", kind: NodeKind = NodeKind.API) -> Comparison:
+    """One call of a dump.json whose output is wrong."""
+    node = {"op_type": "gelu", "facts": CallFacts(kind)}
+    return compared(node=node, task=task, attrs={"format": fmt})
+
+
+@pytest.mark.parametrize(
+    ("given", "is_offered"),
+    [
+        (of_calls(), True),
+        (of_calls(kind=NodeKind.MODULE), True),
+        (of_calls(kind=NodeKind.PARAMETERS_GRAD), False),
+        (of_calls(task="md5"), False),
+        (of_calls(fmt="om"), False),
+    ],
+)
+def test_what_can_be_computed_again_is_offered_first(given: Comparison, *, is_offered: bool) -> None:
+    assert codes(given.findings[0], given) == (["PF7425", "PF7414"] if is_offered else ["PF7414"])
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"status": "reproduced", "why": "off by 2 %"}, ["PF7426"]),
+        ({"status": "not_reproduced", "why": "as dumped", "differs": "input 0 differs"}, ["PF7427"]),
+        ({"status": "undecided", "why": "its result is random"}, ["PF7428", "PF7414"]),
+        ({"status": "not_run", "why": "no torch"}, ["PF7428", "PF7414"]),
+    ],
+)
+def test_what_came_of_computing_it_again_takes_the_place_of_the_offer(
+    found: dict[str, str], expected: list[str]
+) -> None:
+    run = with_summaries(run_record(), {"result": comparison_summary(of_calls())})
+    (first,) = run.findings
+    own = {"entry": first.name, "suspect": first.name, "rank": first.rank, "step": first.step, "script": "a.py"}
+    after = run.with_reproductions([{**own, "status": "not_run", "why": "earlier"}, {**own, **found}])
+    assert len(after.reproductions) == 1
+    assert [each.code for each in after.steps_for(first)] == expected
+    assert found["why"] in advice_texts(after)[0]
+    assert found.get("differs", "") in advice_texts(after)[0]
+    elsewhere = run.with_reproductions([{**own, **found, "step": 7}])
+    assert [each.code for each in elsewhere.steps_for(first)] == ["PF7425", "PF7414"]

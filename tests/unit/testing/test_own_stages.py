@@ -100,6 +100,9 @@ CASES: Mapping[str, Case] = {
     "convert.pt": converted(),
     # Nothing is on the list, so that nothing runs: the frameworks need not be there.
     "precheck": Case(options(source="dump", white_list=["nothing"]), api_dump),
+    # Nothing is suspected, so that nothing is written: scripts are tested where there are suspects.
+    "repro": Case(options(comparison="result"), lambda _: {"comparison": [comparison(row(tensor("a"), tensor("a")))]}),
+    "op_generate": Case(options(source="dump", api_name="Torch.add.0"), api_dump),
     "match.torchair": Case(options(**SIDES), of_dumps("torchair_ge", "torchair_fx")),
     "match.name": Case(options(**SIDES), by_hand),
     "match.structure": Case(options(**SIDES), JSON_SIDES),

@@ -1,0 +1,181 @@
+"""Reproduce suspects: a script for each, all of them tried below one process, and what the run's record says of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from probe_flow.errors import Diagnostic, IncompleteError
+from probe_flow.records import Catalog, Comparison, FindingKind, Node, NodeKey
+from probe_flow.scripts.repro import Script, Suspect, write_script
+from probe_flow.scripts.trial import NOT_RUN, Limits, try_scripts
+
+_ACCUSING = (
+    (FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN),
+    (FindingKind.FAILURE,),
+    (FindingKind.SUSPECT,),
+    (FindingKind.NONFINITE_ORIGIN,),
+)
+"""Kinds of findings that name a suspect, in the order in which a run lists them."""
+
+EXIT_CODES: Mapping[str, int] = {"not_reproduced": 0, "reproduced": 1, "undecided": 3, NOT_RUN: 3}
+
+
+class Trial(Struct, frozen=True):
+    """How scripts are tried.
+
+    Args:
+        python: the interpreter that has the framework; empty = this one.
+        limits: of each script.
+    """
+
+    python: str = ""
+    limits: Limits = Limits()
+
+
+class Reproduction(Struct, frozen=True):
+    """A suspect and what came of it.
+
+    Args:
+        suspect: it.
+        script: what computes it.
+        said: what the script found: ``status``, ``relative_error``, ``why``, ``differs``, ``versions``.
+        was_tried: False where only the script was wanted.
+        unrecorded: why the record of the run does not say so.
+    """
+
+    suspect: Suspect
+    script: Script
+    said: Mapping[str, Any]
+    was_tried: bool = True
+    unrecorded: str = ""
+
+    @property
+    def code(self) -> int:
+        """The exit code of the script."""
+        return EXIT_CODES[self.said["status"]] if self.was_tried else 0
+
+    def fields(self, folder: Path) -> dict[str, Any]:
+        """Return what the record of a run says of it.
+
+        Args:
+            folder: of the run, from which the path of the script is told where it lies in it.
+        """
+        execution, path = self.suspect.node.key.execution, Path(os.path.abspath(self.script.path))  # noqa: PTH100
+        home = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay as the user typed them
+        shown = path.relative_to(home) if path.is_relative_to(home) else path
+        told = ("status", "relative_error", "why", "differs", "versions")
+        return {
+            "entry": self.script.entry,
+            "suspect": self.suspect.name,
+            "rank": execution.rank,
+            "step": execution.step,
+            "row": self.suspect.row,
+            "script": str(shown),
+            **{name: self.said[name] for name in told if name in self.said},
+        }
+
+
+def reproduce(
+    suspects: Sequence[Suspect],
+    folder: Path,
+    trial: Trial | None,
+    *,
+    announce: Callable[[Path], object] = lambda _path: None,
+) -> tuple[list[Reproduction], list[Diagnostic]]:
+    """Write a script for each suspect and try all of them; return what came of them, and why others have no script.
+
+    Args:
+        suspects: calls of the target.
+        folder: of the scripts; made where it is missing.
+        trial: how they are tried; None = they are only written.
+        announce: is told of every file before it is begun.
+
+    Raises:
+        IncompleteError: PF7001 a file cannot be written.
+    """
+    scripts: list[tuple[Suspect, Script]] = []
+    problems: list[Diagnostic] = []
+    for suspect in suspects:
+        taken = {each.path.stem for _, each in scripts}
+        try:
+            scripts.append((suspect, write_script(suspect, folder, taken=taken, announce=announce)))
+        except IncompleteError as error:
+            if error.diagnostic.code != "PF6631":
+                raise
+            problems.append(error.diagnostic)
+    if trial is None:
+        said = {"status": NOT_RUN, "why": "only the script was asked for"}
+        return [Reproduction(*each, said, was_tried=False) for each in scripts], problems
+    for _, script in scripts:
+        announce(script.path.with_suffix(".json"))
+    found: dict[Path, Mapping[str, Any]] = {}
+    for modules in dict.fromkeys(script.modules for _, script in scripts):
+        paths = [script.path for _, script in scripts if script.modules == modules]
+        results = try_scripts(paths, modules, python=trial.python or sys.executable, limits=trial.limits)
+        found.update(zip(paths, results, strict=True))
+    return [Reproduction(suspect, script, found[script.path]) for suspect, script in scripts], problems
+
+
+def same_call(golden: Catalog | None, node: Node) -> Node | None:
+    """Return the call of the golden that has the name and the execution of one of the target."""
+    if golden is None:
+        return None
+    found = golden.nodes.get(node.key)
+    if found is not None:
+        return found
+    run = node.key.execution
+    return next(
+        (
+            each
+            for each in golden.nodes.values()
+            if each.entry == node.entry and (each.key.execution.rank, each.key.execution.step) == (run.rank, run.step)
+        ),
+        None,
+    )
+
+
+def suspects_of(
+    comparison: Comparison,
+    *,
+    dumps: Sequence[Catalog] = (),
+    limit: int | None = None,
+    calls: Sequence[NodeKey] | None = None,
+) -> list[Suspect]:
+    """Return the calls of the target that a comparison suspects, each once.
+
+    Args:
+        comparison: it.
+        dumps: target, and maybe golden, where it compared something that was made of them.
+        limit: at most so many.
+        calls: the calls to take; None = those that it names as origins, as failing, or as coming near to one.
+    """
+    pairs = comparison.pairs
+    target = dumps[0] if dumps else pairs.target
+    golden = dumps[1] if len(dumps) > 1 else None if dumps else pairs.golden
+    if golden is not None and golden.framework != target.framework:
+        golden = None
+    rows: dict[NodeKey, int | None] = {}
+    for kinds in _ACCUSING:
+        for each in comparison.findings:
+            if each.kind in kinds and each.node is not None:
+                rows.setdefault(each.node, each.row)
+    wanted = [key for key in (rows if calls is None else calls) if key in target.nodes][:limit]
+    others: dict[NodeKey, NodeKey] = {}
+    named = set(wanted)
+    for row in comparison.rows if wanted else ():
+        pair = row.pair
+        if pair.target is not None and pair.golden is not None and pair.target.node in named:
+            others.setdefault(pair.target.node, pair.golden.node)
+            rows.setdefault(pair.target.node, row.order)
+    found = []
+    for key in wanted:
+        node = target.nodes[key]
+        other = golden.nodes.get(others[key]) if golden is not None and key in others else None
+        found.append(Suspect(target, node, golden, other or same_call(golden, node), rows.get(key)))
+    return found

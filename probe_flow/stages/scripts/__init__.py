@@ -1,0 +1,1 @@
+"""Stages that write scripts which run one API again."""

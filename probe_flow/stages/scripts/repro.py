@@ -1,0 +1,120 @@
+"""`repro`: compute what a comparison suspects again, from its own inputs: is the operator itself wrong?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from probe_flow.stages.base import ComparisonOf, DumpOf, Forecast, IsPath, Kind, Only, StageOptions, StageType
+from probe_flow.transform.sizes import SIZES, Size
+from probe_flow.work import Context
+
+if TYPE_CHECKING:
+    from probe_flow.records import Catalog, Comparison
+    from probe_flow.scripts.repro import Suspect
+
+_MOST = 3
+"""Suspects that are taken where nothing says how many."""
+
+
+class Options(StageOptions):
+    """Write a script for each suspect that computes its call again, from its own inputs, and try it.
+
+    What the scripts find is in `reproductions` of run.json, in `show --node` and among the next steps. It changes no
+    verdict.
+    """
+
+    uses: Literal["repro"]
+    comparison: ComparisonOf = Field(description="Stage whose suspects are taken.")
+    only: Only | None = Field(
+        None,
+        description="Take the nodes with such rows, of this comparison or of an earlier one; default: its suspects, at "
+        f"most {_MOST}.",
+    )
+    dumps: list[DumpOf] = Field(
+        default_factory=list,
+        max_length=2,
+        description="Stages that give the dumps with the tensors, target first; default: what was compared.",
+    )
+    python: str | None = Field(
+        None, description="The interpreter that has the framework; default: the one that runs probe_flow."
+    )
+    run_scripts: bool = Field(default=True, description="Whether the scripts are tried, or only written.")
+    time_limit: int = Field(600, gt=0, description="Seconds that one script may take.")
+    memory_limit: Size | None = Field(
+        None, description="What one script may take of memory; default: half of the machine's.", examples=SIZES
+    )
+    output: Annotated[str, IsPath(must_exist=False)] | None = Field(
+        None, description="Folder of the scripts; default: `repro` in the run's own folder."
+    )
+
+
+def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
+    """Return the scripts, and what they found."""
+    from probe_flow.errors import Diagnostic, Severity
+    from probe_flow.scripts.result import Scripts
+    from probe_flow.scripts.suspects import Trial, reproduce
+    from probe_flow.scripts.trial import NOT_RUN, Limits
+    from probe_flow.transform.sizes import size_bytes
+
+    suspects = _suspects(options, inputs)
+    if not suspects:
+        return Scripts(())
+    memory = context.settings.memory_bytes or 0
+    if options.memory_limit is not None:
+        memory = size_bytes(options.memory_limit)
+    trial = Trial(options.python or "", Limits(options.time_limit, memory)) if options.run_scripts else None
+    folder = Path(options.output) if options.output else context.output / "repro"
+    found, problems = reproduce(suspects, folder, trial, announce=context.announce)
+    context.report(Diagnostic(each.code, each.message, Severity.WARNING, help=each.help) for each in problems)
+    not_run = [each for each in found if each.was_tried and each.said["status"] == NOT_RUN]
+    if not_run:
+        context.report(
+            [
+                Diagnostic(
+                    "PF6633",
+                    f"{len(not_run)} script{'s were' if len(not_run) > 1 else ' was'} written and not run: "
+                    f"{not_run[0].said['why']}",
+                    Severity.WARNING,
+                    help="name the interpreter that has the framework with `python`, or run them where it is installed",
+                )
+            ]
+        )
+    files = [path for each in found for path in (each.script.path, *each.script.tensors)]
+    results = [each.script.path.with_suffix(".json") for each in found if each.was_tried]
+    return Scripts([*files, *results], [each.fields(context.output) for each in found])
+
+
+def _suspects(options: Options, inputs: Mapping[str, Sequence[Any]]) -> list[Suspect]:
+    from probe_flow.scripts.suspects import suspects_of
+
+    comparison: Comparison = inputs["comparison"][0]
+    dumps: Sequence[Catalog] = inputs.get("dumps", ())
+    if options.only is None:
+        return suspects_of(comparison, dumps=dumps, limit=_MOST)
+    from probe_flow.comparing.steps import suspect_calls
+    from probe_flow.stages.compare import asked_only
+
+    calls = suspect_calls(inputs["only.comparison"][0], asked_only(options.only))
+    return suspects_of(comparison, dumps=dumps, limit=options.only.limit, calls=calls)
+
+
+def forecast(options: Options) -> Forecast:
+    """Say what will run."""
+    where = options.output or "the run's folder"
+    if not options.run_scripts:
+        return Forecast(f"writes scripts into {where}")
+    return Forecast(f"writes scripts into {where}, and runs them in a process of their own")
+
+
+STAGE = StageType(
+    uses="repro",
+    produces=Kind.SCRIPTS,
+    options=Options,
+    run=run,
+    summary="Compute what a comparison suspects again, from its own inputs, by scripts that need the framework only.",
+    forecast=forecast,
+)
