@@ -31,7 +31,7 @@ class Recompute(Struct, frozen=True):
 
     Args:
         mode: ``never``; ``auto``: what is suspect, while it costs little; ``all``: every call.
-        limit: calls at most; None = 64, or no limit where all are asked for.
+        limit: calls at most; None = 256, or no limit where all are asked for.
     """
 
     mode: Literal["auto", "all", "never"] = "auto"

@@ -18,7 +18,7 @@ from probe_flow.analysis.search.near_misses import ALONE
 from probe_flow.apis.calls import Call, TensorSpec, UnusableError, argument_leaves, leaves, read_call
 from probe_flow.apis.calls import Path as Place
 from probe_flow.comparing.asked import Recompute
-from probe_flow.comparing.recompute_worker import Job, Outcome, SideCall, function_of, lost, recompute
+from probe_flow.comparing.recompute_worker import Job, Outcome, SideCall, function_of, lost, recompute_call
 from probe_flow.dumps.dump_json.names import parse_entry_name
 from probe_flow.dumps.dump_json.raw_entries import raw_entries
 from probe_flow.errors import ProbeFlowError
@@ -27,7 +27,7 @@ from probe_flow.records.frameworks import MINDSPORE
 from probe_flow.records.row import Recomputed, Row
 from probe_flow.work import Context, no_processes
 
-LIMIT = 64
+LIMIT = 256
 """Calls that are computed again at most, unless all are asked for."""
 
 LIMIT_BYTES = 2**30
@@ -86,10 +86,16 @@ def _candidates(rows: Sequence[Row], diagnosis: Diagnosis, mode: str) -> Iterato
     if mode == "all":
         yield from (number for number in diagnosis.order if rows[number].is_produced)
         return
-    if not diagnosis.suspects and not any(diagnosis.scores.get(n, 0.0) >= ALONE for n in diagnosis.near):
+    is_random = bool(diagnosis.random)
+    if (
+        not diagnosis.suspects
+        and not is_random
+        and not any(diagnosis.scores.get(n, 0.0) >= ALONE for n in diagnosis.near)
+    ):
         return
     suspects = [suspect.row for suspect in diagnosis.suspects]
     yield from suspects
+    yield from diagnosis.random
     for number in suspects:
         yield from diagnosis.fed_by.get(number, ())
     for number in diagnosis.near:
@@ -109,7 +115,7 @@ def _budget(rows: Sequence[Row], mode: str) -> float:
 def _computed(jobs: Sequence[Job], context: Context) -> list[Outcome]:
     """Return what came of jobs, in their order."""
     tasks = context.isolate(1, SECONDS, "calls")
-    found = dict(tasks(recompute, jobs, sizes=[1] * len(jobs), lost=lost))
+    found = dict(tasks(recompute_call, jobs, sizes=[1] * len(jobs), lost=lost))
     return [found[number] for number in range(len(jobs))]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -17,6 +16,7 @@ from probe_flow.apis.numpy_core.compute import OwnError, own_errors
 from probe_flow.apis.numpy_core.names import find, of_type
 from probe_flow.elements.blocks import array_of
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError
+from probe_flow.files.opening import read_text
 from probe_flow.records import TensorRef
 from probe_flow.records.row import Recomputed
 
@@ -75,7 +75,7 @@ def function_of(side: SideCall) -> Any:
     return find(call.kind, call.api, is_mindspore=side.is_mindspore) if call.kind else of_type(call.api)
 
 
-def recompute(job: Job) -> Outcome:
+def recompute_call(job: Job) -> Outcome:
     """Compute a call again."""
     try:
         found = _own_errors(job.target, job)
@@ -146,7 +146,7 @@ def _at_most(limit_bytes: int) -> Iterator[None]:
 def _allocated() -> int:
     """Return the bytes of memory that this process has allocated; 0 where the system does not say."""
     try:
-        text = Path("/proc/self/status").read_text(encoding="ascii")
+        text = read_text("/proc/self/status")
     except OSError:
         return 0
     found = next((line.split()[1] for line in text.splitlines() if line.startswith("VmData:")), "0")

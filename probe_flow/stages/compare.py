@@ -151,7 +151,7 @@ class Analysis(Model):
         "them: `auto` = what is suspect, while it costs little; `all` = every call that is known; `never`.",
     )
     limit: int | None = Field(
-        None, ge=0, description="Calls that are computed again at most; absent: 64, and no limit with `all`."
+        None, ge=0, description="Calls that are computed again at most; absent: 256, and no limit with `all`."
     )
 
 

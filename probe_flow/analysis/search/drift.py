@@ -31,6 +31,8 @@ def find_drift(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
     runs: dict[Execution, list[int]] = {}
     known: dict[int, list[int]] = {}  # by the object, since hashing a run is slow
     for number in diagnosis.order:
+        if number in diagnosis.shaken:
+            continue
         if _is_result(rows[number]) and _relative(diagnosis, number) is not None:
             run = rows[number].node.execution
             found = known.get(id(run))

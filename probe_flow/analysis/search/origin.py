@@ -19,6 +19,7 @@ from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.plain_values import plain_gap
+from probe_flow.analysis.model.random_operators import is_random
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
 from probe_flow.analysis.search.guesses import is_doubtful
 from probe_flow.analysis.search.proof import Proof, proof_of, score_of
@@ -84,6 +85,8 @@ class _Search:
         self.near: dict[int, Suspect] = {}
         self.unjudged: list[int] = []
         self.carried: list[int] = []
+        self.random: list[int] = []
+        self.shaken: set[int] = set()
 
     def run(self) -> Diagnosis:
         for number in self.order:
@@ -103,7 +106,7 @@ class _Search:
             suspects, tainted, self.deviations, self.order, scales, self.scores, cleared, quantised, passed,
             self._hidden_before(suspects), self.allowances.is_flow_unknown, tuple(self.near),
             self._fed_by([*(each.row for each in suspects), *self.near][:TRACED]), tuple(self.unjudged),
-            tuple(self.carried),
+            tuple(self.carried), tuple(self.random), self.shaken,
         )  # fmt: skip
 
     def _fed_by(self, numbers: Iterable[int]) -> dict[int, tuple[int, ...]]:
@@ -177,6 +180,7 @@ class _Search:
         is_wild = any(n in self.wild for n in (around if produced else updated)) or (produced and call in self.damaged)
         if is_wild:
             score = 0.0
+        score = self._of_random(number, call, around, score, is_known=sources is not None)
         begins = deviation.nonfinite and not is_wild and not any(d.nonfinite for _, d in known)
         if begins and not self._clears(number, ErrorFigure.NONFINITE):
             if sources is None and self.first_nonfinite is not None:
@@ -206,6 +210,17 @@ class _Search:
             self.tainted[number] = self._root(next(iter(self.suspects)))
         return not is_alone or score <= 1.0 or figure is ErrorFigure.NONFINITE
 
+    def _of_random(self, number: int, call: Call, around: Sequence[int], score: float, *, is_known: bool) -> float:
+        """Return the score of a row: none where it was drawn at random; remember what was, and what is made of it."""
+        if self.shaken and (not is_known or any(n in self.shaken for n in around)):
+            self.shaken.add(number)
+        if not self.rows[number].is_produced or not is_random(call, self.rows):
+            return score
+        if score > 1.0:
+            self.random.append(number)
+        self.shaken.add(number)
+        return 0.0
+
     def _with_proof(
         self, found: Suspect, call: Call, ancestor: int | None, *, is_wide: bool
     ) -> tuple[Suspect, int | None]:
@@ -220,11 +235,13 @@ class _Search:
         row = self.rows[found.row]
         proof = proof_of(row) if row.is_produced else None
         if proof is Proof.WRONG:
-            return replace(found, score=max(found.score, score_of(row)), inherits=False, is_proven=True), None
+            return replace(
+                found, score=max(found.score, score_of(row)), inherits=False, limit=1.0, is_proven=True
+            ), None
         if proof is Proof.RIGHT and found.score > 1.0 and found.figure is not ErrorFigure.NONFINITE:
             score, ancestor = self._of_carrier(found, call, ancestor)
             return replace(found, score=score), ancestor
-        if proof is None and row.is_produced and is_wide:
+        if proof is None and row.is_produced and (is_wide or found.row in self.shaken):
             self.unjudged.append(found.row)
         if NEAR <= found.score <= 1.0:
             self.near[found.row] = found

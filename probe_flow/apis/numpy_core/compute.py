@@ -29,7 +29,7 @@ from probe_flow.apis.calls import (
     shown_path,
     with_leaves,
 )
-from probe_flow.apis.numpy_core import convolution, moves, products, reductions
+from probe_flow.apis.numpy_core import convolution, elementwise, moves, products, reductions
 from probe_flow.apis.numpy_core.binding import bound
 from probe_flow.apis.numpy_core.names import Function
 from probe_flow.apis.side import flat_results
@@ -242,10 +242,16 @@ def own_errors(
         raise UnusableError("it has no tensor among its arguments")
     truth = dict(_matched(results, computed(function, call, arrays)))
     known = {place: read_result(place, leaf) for place, leaf in results}
+    if function is elementwise.dropout:
+        truth = {place: _kept(known[place], values, arrays, call) for place, values in truth.items()}
     if function in _PICKED:
         return _of_picks(call, arrays, results, truth, known)
     moved = truth
-    if not is_exact(function) and any(each.dtype.kind == "f" for each in truth.values()):
+    if (
+        not is_exact(function)
+        and function is not elementwise.dropout
+        and any(each.dtype.kind == "f" for each in truth.values())
+    ):
         least = max(units.get(leaf.dtype, 0.0) for _, leaf in results)
         moved = dict(_matched(results, computed(function, call, perturbed(call, arrays, units, least=least))))
     coarse = max([units.get(leaf.dtype, 0.0) for _, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec)])
@@ -329,6 +335,27 @@ def _matched(
             )
         pairs.append((place, values))
     return pairs
+
+
+DROPPED_SIGMAS = 6.0
+"""By how many standard deviations the number of dropped elements may be off from what the probability says."""
+
+
+def _kept(dumped: Array, scaled: Array, arrays: Mapping[Path, Array], call: Call) -> Array:
+    """Return what dropout makes with the mask that the dumped result shows: each element is 0, or as scaled.
+
+    Where more or fewer are dropped than the probability explains, none may be.
+    """
+    source = arrays.get((0,), arrays.get(("input",)))
+    if source is None or scaled is source:
+        return scaled
+    named = call.kwargs.get("p", call.args[1] if len(call.args) > 1 else Plain(0.5))
+    share = float(named.value) if isinstance(named, Plain) and isinstance(named.value, float | int) else math.nan
+    alive = source != 0
+    count, dropped = int(np.count_nonzero(alive)), int(np.count_nonzero(alive & (dumped == 0)))
+    if not abs(dropped - share * count) <= DROPPED_SIGMAS * math.sqrt(count * share * (1 - share)) + 1:
+        return scaled
+    return np.where(dumped == 0, 0.0, scaled)
 
 
 def _of_picks(

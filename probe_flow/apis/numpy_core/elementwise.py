@@ -214,6 +214,16 @@ def lerp(input: Array, end: Operand, weight: Operand) -> Array:
     return np.asarray(input + np.multiply(weight, np.subtract(end, input)))
 
 
+def dropout(input: Array, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
+    """Return what is kept of each element where none is dropped: the input over ``1 - p``; itself outside training."""
+    _not_in_place(inplace)
+    if not training or p == 0:
+        return input
+    if not 0 < p < 1:
+        raise UnusableError(f"its probability is {p}")
+    return np.asarray(input / (1 - p))
+
+
 def _not_in_place(inplace: bool) -> None:
     if inplace:
         raise UnusableError("it changes its inputs in place, and what they were before is not known")

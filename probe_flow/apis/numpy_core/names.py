@@ -46,6 +46,7 @@ TORCH: Mapping[str, Function] = MappingProxyType(
         "clip": elementwise.clamp, "clamp_min": elementwise.clamp_min, "clamp_max": elementwise.clamp_max,
         "where": elementwise.where, "masked_fill": elementwise.masked_fill, "addcmul": elementwise.addcmul,
         "addcdiv": elementwise.addcdiv, "lerp": elementwise.lerp, "npu_swiglu": elementwise.swiglu,
+        "dropout": elementwise.dropout,
         "matmul": products.matmul, "mm": products.mm, "bmm": products.mm, "mv": products.mv,
         "outer": products.outer, "linear": products.linear, "addmm": products.addmm, "baddbmm": products.baddbmm,
         "einsum": products.einsum, "scaled_dot_product_attention": products.attention,

@@ -13,7 +13,7 @@ from probe_flow.cli.main import main
 from probe_flow.comparing import recompute
 from probe_flow.comparing.asked import Asked, Recompute
 from probe_flow.comparing.recompute_worker import Job, Outcome, lost
-from probe_flow.comparing.recompute_worker import recompute as compute
+from probe_flow.comparing.recompute_worker import recompute_call as compute
 from probe_flow.comparing.steps import compare_pairs
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.errors import Diagnostic
