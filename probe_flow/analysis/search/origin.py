@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
+from probe_flow.analysis.flow.random_operators import is_random
 from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.plain_values import plain_gap
-from probe_flow.analysis.model.random_operators import is_random
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
 from probe_flow.analysis.search.guesses import is_doubtful
 from probe_flow.analysis.search.proof import Proof, proof_of, score_of
