@@ -66,15 +66,24 @@ def test_a_dropout_that_is_proven_wrong_is_an_origin_and_one_that_is_right_says_
 
 @pytest.mark.parametrize(
     "name",
-    ["dropout", "Dropout", "dropout2d", "alpha_dropout", "aten.native_dropout.default", "DropOutGenMask", "StatelessDropOutGenMask", "bernoulli_", "multinomial", "rand", "randn_like", "randint", "RandomStandardNormal", "RandomUniformLike", "normal_", "uniform_", "aten.bernoulli.p", "randperm", "log_normal_", "StandardNormal", "TruncatedNormal"],
-)
+    [
+        "dropout", "Dropout", "dropout2d", "alpha_dropout", "aten.native_dropout.default", "DropOutGenMask",
+        "StatelessDropOutGenMask", "bernoulli_", "multinomial", "rand", "randn_like", "randint",
+        "RandomStandardNormal", "RandomUniformLike", "normal_", "uniform_", "aten.bernoulli.p", "randperm",
+        "log_normal_", "StandardNormal", "TruncatedNormal",
+    ],
+)  # fmt: skip
 def test_random_operators_are_known_by_their_names(name):
     assert draws(name)
 
 
 @pytest.mark.parametrize(
     "name",
-    ["normalize", "LayerNorm", "norm", "DropOutDoMask", "random_projection", "GeneralizedLinear", "uniform_filter", "operand", "rank", "Linear", "brand_embedding", "aten.add.Tensor", "shuffle_channel_conv", "PixelShuffle", "channel_shuffle"],
-)
+    [
+        "normalize", "LayerNorm", "norm", "DropOutDoMask", "random_projection", "GeneralizedLinear", "uniform_filter",
+        "operand", "rank", "Linear", "brand_embedding", "aten.add.Tensor", "shuffle_channel_conv", "PixelShuffle",
+        "channel_shuffle",
+    ],
+)  # fmt: skip
 def test_names_that_only_look_alike_are_not(name):
     assert not draws(name)
