@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from probe_flow.analysis.model.deviation import STEP, UNIT
+from probe_flow.analysis.model.deviation import UNIT
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.analysis.search.near_misses import ALONE
 from probe_flow.apis.calls import Call, TensorSpec, UnusableError, argument_leaves, leaves, read_call
@@ -24,7 +24,7 @@ from probe_flow.dumps.dump_json.raw_entries import raw_entries
 from probe_flow.errors import ProbeFlowError
 from probe_flow.records import Catalog, Execution, NodeKey, NodeKind, Pairs, Phase, SlotRole, TensorKind, TensorRef
 from probe_flow.records.frameworks import MINDSPORE
-from probe_flow.records.row import Recomputed, Row
+from probe_flow.records.row import Row
 from probe_flow.work import Context, no_processes
 
 LIMIT = 256
@@ -122,8 +122,8 @@ def _computed(jobs: Sequence[Job], context: Context) -> list[Outcome]:
 def _put(rows: list[Row], results: Mapping[Place, int], outcome: Outcome) -> int:
     """Give rows what was computed of them, or why it was not; return how many were computed."""
     for place, number in results.items():
-        found = outcome.results.get(place) or Recomputed(reason=outcome.reason or "its result was not computed")
-        rows[number] = rows[number].with_aside(recomputed=found)
+        found = outcome.results.get(place) or {"reason": outcome.reason or "its result was not computed"}
+        rows[number] = rows[number].with_recomputed(**found)
     return len(outcome.results)
 
 
@@ -168,7 +168,7 @@ class _Calls:
             if count >= sure and spent + target.elements > budget:
                 continue
             spent += target.elements
-            yield key, Job(target, self._golden_call(key), UNIT, STEP, LIMIT_BYTES)
+            yield key, Job(target, self._golden_call(key), UNIT, LIMIT_BYTES)
 
     def _golden_call(self, key: NodeKey) -> SideCall | None:
         try:

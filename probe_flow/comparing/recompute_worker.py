@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from probe_flow.apis.calls import Call, TensorSpec, UnusableError
 from probe_flow.apis.calls import Path as Place
-from probe_flow.apis.numpy_core.compute import OwnError, own_errors
+from probe_flow.apis.numpy_core.compute import own_errors
 from probe_flow.apis.numpy_core.names import find, of_type
+from probe_flow.apis.numpy_core.own_error import OwnError
 from probe_flow.elements.blocks import array_of
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError
 from probe_flow.files.opening import read_text
 from probe_flow.records import TensorRef
-from probe_flow.records.row import Recomputed
 
 
 class SideCall(Struct, frozen=True):
@@ -47,21 +47,19 @@ class Job(Struct, frozen=True):
     Args:
         target, golden: the calls.
         units: element type -> relative error that storing in it explains.
-        steps: element type -> distance of neighbours near zero.
         limit_bytes: of memory.
     """
 
     target: SideCall
     golden: SideCall | None
     units: Mapping[str, float]
-    steps: Mapping[str, float]
     limit_bytes: int
 
 
 class Outcome(Struct, frozen=True):
-    """What came of a job: of each result how far it is from what the inputs make, or why that is not known."""
+    """What came of a job: of each result the fields of `Row.recomputed`, or why nothing was computed."""
 
-    results: Mapping[Place, Recomputed] = {}
+    results: Mapping[Place, Mapping[str, Any]] = {}
     reason: str = ""
 
 
@@ -95,9 +93,9 @@ def lost(job: Job, reason: Diagnostic) -> Outcome:  # noqa: ARG001
     return Outcome(reason=f"its worker {reason.message.rpartition(': ')[2]}")
 
 
-def _recomputed(own: OwnError, golden: float | None) -> Recomputed:
-    figure, found, explained, score = own.worst
-    return Recomputed(figure, found, explained, score, own.nonfinite, golden)
+def _recomputed(own: OwnError, golden: float | None) -> Mapping[str, Any]:
+    names = "figure", "found", "explained", "score"
+    return {**dict(zip(names, own.worst, strict=True)), "nonfinite": own.nonfinite, "golden": golden}
 
 
 def _own_errors(side: SideCall, job: Job) -> list[OwnError]:
@@ -118,7 +116,6 @@ def _own_errors(side: SideCall, job: Job) -> list[OwnError]:
                 lambda place, spec: read(side.inputs, place, spec),
                 lambda place, spec: read(side.results, place, spec),
                 job.units,
-                job.steps,
                 limit_bytes=job.limit_bytes,
             )
     except MemoryError:

@@ -126,6 +126,10 @@ class Row(Struct, frozen=True, gc=False):
         """Return the row with other values of some fields of `aside`."""
         return replace(self, aside=replace(self.aside, **changes))
 
+    def with_recomputed(self, **found: Any) -> Row:
+        """Return the row with what computing it again gave: the fields of `Recomputed`."""
+        return self.with_aside(recomputed=Recomputed(**found))
+
     @property
     def failure(self) -> Diagnostic | None:
         """Why a two-sided pair has no measurement."""

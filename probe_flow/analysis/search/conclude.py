@@ -19,11 +19,10 @@ from probe_flow.analysis.search.checksums import checksum_finding, search_checks
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
 from probe_flow.analysis.search.drift import find_drift
 from probe_flow.analysis.search.lone_nonfinite import begins_alone
-from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried
+from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried, random_state
 from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import diagnose
 from probe_flow.analysis.search.proof import sentence
-from probe_flow.analysis.search.random_state import random_state
 from probe_flow.analysis.search.reference_check import golden_errors, witness_of
 from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, Status, Verdict
 from probe_flow.records.row import Row, number_or_first

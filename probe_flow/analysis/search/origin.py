@@ -8,25 +8,68 @@ error and descends from a suspect inherits.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
+from probe_flow.analysis.flow.calls import Call, Calls, is_gradient, is_random
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
-from probe_flow.analysis.flow.random_operators import is_random
 from probe_flow.analysis.model.budget import Allowances
-from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
+from probe_flow.analysis.model.deviation import Deviation, Deviations, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.plain_values import plain_gap
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
 from probe_flow.analysis.search.guesses import is_doubtful
 from probe_flow.analysis.search.proof import Proof, proof_of, score_of
 from probe_flow.analysis.search.reference_check import clears
-from probe_flow.analysis.search.upstream import hidden_before, outputs_before
-from probe_flow.records import FigureColumn, Mode, Pairs
+from probe_flow.records import FigureColumn, Mode, NodeKey, Pairs
 from probe_flow.records.row import Pick, Row
+
+Sources: TypeAlias = Callable[[int], tuple[int, ...] | None]
+"""Rows whose errors explain a row's; ``()`` for a source, None where they are not known."""
+
+MOST = 5
+"""Operators before a tensor that are told: of random faults that extremes show further on, four in five are there."""
+
+EXTREMES = 2
+"""Elements of which minimum and maximum show all."""
+
+
+def hidden_before(number: int, rows: Sequence[Row], deviations: Deviations, sources: Sources) -> tuple[int, ...]:
+    """Return rows of outputs before a row, one per operator and the nearest first, that may hide what is wrong there.
+
+    Args:
+        number: row of an output whose extremes differ.
+        rows: all rows.
+        deviations: of them.
+        sources: where they came from.
+
+    Returns:
+        At most `MOST` rows: nothing but the extremes is known of them, and they have more elements than these.
+        Empty where no such output is known.
+    """
+    found: dict[NodeKey, int] = {}
+    for row in outputs_before(number, rows, sources):
+        deviation, node = deviations[row], rows[row].node
+        if deviation is not None and deviation.is_bare and deviation.count > EXTREMES and node != rows[number].node:
+            found.setdefault(node, row)
+            if len(found) == MOST:
+                break
+    return tuple(found.values())
+
+
+def outputs_before(number: int, rows: Sequence[Row], sources: Sources) -> Iterator[int]:
+    """Yield the outputs that a row was computed from, one operator further back at a time, the latest first."""
+    seen, level = {number}, [number]
+    while level:
+        read = {n for row in level for n in sources(row) or ()}
+        written = {n for row in read for n in ((row,) if rows[row].is_produced else sources(row) or ())}
+        level = sorted(written - seen, reverse=True)
+        seen.update(level)
+        yield from level
+
 
 LIMITS = {ErrorFigure.RMS: 2.5, ErrorFigure.PEAK: 1.5, ErrorFigure.GAIN: 2.5, ErrorFigure.OFFSET: 2.5}
 """How many times its allowance a figure must be to accuse. The largest healthy ratios measured are about 0.9, 0.5 and

@@ -46,11 +46,7 @@ def score_of(row: Row) -> float:
 def sentence(row: Row) -> str:
     """Return what recomputing a result showed, in words; empty where it was not computed.
 
-    >>> from probe_flow.records import Execution, NodeKey, Pair, Rule, Slot, SlotRole, TensorKind, TensorRef
-    >>> tensor = TensorRef.of(NodeKey(Execution(), "Add"), Slot(SlotRole.OUTPUT), TensorKind.TENSOR, "float16")
-    >>> row = Row(Pair(tensor, None, "", Rule("name")))
-    >>> sentence(row.with_aside(recomputed=Recomputed("rms", 0.012, 0.0005, 24.0, golden=0.3)))
-    'given its own inputs, the output is off by 1.2e-02 where float16 explains 5.0e-04'
+    An example: ``given its own inputs, the output is off by 1.2e-02 where float16 explains 5.0e-04``.
     """
     own = row.recomputed
     if own is None or own.reason or proof_of(row) is None:

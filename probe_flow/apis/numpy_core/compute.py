@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from probe_flow.apis.calls import (
 from probe_flow.apis.numpy_core import convolution, elementwise, moves, products, reductions
 from probe_flow.apis.numpy_core.binding import bound
 from probe_flow.apis.numpy_core.names import Function
+from probe_flow.apis.numpy_core.own_error import OwnError, own_error
 from probe_flow.apis.side import flat_results
 
 Array = NDArray[Any]
@@ -42,82 +42,10 @@ WIDE = 8
 COPIES = 6
 """Tensors of the size of a result, and half as many of that of an input, that computing may hold at once."""
 
-RMS_LIMIT, PEAK_LIMIT, GAIN_LIMIT = 1.0, 1.0, 0.75
-"""How many times what rounding explains each figure of a right result may be, where it has many elements. The largest
-of kernels of torch in float16, bfloat16 and float32: 0.44, 0.43, 0.27 (products of many factors: 1.9, 0.4, 1.9)."""
-
-FEW = 3.0
-"""Added to the first and last limit over the root of the count: of single elements up to 1.6 times was seen."""
-
-PEAK_OVER_RMS = 6.0
-"""Largest of a million normally distributed errors, in standard deviations, and a margin."""
-
 _PICKED = frozenset((reductions.argmax, reductions.argmin, reductions.topk, reductions.sort, reductions.argsort))
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
-
-
-@dataclass(frozen=True)
-class OwnError:
-    """How far one result of a call is from what its inputs make, in units of the tensor but for ``gain``.
-
-    Args:
-        place: of the result.
-        rms: root mean square of the error over finite elements.
-        peak: largest absolute error.
-        gain: change of scale, ``<dumped, computed> / <computed, computed> - 1``.
-        size: root mean square of what was computed.
-        top: the largest magnitude of it.
-        explained: root mean square of what rounding explains.
-        explained_peak: the largest of it.
-        unit: relative rounding of the element type.
-        count: elements.
-        nonfinite: elements that are NaN or infinite on one side only.
-    """
-
-    place: Path
-    rms: float
-    peak: float
-    gain: float
-    size: float
-    top: float
-    explained: float
-    explained_peak: float
-    unit: float
-    count: int
-    nonfinite: int
-
-    @property
-    def worst(self) -> tuple[str, float, float, float]:
-        """The figure furthest beyond what rounding explains: name, itself, what is explained of it, share of its limit.
-
-        ``rms`` and ``gain`` are relative, ``peak`` is in units of the tensor. A share above 1 is beyond all healthy
-        results; infinite where nothing but exact values would be right.
-        """
-        few = FEW / math.sqrt(max(1, self.count))
-        peak = self.explained_peak + PEAK_OVER_RMS * self.explained
-        figures = (
-            ("rms", self.relative, self.explained_relative, RMS_LIMIT + few),
-            ("peak", self.peak, peak, PEAK_LIMIT),
-            ("gain", abs(self.gain), self.explained_relative, GAIN_LIMIT + few),
-        )
-        return max(
-            ((name, found, known, _share(found, limit * known)) for name, found, known, limit in figures),
-            key=lambda each: each[3],
-        )
-
-    @property
-    def relative(self) -> float:
-        """``rms`` relative to what was computed; infinite where that is zero and the dumped is not."""
-        return _share(self.rms, self.size)
-
-    @property
-    def explained_relative(self) -> float:
-        """``explained`` relative to what was computed."""
-        return _share(self.explained, self.size)
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else math.inf if part > 0 else 0.0
+_STEPS = {"float16": 2.0**-24, "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16}
+"""Distance of neighbours near zero, where values are so small that relative errors say nothing."""
 
 
 def needed_bytes(function: Function, call: Call) -> int:
@@ -212,7 +140,6 @@ def own_errors(
     read: Callable[[Path, TensorSpec], Array],
     read_result: Callable[[Path, TensorSpec], Array],
     units: Mapping[str, float],
-    steps: Mapping[str, float],
     *,
     limit_bytes: int,
 ) -> list[OwnError]:
@@ -223,7 +150,6 @@ def own_errors(
         call: as the dump records it.
         read, read_result: return the elements of an argument, of a result.
         units: element type -> relative error that storing in it explains.
-        steps: element type -> distance of neighbours near zero.
         limit_bytes: of memory.
 
     Raises:
@@ -259,7 +185,7 @@ def own_errors(
         own_error(
             place, known[place], truth[place], moved[place],
             unit=_unit(leaf.dtype, units, coarse, exact=is_exact(function)),
-            step=steps.get(leaf.dtype, 0.0), largest=_LARGEST.get(leaf.dtype, math.inf),
+            step=_STEPS.get(leaf.dtype, 0.0), largest=_LARGEST.get(leaf.dtype, math.inf),
         )
         for place, leaf in results
     ]  # fmt: skip
@@ -269,51 +195,6 @@ def _unit(dtype: str, units: Mapping[str, float], coarse: float, *, exact: bool)
     """Return the rounding of a result: its own, or that of the inputs it was computed in, and then widened."""
     own = units.get(dtype, 0.0)
     return own if exact or not own else max(own, coarse)
-
-
-def own_error(
-    place: Path, dumped: Array, truth: Array, moved: Array, *, unit: float, step: float, largest: float = math.inf
-) -> OwnError:
-    """Return how far what was dumped is from what was computed, and what rounding explains of it.
-
-    Args:
-        place: of the result.
-        dumped: its elements.
-        truth: what the inputs make, of the same shape.
-        moved: what inputs make that are off by a rounding each.
-        unit: relative rounding of the element type.
-        step: distance of its neighbours near zero.
-        largest: its largest finite number; what is beyond may be infinite.
-
-    Elements that are the same infinity, or NaN, on both sides do not count.
-    """
-    x, y, z = (_numbers(each) for each in (dumped, truth, moved))
-    with np.errstate(all="ignore"):
-        is_over = np.abs(y) > largest * (1.0 - 2.0 * unit)
-        both = np.isfinite(x) & np.isfinite(y)
-        alike = (x == y) | (np.isnan(x) & np.isnan(y)) | (is_over & np.isinf(x))
-        nonfinite = int(np.count_nonzero(~(both | alike)))
-        x, y, z = x[both], y[both], z[both]
-        error, drift = x - y, np.where(np.isfinite(z), np.abs(z - y), 0.0)
-        if not error.size:
-            return OwnError(place, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, unit, int(dumped.size), nonfinite)
-        of_storage = unit * np.abs(y)
-        squares = float(np.vdot(y, y).real)
-        gain = float(np.vdot(y, error).real) / squares if squares else 0.0
-        explained = math.hypot(_rms(drift), _rms(of_storage)) + step
-        top_explained = float(np.max(drift) + np.max(of_storage)) + 2.0 * step
-        return OwnError(
-            place, _rms(np.abs(error)), float(np.max(np.abs(error))), gain, _rms(np.abs(y)),
-            float(np.max(np.abs(y))), explained, top_explained, unit, int(dumped.size), nonfinite,
-        )  # fmt: skip
-
-
-def _rms(values: Array) -> float:
-    return math.sqrt(float(np.vdot(values, values).real) / values.size)
-
-
-def _numbers(values: Array) -> Array:
-    return values.reshape(-1).astype(np.complex128 if values.dtype.kind == "c" else np.float64)
 
 
 def _matched(

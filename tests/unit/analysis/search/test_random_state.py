@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from comparison_rows import IN, edge, pairs_of, passes, row
 
-from probe_flow.analysis.flow.random_operators import draws
+from probe_flow.analysis.flow.calls import draws
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import FindingKind, Role
 from probe_flow.records.row import Recomputed
@@ -67,29 +67,12 @@ def test_a_dropout_that_is_proven_wrong_is_an_origin_and_one_that_is_right_says_
 @pytest.mark.parametrize(
     "name",
     [
-        "dropout",
-        "Dropout",
-        "dropout2d",
-        "alpha_dropout",
-        "aten.native_dropout.default",
-        "DropOutGenMask",
-        "StatelessDropOutGenMask",
-        "bernoulli_",
-        "multinomial",
-        "rand",
-        "randn_like",
-        "randint",
-        "RandomStandardNormal",
-        "RandomUniformLike",
-        "normal_",
-        "uniform_",
-        "aten.bernoulli.p",
-        "randperm",
-        "log_normal_",
-        "StandardNormal",
-        "TruncatedNormal",
+        "dropout", "Dropout", "dropout2d", "alpha_dropout", "aten.native_dropout.default", "DropOutGenMask",
+        "StatelessDropOutGenMask", "bernoulli_", "multinomial", "rand", "randn_like", "randint",
+        "RandomStandardNormal", "RandomUniformLike", "normal_", "uniform_", "aten.bernoulli.p", "randperm",
+        "log_normal_", "StandardNormal", "TruncatedNormal",
     ],
-)
+)  # fmt: skip
 def test_random_operators_are_known_by_their_names(name):
     assert draws(name)
 
@@ -97,22 +80,10 @@ def test_random_operators_are_known_by_their_names(name):
 @pytest.mark.parametrize(
     "name",
     [
-        "normalize",
-        "LayerNorm",
-        "norm",
-        "DropOutDoMask",
-        "random_projection",
-        "GeneralizedLinear",
-        "uniform_filter",
-        "operand",
-        "rank",
-        "Linear",
-        "brand_embedding",
-        "aten.add.Tensor",
-        "shuffle_channel_conv",
-        "PixelShuffle",
+        "normalize", "LayerNorm", "norm", "DropOutDoMask", "random_projection", "GeneralizedLinear", "uniform_filter",
+        "operand", "rank", "Linear", "brand_embedding", "aten.add.Tensor", "shuffle_channel_conv", "PixelShuffle",
         "channel_shuffle",
     ],
-)
+)  # fmt: skip
 def test_names_that_only_look_alike_are_not(name):
     assert not draws(name)

@@ -10,10 +10,10 @@ from api_calls import Form, arrays_in, call_of
 
 from probe_flow.apis.calls import Call, TensorSpec, UnusableError
 from probe_flow.apis.numpy_core import names
-from probe_flow.apis.numpy_core.compute import computed, needed_bytes, own_error, own_errors, wide
+from probe_flow.apis.numpy_core.compute import computed, needed_bytes, own_errors, wide
+from probe_flow.apis.numpy_core.own_error import own_error
 
 UNITS = {"float64": 2.0**-40, "float32": 2.0**-20, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-STEPS = {"float16": 2.0**-24}
 
 
 def results(kind, api, *args, is_mindspore=False, **kwargs):
@@ -125,7 +125,7 @@ def errors_of(form, dumped, dtype, **more):
     dumped = dumped if isinstance(dumped, list) else [dumped]
     return own_errors(
         names.find(form.kind, form.api), call_of(form, dumped, named), lambda place, _: arrays[place],
-        lambda place, _: dumped[place[0]], UNITS, STEPS, limit_bytes=more.pop("limit_bytes", 2**30),
+        lambda place, _: dumped[place[0]], UNITS, limit_bytes=more.pop("limit_bytes", 2**30),
     )  # fmt: skip
 
 
@@ -184,7 +184,7 @@ def test_the_memory_is_known_before_anything_is_computed():
     function = names.find("Torch", "matmul")
     assert needed_bytes(function, huge) >= 2 * 8 * 10**12
     with pytest.raises(UnusableError, match="MiB are allowed"):
-        own_errors(function, huge, pytest.fail, pytest.fail, UNITS, STEPS, limit_bytes=2**30)
+        own_errors(function, huge, pytest.fail, pytest.fail, UNITS, limit_bytes=2**30)
 
 
 def test_a_result_of_another_shape_than_the_arguments_make_is_left_alone():
