@@ -89,7 +89,14 @@ def _share(part: float, whole: float) -> float:
 
 
 def own_error(
-    place: Path, dumped: Array, truth: Array, moved: Array, *, unit: float, step: float, largest: float = math.inf
+    place: Path,
+    dumped: Array,
+    truth: Array,
+    moved: Array | None = None,
+    *,
+    unit: float,
+    step: float,
+    largest: float = math.inf,
 ) -> OwnError:
     """Return how far what was dumped is from what was computed, and what rounding explains of it.
 
@@ -97,37 +104,48 @@ def own_error(
         place: of the result.
         dumped: its elements.
         truth: what the inputs make, of the same shape.
-        moved: what inputs make that are off by a rounding each.
+        moved: what inputs make that are off by a rounding each; None = storage alone is to explain the error.
         unit: relative rounding of the element type.
         step: distance of its neighbours near zero.
         largest: its largest finite number; what is beyond may be infinite.
 
     Elements that are the same infinity, or NaN, on both sides do not count.
     """
-    x, y, z = (_numbers(each) for each in (dumped, truth, moved))
+    count, nonfinite = int(dumped.size), 0
+    x, y = _numbers(dumped), _numbers(truth)
+    z = None if moved is None else _numbers(moved)
     with np.errstate(all="ignore"):
-        is_over = np.abs(y) > largest * (1.0 - 2.0 * unit)
-        both = np.isfinite(x) & np.isfinite(y)
-        alike = (x == y) | (np.isnan(x) & np.isnan(y)) | (is_over & np.isinf(x))
-        nonfinite = int(np.count_nonzero(~(both | alike)))
-        x, y, z = x[both], y[both], z[both]
-        error, drift = x - y, np.where(np.isfinite(z), np.abs(z - y), 0.0)
+        error = x - y
+        if not math.isfinite(float(np.vdot(error, error).real)):
+            both = np.isfinite(error)
+            alike = (x == y) | (np.isnan(x) & np.isnan(y)) | (np.isinf(x) & (np.abs(y) > largest * (1.0 - 2.0 * unit)))
+            nonfinite = int(np.count_nonzero(~(both | alike)))
+            error, y, z = error[both], y[both], z if z is None else z[both]
         if not error.size:
-            return OwnError(place, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, unit, int(dumped.size), nonfinite)
-        of_storage = unit * np.abs(y)
-        squares = float(np.vdot(y, y).real)
-        gain = float(np.vdot(y, error).real) / squares if squares else 0.0
-        explained = math.hypot(_rms(drift), _rms(of_storage)) + step
-        top_explained = float(np.max(drift) + np.max(of_storage)) + 2.0 * step
+            return OwnError(place, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, unit, count, nonfinite)
+        size, top = _rms(y), _peak(y)
+        gain = float(np.vdot(y, error).real) / (size * size * y.size) if size else 0.0
+        drift = 0.0, 0.0
+        if z is not None:
+            gap = z - y
+            gap[~np.isfinite(gap)] = 0.0
+            drift = _rms(gap), _peak(gap)
+        explained = math.hypot(drift[0], unit * size) + step
+        top_explained = drift[1] + unit * top + 2.0 * step
         return OwnError(
-            place, _rms(np.abs(error)), float(np.max(np.abs(error))), gain, _rms(np.abs(y)),
-            float(np.max(np.abs(y))), explained, top_explained, unit, int(dumped.size), nonfinite,
-        )  # fmt: skip
+            place, _rms(error), _peak(error), gain, size, top, explained, top_explained, unit, count, nonfinite
+        )
 
 
 def _rms(values: Array) -> float:
     return math.sqrt(float(np.vdot(values, values).real) / values.size)
 
 
+def _peak(values: Array) -> float:
+    if values.dtype.kind == "c":
+        return float(np.abs(values).max())
+    return max(float(values.max()), -float(values.min()))
+
+
 def _numbers(values: Array) -> Array:
-    return values.reshape(-1).astype(np.complex128 if values.dtype.kind == "c" else np.float64)
+    return values.reshape(-1).astype(np.complex128 if values.dtype.kind == "c" else np.float64, copy=False)

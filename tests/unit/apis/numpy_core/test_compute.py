@@ -171,11 +171,11 @@ def test_places_of_equal_values_may_stand_in_any_order():
 
 def test_a_result_that_overflowed_where_its_type_ends_is_right():
     own = own_error(
-        (0,), np.array([np.inf, 1.0]), np.array([1e5, 1.0]), np.array([1e5, 1.0]),
+        (0,), np.array([np.inf, 1.0]), np.array([1e5, 1.0]),
         unit=2.0**-11, step=0.0, largest=65504.0,
     )  # fmt: skip
     assert (own.nonfinite, own.worst[3]) == (0, 0.0)
-    own = own_error((0,), np.array([np.nan]), np.array([1.0]), np.array([1.0]), unit=2.0**-11, step=0.0)
+    own = own_error((0,), np.array([np.nan]), np.array([1.0]), unit=2.0**-11, step=0.0)
     assert own.nonfinite == 1
 
 
