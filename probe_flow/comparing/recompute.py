@@ -86,16 +86,13 @@ def _candidates(rows: Sequence[Row], diagnosis: Diagnosis, mode: str) -> Iterato
     if mode == "all":
         yield from (number for number in diagnosis.order if rows[number].is_produced)
         return
-    is_random = bool(diagnosis.random)
-    if (
-        not diagnosis.suspects
-        and not is_random
-        and not any(diagnosis.scores.get(n, 0.0) >= ALONE for n in diagnosis.near)
-    ):
+    is_open = bool(diagnosis.suspects or diagnosis.random or diagnosis.decided)
+    if not is_open and not any(diagnosis.scores.get(number, 0.0) >= ALONE for number in diagnosis.near):
         return
     suspects = [suspect.row for suspect in diagnosis.suspects]
     yield from suspects
     yield from diagnosis.random
+    yield from diagnosis.decided
     for number in suspects:
         yield from diagnosis.fed_by.get(number, ())
     for number in diagnosis.near:

@@ -68,6 +68,7 @@ class Diagnosis(Struct, frozen=True):
         near: rows that come near to being suspects, in order of time.
         fed_by: suspect, or row near to one -> outputs that it was computed from, the nearest first.
         unjudged: rows of results of which next to any error would be explained, in order of time.
+        decided: rows of decisions that differ (comparisons, picks, masks), in order of time.
         random: rows of random results that differ, in order of time.
         shaken: rows that were computed from them.
         carried: rows that would be suspects if recomputing did not prove that they and what feeds them are right.
@@ -88,5 +89,6 @@ class Diagnosis(Struct, frozen=True):
     fed_by: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     unjudged: tuple[int, ...] = ()
     carried: tuple[int, ...] = ()
+    decided: tuple[int, ...] = ()
     random: tuple[int, ...] = ()
     shaken: AbstractSet[int] = frozenset()

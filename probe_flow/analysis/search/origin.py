@@ -128,6 +128,7 @@ class _Search:
         self.near: dict[int, Suspect] = {}
         self.unjudged: list[int] = []
         self.carried: list[int] = []
+        self.decided: list[int] = []
         self.random: list[int] = []
         self.shaken: set[int] = set()
 
@@ -149,7 +150,7 @@ class _Search:
             suspects, tainted, self.deviations, self.order, scales, self.scores, cleared, quantised, passed,
             self._hidden_before(suspects), self.allowances.is_flow_unknown, tuple(self.near),
             self._fed_by([*(each.row for each in suspects), *self.near][:TRACED]), tuple(self.unjudged),
-            tuple(self.carried), tuple(self.random), self.shaken,
+            tuple(self.carried), tuple(self.decided), tuple(self.random), self.shaken,
         )  # fmt: skip
 
     def _fed_by(self, numbers: Iterable[int]) -> dict[int, tuple[int, ...]]:
@@ -286,6 +287,8 @@ class _Search:
             return replace(found, score=score), ancestor
         if proof is None and row.is_produced and (is_wide or found.row in self.shaken):
             self.unjudged.append(found.row)
+        if proof is None and row.is_produced and found.deviation is not None and found.deviation.unit == 0.0:
+            self.decided.append(found.row)
         if NEAR <= found.score <= 1.0:
             self.near[found.row] = found
         return found, ancestor

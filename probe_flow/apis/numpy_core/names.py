@@ -188,6 +188,14 @@ _ALIKE = frozenset(_ONE.keys() | _TWO.keys()) | frozenset({
 """Functions of ``mindspore.ops`` that take what those of torch take."""
 
 
+_ATEN = frozenset({
+    "abs", "add", "bmm", "clone", "cos", "div", "eq", "erf", "exp", "ge", "gt", "le", "log", "lt", "maximum", "minimum",
+    "mm", "mul", "mv", "ne", "neg", "reciprocal", "relu", "rsqrt", "sigmoid", "silu", "sin", "sqrt", "sub", "tanh",
+    "where",
+})  # fmt: skip
+"""Operators of FX that are computed from their tensors alone: their other arguments are the usual ones, mostly."""
+
+
 def mindspore_names() -> list[str]:
     """Return the names of ``mindspore.ops`` that are computed."""
     return sorted({*MINDSPORE_FORMS, *_ALIKE})
@@ -199,7 +207,10 @@ def of_type(op_type: str) -> Function:
     Raises:
         UnusableError: there is none, or it has attributes that change what it computes.
     """
+    space, _, name = op_type.partition(".")
     found = PRIMITIVES.get(op_type)
+    if space == "aten" and (word := name.partition(".")[0]) in _ATEN:
+        found = TORCH[word]
     if found is not None:
         return found
     raise UnusableError(f"`{op_type}` is no operator that is computed from its inputs alone")

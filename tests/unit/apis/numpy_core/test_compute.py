@@ -192,6 +192,14 @@ def test_a_result_of_another_shape_than_the_arguments_make_is_left_alone():
         errors_of(Form("Torch", "add", [np.ones(3), np.ones(3)]), np.ones(4), "float32")
 
 
+def test_operators_are_known_by_their_type_alone_where_attributes_change_nothing():
+    assert names.of_type("Relu") is names.TORCH["relu"]
+    assert names.of_type("aten.add.Tensor") is names.TORCH["add"]
+    for other in ("MatMulV2", "aten.addmm.default", "aten._softmax.default", "prims.add", "relu"):
+        with pytest.raises(UnusableError, match="from its inputs alone"):
+            names.of_type(other)
+
+
 def test_every_function_names_its_arguments_once():
     for table in (names.TORCH, names.PRIMITIVES):
         for name, function in table.items():
