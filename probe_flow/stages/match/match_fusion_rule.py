@@ -50,8 +50,9 @@ class Options(MatchOptions):
     )
     fusion_rule: RulePath | None = Field(
         None,
-        description="Fusion rules of the target's model: the JSON that ATC makes of it, the `.om` itself, or a folder "
-        "of such files for several models, chosen by the names of their graphs. Default: none; tensors are matched by "
+        description="Fusion rules of the target's model: the text of its graph (`ge_proto_*_Build.txt`), the JSON that "
+        "ATC makes of it, the `.om` itself, or a folder of such files for several models, chosen by the names of their "
+        "graphs. Default: none; tensors are matched by "
         "name.",
     )
     close_fusion_rule: RulePath | None = Field(
