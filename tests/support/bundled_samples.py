@@ -12,6 +12,7 @@ FIRST = {
     "dump_json": "golden",
     "mindspore_graph": "golden",
     "offline": "onnx",
+    "tf_training": "step",
     "torchair": "healthy",
 }
 """A sample of each scenario; the others are unpacked with it."""

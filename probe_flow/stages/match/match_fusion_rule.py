@@ -97,7 +97,7 @@ def _book(options: Options) -> RuleBook:
 
     try:
         files, is_folder = read_rule_files(options.fusion_rule) if options.fusion_rule is not None else ((), False)
-        close = None if options.close_fusion_rule is None else read_rule_file(options.close_fusion_rule)
+        close = read_rule_files(options.close_fusion_rule)[0] if options.close_fusion_rule is not None else ()
         quant = None if options.quant_fusion_rule is None else read_rule_file(options.quant_fusion_rule)
     except FormatError as error:
         raise UsageError(error.diagnostic) from error
