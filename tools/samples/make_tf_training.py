@@ -1,14 +1,13 @@
 """Make the samples of a TensorFlow training step: ``python make_tf_training.py OUTPUT``; needs tensorflow.
 
-``step`` has the layout of `precision_data`: the golden side (``tf/tf_debug``) is real, written by TensorFlow's debugger;
-the device side (``npu``) is emulated (see `tf_device`): ``debug_0`` with a fault in one operator, ``debug_1`` the same
-run without fusion. ``healthy`` is the same without a fault.
+``step`` has the layout of `precision_data`: the golden side (``tf/tf_debug``) is real, written by TensorFlow's
+debugger; the device side (``npu``) is emulated (see `tf_device`): ``debug_0`` with a fault in one operator, ``debug_1``
+the same run without fusion. ``healthy`` is the same without a fault, its golden side extracted as arrays.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import tf_device
 from tf_device import Array
 
+from probe_flow.api.tf_dump import extract
 from probe_flow.dumps.tfdbg.reader import read_tfdbg
 from probe_flow.elements.blocks import array_of
 
@@ -45,7 +45,7 @@ def main() -> None:
     runs = output / "step" / "tf" / "tf_debug"
     runs.parent.mkdir(parents=True)
     subprocess.run([sys.executable, str(Path(__file__).with_name("tf_step.py")), str(runs)], check=True)
-    shutil.copytree(output / "step" / "tf", output / "healthy" / "tf")
+    extract(runs, output / "healthy" / "tf" / "dump")
     for name, tamper in (("step", FAULT), ("healthy", {})):
         tf_device.write_npu(output / name / "npu" / "debug_0", feeds(runs), tamper)
         if tamper:

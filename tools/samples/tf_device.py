@@ -1,9 +1,9 @@
-"""Emulate what a device leaves of one TensorFlow training step: operators' files, and the graphs as the compiler prints.
+"""Emulate what a device leaves of one TensorFlow training step: operators' files, and the texts of its graphs.
 
 The step is that of `tf_step`: three dense layers, a loss, their gradients, and an update of the weights. Each operator
 computes in float32 from stored inputs, then rounds to its own type and goes into its own storage layout. The operators
-are what a graph compiler makes of the step: fused matrix products in private layouts, casts and changes of layout of its
-own, and the update in a graph of its own. Nothing here needs TensorFlow.
+are what a graph compiler makes of the step: fused matrix products in private layouts, casts and changes of layout of
+its own, and the update in a graph of its own. Nothing here needs TensorFlow.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ def _weight_grad(layer: str, read: str, source: str) -> DeviceOp:
     return _alone(name, "MatMulV2", [read, source], lambda x, g: x.T @ g, "float32")
 
 
+XENT = "loss/xent"
 RELU, TANH, PREDICTED = "dense1/MatMuldense1/BiasAdddense1/Relu", "dense2/Tanh", "logits/MatMullogits/BiasAdd"
 MUL, TANH_GRAD, RELU_GRAD = (
     "gradients/loss/xent_grad/mul", "gradients/dense2/Tanh_grad/TanhGrad", "gradients/dense1/Relu_grad/ReluGrad"
@@ -108,7 +109,7 @@ STEP = (
     _dense("logits", f"{TANH}:0"),
     DeviceOp("trans_TransData_2", "TransData", (f"{PREDICTED}:0",)),
     DeviceOp("trans_Cast_3", "Cast", ("trans_TransData_2:0",), dtype="float32"),
-    _alone("loss/xent", "SoftmaxCrossEntropyWithLogits", ["trans_Cast_3:0", "input/labels:0"], _xent, "float32", outputs=2),
+    _alone(XENT, "SoftmaxCrossEntropyWithLogits", ["trans_Cast_3:0", "input/labels:0"], _xent, "float32", outputs=2),
     _alone("loss/mean", "ReduceMeanD", ["loss/xent:0"], lambda x: x.mean(), "float32"),
     _alone(MUL, "Mul", ["loss/xent:1"], lambda g: g / BATCH, "float32"),
     _bias_grad("logits", f"{MUL}:0"),
@@ -135,7 +136,7 @@ def _update(layer: str, part: str) -> DeviceOp:
 GRADIENT = {"kernel": "MatMul_grad/MatMul_1", "bias": "BiasAdd_grad/BiasAddGrad"}
 _WEIGHTS = [(layer, part) for layer in LAYERS for part in ("kernel", "bias")]
 UPDATE = (
-    *(DeviceOp(f"{layer}/{part}", "Variable", originals=(f"{layer}/{part}",), dtype="float32") for layer, part in _WEIGHTS),
+    *(DeviceOp(name, "Variable", originals=(name,), dtype="float32") for name in FEEDS[2:]),
     *(
         DeviceOp(f"grad/{layer}/{part}", "Data", originals=(f"gradients/{layer}/{GRADIENT[part]}",), dtype="float32")
         for layer, part in _WEIGHTS

@@ -1,9 +1,10 @@
 """The policy of a TensorFlow training step: an output whose cosine is below 0.98 fails.
 
 The bound is the one that the vendor's guide reads such comparisons by. Inputs are compared to see where an error begins
-and never fail: what is wrong with one is wrong with the output that it is. Differences on purpose: a cosine that does not
-exist because one side alone is zero fails, as do NaN and infinities in other places; integers that differ are a warning.
-A cosine is blind to a factor; the search for the origin is not, whatever this policy says of a row.
+and never fail: what is wrong with one is wrong with the output that it is. Differences on purpose: what has no cosine, a
+scalar or one side that is zero, is judged by its distance; NaN and infinities in other places fail; integers that
+differ are a warning. A cosine is blind to a factor; the search for the origin is not, whatever this policy says of a
+row.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from probe_flow.records import Mode, SlotRole, Status, Verdict
 from probe_flow.records.row import Row
 
 COSINE_LIMIT = 0.98
+DISTANCE_LIMIT = 0.2
+"""Of what has no cosine, a scalar or a side that is zero: how far apart two vectors of equal length and of a cosine of
+0.98 are, sqrt(2 - 2 cosine)."""
 
 
 class TfTrainingPolicy:
@@ -56,8 +60,9 @@ def _by_cosine(row: Row, failing: Status) -> Verdict:
     if cosine is not None and not math.isnan(cosine):
         if cosine < COSINE_LIMIT:
             return Verdict(failing, ("cosine",), (f"CosineSimilarity {cosine:.6g} is below {COSINE_LIMIT}",))
-    elif distance is not None and distance > 0:
-        return Verdict(failing, ("one_side_zero",), ("one side is zero everywhere, the other is not",))
+    elif distance is not None and not distance <= DISTANCE_LIMIT:
+        text = f"there is no cosine, and RelativeEuclideanDistance {distance:.6g} is above {DISTANCE_LIMIT}"
+        return Verdict(failing, ("relative_euclidean_distance",), (text,))
     target, golden = row.pair.target, row.pair.golden
     assert target is not None
     assert golden is not None

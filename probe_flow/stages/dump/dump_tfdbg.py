@@ -15,7 +15,6 @@ from probe_flow.records import Catalog
 from probe_flow.stages.base import DumpPath, Kind, Select, StageOptions, StageType
 from probe_flow.work import Context
 
-
 RUNS, ARRAYS = "tf_debug", "dump"
 """Folders of the golden side in `precision_data/tf`."""
 
