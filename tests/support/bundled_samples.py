@@ -13,6 +13,7 @@ FIRST = {
     "mindspore_graph": "golden",
     "offline": "onnx",
     "repro": "golden",
+    "tf_training": "step",
     "torchair": "healthy",
 }
 """A sample of each scenario; the others are unpacked with it."""

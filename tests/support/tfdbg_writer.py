@@ -46,10 +46,10 @@ def graph_event(nodes: Sequence[tuple[str, str, Sequence[str]]]) -> bytes:
 class TfdbgRun:
     """One run folder; every tensor that is added is a microsecond younger than the one before it."""
 
-    def __init__(self, root: Path, number: int = 0) -> None:
-        self.folder = root / f"run_{FIRST_US + number * 1000}_{number}"
+    def __init__(self, root: Path, number: int = 0, *, time: int | None = None) -> None:
+        self.time = FIRST_US + number * 1000 if time is None else time
+        self.folder = root / f"run_{self.time}_{number}"
         self.folder.mkdir(parents=True)
-        self.time = FIRST_US + number * 1000
         (self.folder / "_tfdbg_fetches_info_").write_bytes(b"\n\x00[<tf.Tensor 'loss:0' shape=() dtype=float32>]")
 
     def add(self, name: str, array: np.ndarray, slot: int = 0, *, device: str = CPU, dtype: int | None = None) -> Path:
