@@ -1,8 +1,8 @@
 """The policy of a TensorFlow training step: an output whose cosine is below 0.98 fails.
 
 The bound is the one that the vendor's guide reads such comparisons by. Inputs are compared to see where an error begins
-and never fail: what is wrong with one is wrong with the output that it is. Differences on purpose: what has no cosine, a
-scalar or one side that is zero, is judged by its distance; NaN and infinities in other places fail; integers that
+and never fail: what is wrong with one is wrong with the output that it is. Differences on purpose: what has no cosine,
+a scalar or one side that is zero, is judged by its distance; NaN and infinities in other places fail; integers that
 differ are a warning. A cosine is blind to a factor; the search for the origin is not, whatever this policy says of a
 row.
 """
