@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -85,7 +86,7 @@ def test_a_healthy_step_is_green_and_everything_that_the_device_dumped_is_compar
 def test_arrays_that_were_extracted_give_the_same(probe_flow):
     done = compare(probe_flow, EXAMPLES / "tf_training" / "healthy")
     assert done.code == 0
-    assert done.record["comparisons"]["result"]["dumps"]["golden"]["framework"] == "npy"
+    assert done.record["comparisons"]["compared"]["dumps"]["golden"]["framework"] == "npy"
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -182,3 +183,41 @@ def test_fusion_on_against_fusion_off_finds_the_same_operator(probe_flow):
     done = probe_flow("run", WORKFLOWS / "tf_training_two_runs.yaml", f"--set=data={STEP}")
     assert done.code == 1
     assert first(done)["node"] == tf_device.TANH_GRAD
+
+
+def test_the_pass_behind_a_wrong_fused_operator_is_named_with_its_switch(probe_flow, data):
+    root = data(tamper={tf_device.RELU: wrong(3)})
+    (root / "fusion").mkdir()
+    passes = {"MatMulBiasAddFusionPass": {"effect_times": "3", "match_times": "3"}}
+    text = json.dumps({"session_and_graph_id": "0_11", "graph_fusion": {}, "ub_fusion": passes})
+    (root / "fusion" / "fusion_result.json").write_text(text * 2)
+    done = compare(probe_flow, root)
+
+    (remark,) = [finding for finding in done.record["findings"] if finding["kind"] == "remark"]
+    assert (remark["node"], remark["op_type"], remark["fails"]) == (tf_device.RELU, "MatMulV2", False)
+    assert "1 of its 3 operators, took effect 6 times" in remark["evidence"]
+    assert '{"Switch": {"UBFusion": {"MatMulBiasAddFusionPass": "off"}}}' in remark["evidence"]
+
+    (root / "fusion" / "fusion_result.json").write_text("{")
+    again = compare(probe_flow, root, output="again")
+    assert (again.code, "PF4312" in again.err) == (2, True)
+
+
+@pytest.mark.parametrize(("name", "words"), [("input/x", "the same batch"), ("dense2/kernel", "the same checkpoint")])
+def test_a_first_input_that_differs_names_the_broken_prerequisite(probe_flow, tmp_path, feeds, name, words):
+    root = tmp_path / "data"
+    shutil.copytree(STEP / "tf", root / "tf")
+    other = {**feeds, name: np.random.default_rng(1).normal(size=feeds[name].shape).astype("f4")}
+    tf_device.write_npu(root / "npu" / "debug_0", other)
+    done = compare(probe_flow, root)
+
+    assert done.code == 1
+    assert first(done)["direction"] == "input"
+    assert [(step["code"], words in step["text"]) for step in first(done)["advice"]] == [("PF7429", True)]
+
+
+def test_an_operator_in_half_precision_gets_the_lists_to_paste(probe_flow, data):
+    done = compare(probe_flow, data(tamper={tf_device.TANH: wrong(3)}))
+    (text,) = [step["text"] for step in first(done)["advice"] if step["code"] == "PF7430"]
+    assert '{"black-list": {"to-add": ["Tanh"]}}' in text
+    assert "keep_dtype_scope" in text

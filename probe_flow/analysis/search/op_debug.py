@@ -1,0 +1,81 @@
+"""What overflow records say of a run: which operator overflowed first, in which unit, and from what."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from probe_flow.dumps.device.overflow_status import meanings
+from probe_flow.dumps.offline.overflow_run import Overflow
+from probe_flow.records import Catalog, Finding, FindingKind, NodeKey, SlotRole
+from probe_flow.records.measurement import SideSummary
+from probe_flow.records.row import Row
+
+MAX_HALF = 65504.0
+"""Largest number of float16."""
+
+
+def overflow_findings(overflows: Sequence[Overflow], catalog: Catalog, rows: Sequence[Row]) -> tuple[Finding, ...]:
+    """Return a finding for each unit that reported an overflow, the first in time first.
+
+    Args:
+        overflows: in their order.
+        catalog: dumps of the operators.
+        rows: of the same, examined: what the operators read is told from them.
+    """
+    of_node: dict[NodeKey, list[Row]] = defaultdict(list)
+    for row in rows:
+        of_node[row.pair.shown.node].append(row)
+    return tuple(_finding(number, each, catalog, of_node) for number, each in enumerate(overflows))
+
+
+def _finding(number: int, overflow: Overflow, catalog: Catalog, rows: dict[NodeKey, list[Row]]) -> Finding:
+    key = overflow.node
+    node = catalog.nodes.get(key) if key is not None else None
+    ids = f"task {overflow.task_id}, stream {overflow.stream_id}"
+    name = f"an operator without dump ({ids})"
+    if key is not None and node is not None:
+        name = f"`{key.name}` ({node.op_type})"
+    order = "overflowed first" if number == 0 else f"overflowed as number {number + 1}"
+    said = "; ".join(meanings(overflow.unit))
+    read = [text for row in rows.get(key, ()) if (text := _large(row)) is not None] if key is not None else []
+    parts = [f"{name} {order}: {overflow.unit.unit} status {said}", ids if node is not None else "", *read]
+    evidence = ", ".join(filter(None, parts)) + f"; {_next_step(read, overflow)}"
+    mine = rows.get(key, []) if key is not None else []
+    return Finding(
+        FindingKind.OVERFLOW,
+        key,
+        None,
+        evidence,
+        severity=1.0 / (number + 1),
+        row=next((row.order for row in mine), None),
+        size=said,
+    )
+
+
+def _next_step(read: Sequence[str], overflow: Overflow) -> str:
+    if overflow.node is None:
+        return "dump that operator too, and compare nothing before no overflow is left"
+    cure = "look at what wrote that input" if read else "lower the loss scale, or keep the operator in float32"
+    return f"{cure}, and compare nothing before no overflow is left"
+
+
+def _large(row: Row) -> str | None:
+    """Return what an input holds that float16 cannot, None where it holds nothing like that."""
+    tensor, measured = row.pair.shown, row.measurement
+    if tensor.slot.role is not SlotRole.INPUT or measured is None:
+        return None
+    if measured.metric("nan_count"):
+        return f"its input {tensor.slot.index} holds NaN"
+    if measured.metric("positive_inf_count") or measured.metric("negative_inf_count"):
+        return f"its input {tensor.slot.index} holds infinity"
+    side = measured.target
+    ends = (side.statistics.min, side.statistics.max) if isinstance(side, SideSummary) else ()
+    largest = max((abs(float(end)) for end in ends if end is not None), default=0.0)
+    return f"its input {tensor.slot.index} reaches {largest:.6g}, beyond {MAX_HALF:g}" if largest > MAX_HALF else None
+
+
+def overflow_caveats(overflows: Sequence[Overflow]) -> tuple[str, ...]:
+    """Return what to say beside the verdict of a comparison of a run that overflowed."""
+    count = len(overflows)
+    return (f"overflow in the run ({count} time{'s' if count > 1 else ''}): exclude it first",) if count else ()
