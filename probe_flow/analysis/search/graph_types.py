@@ -148,8 +148,8 @@ def graph_findings(
         known = {key.name: key for key in reversed(tuple(comparison.pairs.target.nodes))}
     found = [
         _remark(
-            f"the cast `{cast.op.name}` turns {cast.source} into {cast.result}: {cast.why}; keep it in the wider type if "
-            "its result matters",
+            f"the cast `{cast.op.name}` turns {cast.source} into {cast.result}: {cast.why}; keep it in the wider type "
+            "if its result matters",
             known.get(cast.op.name),
         )
         for cast in dangerous_casts(one, comparison)
