@@ -61,7 +61,7 @@ def read_dump(
     given = {"kind": None if kind == AUTO else kind, "ranks": ranks, "steps": steps, "graphs": graphs, "nodes": nodes}
     arguments = {"path": path, **{name: value for name, value in given.items() if value is not None}}
     stage, options = stage_of(ADOPTS_ANY, arguments, nested={"select": _SELECT})
-    return cast("Catalog", stage.run(options, {}, bare_context(side)))
+    return cast("Catalog", stage.run(options, {}, _context(side)))
 
 
 @told_whole()
@@ -93,7 +93,7 @@ def match(target: Catalog, golden: Catalog, match: str = AUTO, **options: object
     expect("match", match, str, "a text")
     uses = scenario_of(target.framework, golden.framework).match if match == AUTO else match_stage(match)
     stage, checked = stage_of(uses, {"target": "target", "golden": "golden", **options}, nested={})
-    return cast("Pairs", stage.run(checked, {"target": [target], "golden": [golden]}, bare_context("match")))
+    return cast("Pairs", stage.run(checked, {"target": [target], "golden": [golden]}, _context("match")))
 
 
 def match_stage(name: str) -> str:
@@ -119,7 +119,7 @@ def adopt(record: RunRecord, name: str, uses: str, path: str) -> object:
         path: where the dump lies.
     """
     stage, options = _stage(uses, path)
-    return stage.run(options, {}, bare_context(name, record))
+    return stage.run(options, {}, _context(name, record))
 
 
 def _stage(uses: str, path: str) -> tuple[StageType, StageOptions]:
@@ -136,8 +136,7 @@ def _stage(uses: str, path: str) -> tuple[StageType, StageOptions]:
     return STAGES[ADOPTS_ANY], STAGES[ADOPTS_ANY].options.model_validate({"uses": ADOPTS_ANY, "path": path})
 
 
-def bare_context(stage: str, record: RunRecord | None = None) -> Context:
-    """Return what a stage gets outside of a run: no workers, no folder, nobody who listens."""
+def _context(stage: str, record: RunRecord | None = None) -> Context:
 
     def no_map(*_: object, **__: object) -> Iterator[tuple[int, Any]]:
         raise NotImplementedError("adopting a dump needs no workers")

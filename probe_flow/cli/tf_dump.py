@@ -28,9 +28,9 @@ def command(*, tf_debug: Path | None, output: Path | None, run: str, force: bool
 
     Exit code: 0 all was written; 2 a mistake in the command, or arrays are there already; 3 something is missing.
     """
-    from probe_flow.api.tf_dump import extract
     from probe_flow.cli.terminal.console import show
     from probe_flow.records import TensorKind
+    from probe_flow.transform.convert.extract import extract
 
     runs = DATA / RUNS if tf_debug is None else tf_debug
     folder = output or (runs.parent / ARRAYS if runs.name == RUNS else DATA / ARRAYS)

@@ -6,18 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from msgspec.structs import replace
-
 from probe_flow.analysis.coverage import caveats, cover, examination_gaps
 from probe_flow.analysis.policies.base import verdict_of_failure
 from probe_flow.analysis.search.nonfinite import conclude_nonfinite
-from probe_flow.analysis.search.op_debug import overflow_caveats, overflow_findings
 from probe_flow.analysis.search.overflow import conclude_overflow
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
 from probe_flow.comparing.asked import Asked
 from probe_flow.comparing.steps import check_memory, gate_passes, with_verdicts
 from probe_flow.comparing.suppress import excuse, open_baseline
-from probe_flow.dumps.offline.overflow_run import OverflowRun
 from probe_flow.matching.shared.vocabulary import CommonReason
 from probe_flow.measure.run import examine_tensors
 from probe_flow.records import Catalog, Comparison, Finding, Pair, Pairs, Row, Rule, Status, TensorKind, Verdict
@@ -54,59 +50,6 @@ def examine_overflow(dump: Catalog, asked: Asked, context: Context, *, growth: f
         growth: from how many times its largest input on a result is named.
     """
     return _examine(dump, asked, context, partial(conclude_overflow, growth=growth), "overflow")
-
-
-def examine_op_debug(run: OverflowRun, asked: Asked, context: Context) -> Comparison:
-    """Return which operators of a run with overflow detection overflowed: findings of kind ``overflow``, first in time.
-
-    NaN and infinities in what was dumped beside the records are findings too. Records without any dump are whole by
-    themselves.
-    """
-
-    def search(
-        rows: Sequence[Row], pairs: Pairs, unmeasured: Callable[[Row], Verdict]
-    ) -> tuple[tuple[Finding, ...], list[Verdict]]:
-        findings, verdicts = conclude_nonfinite(rows, pairs, unmeasured)
-        return (*overflow_findings(run.overflows, run.catalog, rows), *findings), verdicts
-
-    found = _examine(run.catalog, asked, context, search, "op_debug")
-    return found if run.catalog.nodes else replace(found, incomplete=())
-
-
-def with_overflows(comparison: Comparison, run: OverflowRun, context: Context) -> Comparison:
-    """Return a comparison that says first that the run overflowed; its gate then fails, whatever it found."""
-    rows = with_numbers(examine_tensors(in_execution_order(examined(run.catalog)), context))
-    known = {key.name: key for key in reversed(tuple(comparison.pairs.target.nodes))}
-    first = {row.node: row.order for row in reversed(comparison.rows)}
-    found = []
-    for finding in overflow_findings(run.overflows, run.catalog, rows):
-        key = known.get(finding.node.name) if finding.node is not None else None
-        found.append(replace(finding, node=key, row=first.get(key) if key is not None else None))
-    return replace(
-        comparison,
-        findings=(*found, *comparison.findings),
-        gate_passed=comparison.gate_passed and not found,
-        caveats=(*comparison.caveats, *overflow_caveats(run.overflows)),
-        problems=(*comparison.problems, *run.catalog.problems),
-    )
-
-
-def findings_alone(findings: Sequence[Finding], side: str) -> Comparison:
-    """Return findings about no dump: no rows, and a gate that only they could fail."""
-    nothing = Catalog(side, NO_FRAMEWORK, "tensor", "", {}, ())
-    return Comparison(
-        Pairs(nothing, _no_dump(nothing), ()),
-        (),
-        tuple(findings),
-        {},
-        gate="findings",
-        gate_passed=not any(finding.fails for finding in findings),
-    )
-
-
-def with_numbers(rows: Sequence[Row]) -> list[Row]:
-    """Return rows with their places as numbers."""
-    return [replace(row, order=number) for number, row in enumerate(rows)]
 
 
 def _examine(dump: Catalog, asked: Asked, context: Context, search: Search, policy: str) -> Comparison:

@@ -64,9 +64,6 @@ def _rest_of_block(depth: int) -> bytes:
     return inner + rb"\}"
 
 
-_BLOCK = re.compile(_rest_of_block(4) + _SPACE)
-"""Four deep is a list in the value of an attribute of a description, as deep as most texts go."""
-
 _PIECE = re.compile(_STRING)
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([\s\S]))")
 _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
@@ -92,7 +89,7 @@ def surplus(wanted: Iterable[str], *, keys: Iterable[str] = (), endings: Iterabl
         [*(re.escape(key.encode()) for key in keys), *(rb"[^\"\\\n]*" + re.escape(end.encode()) for end in endings)]
     )
     other = rb"(?!(?:" + names + rb")[\s:{])[a-z_]\w*"
-    rest = _rest_of_block(4)
+    rest = _rest_of_block(4)  # a list in the value of an attribute of a description
     entry = rb"attr\s*\{\s*key:\s*\"(?!(?:" + known + rb")\")[^\"\\\n]*\"" + rest
     scalar = other + rb":\s*(?:" + _STRING + rb"|" + _WORD + rb")"
     block = other + rb"\s*\{" + rest
@@ -195,13 +192,6 @@ class TextFields:
         Raises:
             FormatError: PF3220 if the text ends inside it.
         """
-        block = _BLOCK.match(self._text, self._pos, self._pos + _SKIPPED_BYTES)
-        if block is not None and (end := block.end()) < len(self._text) and end - self._pos < _SKIPPED_BYTES:
-            self._pos = end
-            self._leave()
-            if self._text[end] in _QUOTES_OR_COMMENT:
-                self._pass_gap(_GAP)
-            return
         depth = 1
         while depth:
             match = _SKIP.match(self._text, self._pos, self._pos + _SKIPPED_BYTES)

@@ -134,6 +134,6 @@ def test_a_comparison_of_a_run_that_overflowed_says_so_first(probe_flow, tmp_pat
 
     assert (done.code, list(done.record["comparisons"])) == (1, ["compared"])
     assert done.record["findings"][0]["kind"] == "overflow"
-    assert "FAIL  The run overflowed, first at " in done.out
+    assert "The run overflowed, first at dense2/Tanh (Tanh)." in done.out
     assert any("exclude it first" in caveat for caveat in done.record["caveats"])
     assert len(done.rows) == len(plain.rows)

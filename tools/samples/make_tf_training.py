@@ -16,9 +16,9 @@ import numpy as np
 import tf_device
 from tf_device import Array
 
-from probe_flow.api.tf_dump import extract
 from probe_flow.dumps.tfdbg.reader import read_tfdbg
 from probe_flow.elements.blocks import array_of
+from probe_flow.transform.convert.extract import extract
 
 
 def lost_rows(values: Array) -> Array:

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from probe_flow.dumps.rules.records import RuleFile, RuleOp, RuleOutput
-from probe_flow.records import Comparison, Finding, FindingKind, NodeKey, SlotRole
-from probe_flow.records.measurement import SideSummary
+from probe_flow.records import Catalog, Comparison, Finding, FindingKind, NodeKey, Pairs, SlotRole
+from probe_flow.records.frameworks import NO_FRAMEWORK
 
 IGNORED = frozenset(
     {"TransData", "Cast", "Recv", "Send", "Variable", "NetOutput", "NoOp", "Assign", "Constant", "StreamActive"}
@@ -132,7 +132,7 @@ def _largest_inputs(comparison: Comparison) -> dict[str, float]:
         if target is None or measured is None or target.slot.role is not SlotRole.INPUT:
             continue
         side = measured.target
-        ends = (side.statistics.min, side.statistics.max) if isinstance(side, SideSummary) else ()
+        ends = (side.statistics.min, side.statistics.max) if side is not None else ()
         values = [abs(float(end)) for end in ends if end is not None]
         if values:
             found[target.node.name] = max(*values, found.get(target.node.name, 0.0))
@@ -178,3 +178,16 @@ def _unlike(found: Likeness, known: Mapping[str, NodeKey]) -> Iterator[tuple[str
 
 def _remark(text: str, key: NodeKey | None) -> Finding:
     return Finding(FindingKind.REMARK, key, None, text, severity=0.0, fails=False)
+
+
+def findings_alone(findings: Sequence[Finding], side: str) -> Comparison:
+    """Return findings about no dump: no rows, and a gate that only they could fail."""
+    nothing = Catalog(side, NO_FRAMEWORK, "tensor", "", {}, ())
+    return Comparison(
+        Pairs(nothing, nothing, ()),
+        (),
+        tuple(findings),
+        {},
+        gate="findings",
+        gate_passed=not any(finding.fails for finding in findings),
+    )

@@ -5,24 +5,42 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from probe_flow.dumps.device.overflow_status import meanings
-from probe_flow.dumps.offline.overflow_run import Overflow
-from probe_flow.records import Catalog, Finding, FindingKind, NodeKey, SlotRole
-from probe_flow.records.measurement import SideSummary
+from msgspec.structs import replace
+
+from probe_flow.dumps.offline.overflow_run import Overflow, OverflowRun
+from probe_flow.records import Catalog, Comparison, Finding, FindingKind, NodeKey, SlotRole
 from probe_flow.records.row import Row
 
 MAX_HALF = 65504.0
 """Largest number of float16."""
 
 
-def overflow_findings(overflows: Sequence[Overflow], catalog: Catalog, rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """Return a finding for each unit that reported an overflow, the first in time first.
+def with_overflows(comparison: Comparison, run: OverflowRun, rows: Sequence[Row]) -> Comparison:
+    """Return a comparison, or an examination, that says first what overflowed; its gate then fails, whatever it found.
 
     Args:
-        overflows: in their order.
-        catalog: dumps of the operators.
-        rows: of the same, examined: what the operators read is told from them.
+        comparison: of the run that overflowed, or the examination of its dumps.
+        run: its overflows, the first in time first.
+        rows: of the examination, from which is told what the operators read.
     """
+    known = {key.name: key for key in reversed(tuple(comparison.pairs.target.nodes))}
+    first = {row.node: row.order for row in reversed(comparison.rows)}
+    found = []
+    for finding in _findings(run.overflows, run.catalog, rows):
+        key = known.get(finding.node.name) if finding.node is not None else None
+        found.append(replace(finding, node=key, row=first.get(key) if key is not None else None))
+    is_same = comparison.pairs.target is run.catalog
+    return replace(
+        comparison,
+        findings=(*found, *comparison.findings),
+        gate_passed=comparison.gate_passed and not found,
+        caveats=(*comparison.caveats, *(() if is_same else overflow_caveats(run.overflows))),
+        incomplete=() if is_same and found and not run.catalog.nodes else comparison.incomplete,
+        problems=comparison.problems if is_same else (*comparison.problems, *run.catalog.problems),
+    )
+
+
+def _findings(overflows: Sequence[Overflow], catalog: Catalog, rows: Sequence[Row]) -> tuple[Finding, ...]:
     of_node: dict[NodeKey, list[Row]] = defaultdict(list)
     for row in rows:
         of_node[row.pair.shown.node].append(row)
@@ -37,9 +55,9 @@ def _finding(number: int, overflow: Overflow, catalog: Catalog, rows: dict[NodeK
     if key is not None and node is not None:
         name = f"`{key.name}` ({node.op_type})"
     order = "overflowed first" if number == 0 else f"overflowed as number {number + 1}"
-    said = "; ".join(meanings(overflow.unit))
+    said = "; ".join(overflow.said)
     read = [text for row in rows.get(key, ()) if (text := _large(row)) is not None] if key is not None else []
-    parts = [f"{name} {order}: {overflow.unit.unit} status {said}", ids if node is not None else "", *read]
+    parts = [f"{name} {order}: {overflow.unit} status {said}", ids if node is not None else "", *read]
     evidence = ", ".join(filter(None, parts)) + f"; {_next_step(read, overflow)}"
     mine = rows.get(key, []) if key is not None else []
     return Finding(
@@ -70,7 +88,7 @@ def _large(row: Row) -> str | None:
     if measured.metric("positive_inf_count") or measured.metric("negative_inf_count"):
         return f"its input {tensor.slot.index} holds infinity"
     side = measured.target
-    ends = (side.statistics.min, side.statistics.max) if isinstance(side, SideSummary) else ()
+    ends = (side.statistics.min, side.statistics.max) if side is not None else ()
     largest = max((abs(float(end)) for end in ends if end is not None), default=0.0)
     return f"its input {tensor.slot.index} reaches {largest:.6g}, beyond {MAX_HALF:g}" if largest > MAX_HALF else None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from probe_flow.dumps.device.overflow_records import UnitOverflow, read_op_debug
+from probe_flow.dumps.device.overflow_records import read_op_debug
 from probe_flow.dumps.device_folders.layout import is_time
 from probe_flow.dumps.file_names import parse_ge_name
 from probe_flow.dumps.offline.om_dump import read_om
@@ -26,14 +26,16 @@ class Overflow(Struct, frozen=True):
     """One unit that reported an overflow.
 
     Args:
-        unit: what it reported.
+        unit: its name.
+        said: what its status says, each bit with its number.
         time: of its record, in microseconds; which overflow came first.
         task_id, stream_id: of the task.
         file: the record's file, below the folder.
         node: the operator that ran this task; None where its dump is not there.
     """
 
-    unit: UnitOverflow
+    unit: str
+    said: tuple[str, ...]
     time: int
     task_id: int | None
     stream_id: int | None
@@ -117,4 +119,5 @@ def _overflows(root: Path, files: Sequence[str], catalog: Catalog, problems: lis
                     task_id = name.task_id if task in _NO_ID and name is not None else task
                     stream_id = name.stream_id if stream in _NO_ID and name is not None else stream
                     time = name.timestamp if name is not None else 0
-                    yield Overflow(unit, time, task_id, stream_id, file, owners.get((task_id, stream_id)))
+                    owner = owners.get((task_id, stream_id))
+                    yield Overflow(unit.unit, unit.meanings, time, task_id, stream_id, file, owner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct, field
@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.dumps.selection import EVERYTHING, Selection, keeps_no_execution, keeps_no_node
 from probe_flow.dumps.tfdbg.event import DTYPES, IDENTITY, GraphNode, TensorEvent, read_graph_event, read_tensor_event
-from probe_flow.dumps.tfdbg.names import usual_names
 from probe_flow.dumps.tfdbg.runs import (
     DEVICE_PREFIX,
     GRAPH_PREFIX,
@@ -48,6 +47,11 @@ MAX_DEPTH = 64
 
 _FILE = re.compile(r"(?P<node>.+)_(?P<slot>\d{1,6})_(?P<op>Debug[A-Za-z]+)_(?P<time>\d{1,20})(?:-\d{1,9})?", re.DOTALL)
 """The time is in microseconds; a number behind it tells files of one microsecond apart."""
+
+_ARGUMENT = re.compile(r"_arg_(.+)_(\d{1,6})_\d{1,6}")
+_INSERTED = re.compile(r"/_\d{1,9}(?=/|$)")
+"""What TensorFlow calls what it inserts: a fed placeholder `input/x` runs as `_arg_input/x_0_0` (name, output, number),
+copies and bodies of control flow get a part of digits (`merge/_15`, `lp/body/_9/add`)."""
 
 _COPIES = frozenset({"Copy", "CopyHost"})
 
@@ -336,3 +340,37 @@ def _no_tensor(runs: Sequence[Run], problems: Sequence[Problem]) -> Diagnostic:
         notes=tuple(problem.message for problem in problems[:_MAX_LISTED]),
         path=str(runs[0].folder),
     )
+
+
+def usual_name(name: str) -> tuple[str, int | None]:
+    """Return the name in the user's graph, and the output that it stands for where the name says that.
+
+    >>> usual_name("_arg_input/x_0_0"), usual_name("lp/body/_9/add_0"), usual_name("merge/_15"), usual_name("a_1/b")
+    (('input/x', 0), ('lp/body/add_0', None), ('merge', None), ('a_1/b', None))
+    """
+    argument = _ARGUMENT.fullmatch(name)
+    if argument is not None:
+        return argument[1], int(argument[2])
+    return _INSERTED.sub("", name), None
+
+
+def usual_names(names: Iterable[str], known: Collection[str]) -> dict[str, tuple[str, int | None]]:
+    """Return the usual name of every operator of a run that has another one.
+
+    A name that the run has anyway, or that two operators would share, stays as it is: none is taken for another.
+
+    Args:
+        names: true names of what was dumped.
+        known: names of all operators of the run, dumped or not.
+    """
+    found: dict[str, tuple[str, int | None]] = {}
+    owners: dict[tuple[str, int | None], str] = {}
+    shared: set[tuple[str, int | None]] = set()
+    for name in names:
+        usual = usual_name(name)
+        if usual[0] == name or not usual[0] or usual[0] in known:
+            continue
+        if owners.setdefault(usual, name) != name:
+            shared.add(usual)
+        found[name] = usual
+    return {name: usual for name, usual in found.items() if usual not in shared}

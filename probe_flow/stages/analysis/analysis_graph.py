@@ -32,8 +32,7 @@ class Options(StageOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the comparison with what was found; alone one of nothing but findings."""
-    from probe_flow.analysis.search.graph_types import graph_findings
-    from probe_flow.comparing.examine import findings_alone
+    from probe_flow.analysis.search.graph_types import findings_alone, graph_findings
     from probe_flow.dumps.rules.rule_file import read_rule_files
 
     given = inputs.get("comparison")

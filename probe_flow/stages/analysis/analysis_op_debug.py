@@ -32,16 +32,16 @@ class Options(JudgedOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the examination, or the comparison with what was found."""
-    from probe_flow.comparing.examine import examine_op_debug, with_overflows
+    from probe_flow.analysis.search.op_debug import with_overflows
+    from probe_flow.comparing.examine import examine_nonfinite
     from probe_flow.dumps.offline.overflow_run import read_overflow_run
 
     given = inputs.get("comparison")
     if given and options.optional and not is_folder(options.path):
         return given[0]
     found = read_overflow_run(options.path, side=context.stage)
-    if given:
-        return with_overflows(given[0], found, context)
-    return examine_op_debug(found, options.asked(context.place), context)
+    examined = examine_nonfinite(found.catalog, options.asked(context.place), context)
+    return with_overflows(given[0] if given else examined, found, examined.rows)
 
 
 STAGE = StageType(

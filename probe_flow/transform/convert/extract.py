@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from msgspec.structs import replace
-
-from probe_flow.api.dumps import bare_context
+from probe_flow.dumps.offline.names import parse_array_name
+from probe_flow.dumps.tfdbg.reader import read_tfdbg
+from probe_flow.dumps.tfdbg.runs import RunChoice
+from probe_flow.elements.converted.files import FileKind
 from probe_flow.errors import Diagnostic, UsageError
-
-if TYPE_CHECKING:
-    from probe_flow.dumps.tfdbg.runs import RunChoice
-    from probe_flow.records import Catalog
+from probe_flow.record.run_json import begun
+from probe_flow.record.types.run import WorkflowRecord
+from probe_flow.records import Catalog
+from probe_flow.transform.convert.catalog import convert_catalog
+from probe_flow.transform.convert.names import MAPPING_FILE
+from probe_flow.transform.convert.tensors import Wanted
+from probe_flow.work import Context, Settings
 
 _SHOWN = 3
 
@@ -31,11 +36,6 @@ def extract(runs: Path, output: Path, *, run: RunChoice = "last", replaces: bool
         UsageError: PF6512 the folder holds arrays, PF6502 it cannot be used; and as `read_tfdbg`.
         IncompleteError: PF6508 some tensors could not be written; and as `read_tfdbg`.
     """
-    from probe_flow.dumps.tfdbg.reader import read_tfdbg
-    from probe_flow.elements.converted.files import FileKind
-    from probe_flow.transform.convert.catalog import convert_catalog
-    from probe_flow.transform.convert.tensors import Wanted
-
     earlier = _earlier(output)
     if earlier and not replaces:
         raise UsageError(_holds_arrays(output, earlier))
@@ -43,15 +43,11 @@ def extract(runs: Path, output: Path, *, run: RunChoice = "last", replaces: bool
     for path in earlier:
         path.unlink()
     wanted = Wanted(FileKind.NPY, "ND")
-    context = replace(bare_context("tf_dump"), map=_here)
-    return convert_catalog(catalog, wanted, context, folder=str(output), nodes=None, replaces=replaces)
+    return convert_catalog(catalog, wanted, _context(), folder=str(output), nodes=None, replaces=replaces)
 
 
 def _earlier(folder: Path) -> list[Path]:
     """Return what an earlier extraction left in a folder: arrays by their names, and the table of these."""
-    from probe_flow.dumps.offline.names import parse_array_name
-    from probe_flow.transform.convert.names import MAPPING_FILE
-
     try:
         held = sorted(folder.iterdir()) if folder.is_dir() else []
     except OSError as error:
@@ -84,3 +80,8 @@ def _here(
     """Run batches one after the other: a run is read and written as fast as the disk lets it."""
     for number, batch in enumerate(batches):
         yield number, function(batch)
+
+
+def _context() -> Context:
+    facts = begun(WorkflowRecord("", "", str(Path.cwd()), None, sample=False), {})
+    return Context("tf_dump", Path(os.devnull), _here, lambda *_, **__: None, lambda _problems: None, Settings(), facts)
