@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from probe_flow.cli.terminal.console import show
+from probe_flow.cli.tf_snippets import TF_SNIPPETS
 from probe_flow.errors import Diagnostic, Severity, UsageError
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def fx_backend(folder="dumps/msprobe_fx_dump"):
 #     model(*inputs)
 '''
 
-SNIPPETS: Mapping[str, str] = MappingProxyType({"torchair": TORCHAIR})
+SNIPPETS: Mapping[str, str] = MappingProxyType({"torchair": TORCHAIR, **TF_SNIPPETS})
 """Name -> code."""
 
 
@@ -80,7 +81,11 @@ SNIPPETS: Mapping[str, str] = MappingProxyType({"torchair": TORCHAIR})
 )
 @click.option("--with-sample", is_flag=True, help="Copy the sample dumps too, so that the workflow runs as it is.")
 @click.option("--force", is_flag=True, help="Replace files that are there, and links to files.")
-@click.option("--snippet", metavar="NAME", help="Print code for your own script instead; `torchair`: both dumps.")
+@click.option(
+    "--snippet",
+    metavar="NAME",
+    help="Print code for your own script instead: `torchair`, `tfdbg`, `tf_session`, ... (a wrong name lists all).",
+)
 def command(name: str | None, output: Path, *, with_sample: bool, force: bool, snippet: str | None) -> None:
     """Copy the packaged workflow NAME to start from, or print the code that makes the dumps it compares.
 
