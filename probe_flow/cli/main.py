@@ -45,11 +45,13 @@ INTERRUPTED = 130
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
+        "start": ("probe_flow.cli.authoring.start", "Say what two dumps are, propose a workflow, run it."),
         "run": ("probe_flow.cli.run", "Run a workflow."),
         "plan": ("probe_flow.cli.plan", "Show what a run would do, and check its paths."),
         "validate": ("probe_flow.cli.authoring.validate", "Show every mistake of workflow files."),
+        "lint": ("probe_flow.cli.authoring.lint", "Show what is valid in workflow files and looks wrong."),
         "templates": ("probe_flow.cli.authoring.templates", "List the workflows to start from."),
-        "init": ("probe_flow.cli.init", "Copy a packaged workflow to start from."),
+        "init": ("probe_flow.cli.authoring.init", "Copy a packaged workflow to start from."),
         "show": ("probe_flow.cli.show", "Show what a run concluded, and its rows."),
         "report": ("probe_flow.cli.report", "Make reports of a finished run without its dumps."),
         "runs": ("probe_flow.cli.runs", "List and remove runs."),
@@ -91,7 +93,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 GROUPS: Mapping[str, Sequence[str]] = MappingProxyType(
     {
-        "Begin": ("init", "templates", "validate", "plan"),
+        "Begin": ("start", "init", "templates", "validate", "lint", "plan"),
         "Run": ("run", "compare"),
         "Look": ("show", "report", "diff", "runs", "shell", "repro", "baseline"),
     }
@@ -125,6 +127,7 @@ _COMPUTING = frozenset(
     {
         "run",
         "compare",
+        "start",
         "suggest-mapping",
         "reduce",
         "parse",
@@ -143,8 +146,8 @@ _COMPUTING = frozenset(
 """Commands that load numpy."""
 
 EXAMPLE = """\
-  probe-flow compare -tp DEVICE -gp GOLDEN        do they agree?
-  probe-flow show --open                          the report of the newest run
+  probe-flow start DEVICE_DUMP GOLDEN_DUMP --run   what are they, and do they agree?
+  probe-flow show --open                           the report of the newest run
 """
 """What to type first."""
 

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 
 import pytest
 
+from probe_flow.cli.authoring.tf_snippets import TF_SNIPPETS
 from probe_flow.cli.main import main
-from probe_flow.cli.tf_snippets import TF_SNIPPETS
 from probe_flow.dumps.tfdbg.reader import read_tfdbg
 
 FACTS = {
@@ -40,7 +40,8 @@ def test_a_snippet_is_python_and_names_the_options(name, capsys):
 
 def test_a_wrong_name_lists_all(capsys):
     assert main(["init", "--snippet", "tf"]) == 2
-    assert all(name in capsys.readouterr().err for name in TF_SNIPPETS)
+    said = capsys.readouterr().err
+    assert all(name in said for name in TF_SNIPPETS)
 
 
 @pytest.mark.frameworks
