@@ -356,7 +356,7 @@ class TestOfATrainingStep:
         terminal = Terminal(self.DATA, tmp_path)
         try:
             terminal.wait_for("`ac -c` compares it")
-            terminal.wait_for("probe-flow> ")
+            terminal.wait_for("probe-flow>")
             terminal.type("vcs\r")
             terminal.wait_for("nothing was compared yet")
             terminal.type("exit\r")
