@@ -14,6 +14,7 @@ FIRST = {
     "offline": "onnx",
     "repro": "golden",
     "tf_training": "step",
+    "torch": "models",
     "torchair": "healthy",
 }
 """A sample of each scenario; the others are unpacked with it."""
