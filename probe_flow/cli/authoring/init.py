@@ -107,7 +107,7 @@ SNIPPETS: Mapping[str, str] = MappingProxyType({"torchair": TORCHAIR, "torch": T
 @click.option(
     "--snippet",
     metavar="NAME",
-    help="Print code for your own script instead: `torchair`, `torch`, `tfdbg`, `tf_session` ... (a wrong name lists all).",
+    help="Print code for your own script instead: `torchair`, `torch`, `tfdbg` ... (a wrong name lists all).",
 )
 def command(name: str | None, output: Path, *, with_sample: bool, force: bool, snippet: str | None) -> None:
     """Copy the packaged workflow NAME to start from, or print the code that makes the dumps it compares.
