@@ -134,6 +134,10 @@ class _Facts:
 def _steps(finding: Finding, facts: _Facts) -> Iterator[AdviceRecord]:
     if finding.kind is FindingKind.DRIFT:
         yield AdviceRecord("PF7415", "no operator is to blame: raise precision where the error grows most")
+    if finding.kind is FindingKind.RANDOM_STATE:
+        yield AdviceRecord(
+            "PF7430", "set the same seeds before both runs, or take random operators out of the comparison"
+        )
     key = finding.node
     if key is None or finding.kind not in _ACCUSING:
         return
@@ -236,7 +240,7 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape
     if half and not is_custom and node is not None and node.op_type and facts.golden.framework == TFDBG:
         listed = json.dumps({"black-list": {"to-add": [node.op_type]}})
         yield AdviceRecord(
-            "PF7430",
+            "PF7431",
             f"{name} reads or writes {' and '.join(half)}: keep it in float32, for all of its type by the mixed "
             f"precision list {listed}, or for this one by `with npu_scope.keep_dtype_scope():` around it in the script",
         )

@@ -218,6 +218,6 @@ def test_a_first_input_that_differs_names_the_broken_prerequisite(probe_flow, tm
 
 def test_an_operator_in_half_precision_gets_the_lists_to_paste(probe_flow, data):
     done = compare(probe_flow, data(tamper={tf_device.TANH: wrong(3)}))
-    (text,) = [step["text"] for step in first(done)["advice"] if step["code"] == "PF7430"]
+    (text,) = [step["text"] for step in first(done)["advice"] if step["code"] == "PF7431"]
     assert '{"black-list": {"to-add": ["Tanh"]}}' in text
     assert "keep_dtype_scope" in text
