@@ -12,6 +12,7 @@ import click
 
 from probe_flow.cli.authoring.schema import write_schema
 from probe_flow.cli.authoring.snippets import MODEL_SNIPPETS
+from probe_flow.cli.authoring.tf_snippets import TF_SNIPPETS
 from probe_flow.cli.terminal.console import show
 from probe_flow.errors import Diagnostic, Severity, UsageError
 
@@ -88,7 +89,7 @@ def train(model, loss, optimizer, batches, folder="dumps/golden"):
             dump.start()
 '''
 
-SNIPPETS: Mapping[str, str] = MappingProxyType({"torchair": TORCHAIR, "torch": TORCH, **MODEL_SNIPPETS})
+SNIPPETS: Mapping[str, str] = MappingProxyType({"torchair": TORCHAIR, "torch": TORCH, **TF_SNIPPETS, **MODEL_SNIPPETS})
 """Name -> code."""
 
 
@@ -107,8 +108,7 @@ SNIPPETS: Mapping[str, str] = MappingProxyType({"torchair": TORCHAIR, "torch": T
 @click.option(
     "--snippet",
     metavar="NAME",
-    help="Print code for your own script instead: `torchair` (both dumps), `torch`, `onnx`, `caffe`, "
-    "`tensorflow`, `om` (a device's dump), `kernel` (of one API).",
+    help="Print code for your own script instead: `torchair`, `torch`, `onnx`, `om` ... (a wrong name lists all).",
 )
 def command(name: str | None, output: Path, *, with_sample: bool, force: bool, snippet: str | None) -> None:
     """Copy the packaged workflow NAME to start from, or print the code that makes the dumps it compares.
