@@ -70,9 +70,6 @@ def _refusal(folder: Path, what: str, cure: str) -> UsageError:
 STOP_S = 10.0
 """Seconds that a child gets to end after it was asked to, before it is killed."""
 
-_LOOK_S = 60.0
-"""Seconds that a look at a model may take."""
-
 _TAIL_BYTES = 16 << 10
 _TAIL_LINES = 15
 _LINE_BYTES = 64 << 10
@@ -139,23 +136,6 @@ def _environment(job: ModelJob) -> dict[str, str]:
     if job.is_deterministic:
         own.setdefault("PYTHONHASHSEED", "0")
     return own
-
-
-def asked_for(module: str, *arguments: str) -> str:
-    """Return what a module prints that looks at a model without running it; empty where it fails or takes a minute."""
-    try:
-        done = subprocess.run(  # noqa: S603 (our own module, under the running interpreter)
-            [sys.executable, "-m", module, *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_LOOK_S,
-            check=False,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout if done.returncode == 0 else ""
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

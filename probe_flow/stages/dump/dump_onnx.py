@@ -64,7 +64,7 @@ def _forecast(options: Options) -> Forecast | None:
 
 def _estimated(options: Options) -> int | None:
     """Return about how many bytes of elements the dump has; None where shapes or the framework do not tell."""
-    from probe_flow.dumpers.base.process import asked_for
+    from probe_flow.dumpers.requirements import asked_for
 
     if options.model is None or options.data == "statistics" or options.filter is not None:
         return None
