@@ -269,7 +269,10 @@ class GroupMatch:
             note = CommonReason.GUESSED.expected(
                 f"a guess: the rules know the parts of the name `{op.name}`, not the operator"
             )
-        aligned = _with_layout(align(ref, origin.golden, told=_told(origin)), origin)
+        golden = _as_bfloat16(origin.golden, origin)
+        if golden is not origin.golden and note is None:
+            note = OfflineReason.BFLOAT16.expected("the array says float16 and holds bfloat16, as the graph says")
+        aligned = _with_layout(align(ref, golden, told=_told(origin)), origin)
         self._ledger.pair(
             ref,
             origin.golden,
@@ -297,6 +300,15 @@ class GroupMatch:
 
     def _id(self, group: FusionGroup) -> str:
         return f"{self.group_prefix}{group.index}"
+
+
+def _as_bfloat16(golden: TensorRef, origin: Origin) -> TensorRef:
+    """Return the golden as what it is where the graph says that it is bfloat16.
+
+    TensorFlow's plug-in for TensorFlow 2 writes such tensors as arrays of float16, their bits unchanged.
+    """
+    is_said = origin.output is not None and origin.output.origin_dtype == "DT_BF16"
+    return golden.changed(dtype="bfloat16") if is_said and golden.stored_dtype == "<f2" else golden
 
 
 def _told(origin: Origin) -> Told:

@@ -44,6 +44,7 @@ code                     gap         evidence
 ``device_only``          expected    a cast or change of layout that the golden's compiler inserted
 ``not_selected``         outside     left out by a selection
 ``not_tensor``           expected    an empty slot
+``bfloat16``             (a note)    an array of float16 that holds bfloat16, as the graph says
 ``no_golden_execution``  missing     the golden has no such rank, model or step
 ``no_target_execution``  missing     the target has none
 =======================  ==========  ========================================================================
