@@ -33,7 +33,8 @@ code                     gap         evidence
 ``no_rule_shape``        missing     without rules: operators of one name, other shapes
 ``no_rule_count``        missing     without rules: operators of one name, other numbers of tensors
 ``no_rules``             missing     without rules: nothing says what the tensor is
-``ambiguous``            missing     without rules: several tensors could be it; the text names some
+``ambiguous``            missing     without rules: several tensors could be it; the text names some. With rules: two
+                                     originals share the name that the golden's file has
 ``no_rule_model``        missing     no rule file belongs to the model
 ``empty_l1``             missing     no operator of an L1 group has a file
 ``inner_node``           expected    inside of several operators for the same originals

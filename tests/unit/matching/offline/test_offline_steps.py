@@ -104,6 +104,28 @@ def test_what_one_model_does_not_name_is_missing_where_another_does(tmp_path, ru
     assert codes(by_golden(pairs)) == {"scope/other.output.0": "no_target_dump missing"}
 
 
+def test_an_array_whose_name_two_originals_share_is_compared_with_neither(tmp_path):
+    ops = []
+    device = OmFolder(tmp_path / "npu")
+    golden = GoldenFolder(tmp_path / "golden")
+    for number, name in enumerate(("a/b_c", "a_b/c", "other")):
+        golden.output(name, 0, X + number)
+        device.op("Add", name.replace("a/b_c", "first").replace("a_b/c", "second"), at=number + 1, outputs=[X + number])
+        short = {"a/b_c": "first", "a_b/c": "second"}.get(name, name)
+        ops.append(
+            rules.op(short, "Add", number=number, originals=[name], outputs=[rules.desc(name, 0, shape=X.shape)])
+        )
+    rule = read_rule_file(rules.write(tmp_path / "r.json", rules.model(*ops)))
+    pairs = match_offline(
+        read_om(tmp_path / "npu", side="target"), read_npy_folder(tmp_path / "golden", side="golden"), RuleBook([rule])
+    )
+
+    found = by_target(pairs)
+    assert codes(found) == {"first.output.0": "ambiguous missing", "second.output.0": "ambiguous missing"}
+    assert "`a/b_c`, `a_b/c` have one name in file names" in found["first.output.0"].reason.text
+    assert found["other.output.0"].golden is not None
+
+
 class TestBfloat16WrittenAsFloat16:
     """TensorFlow 2's plug-in declares bfloat16 as float16; the graph, or the user, says what it is."""
 
