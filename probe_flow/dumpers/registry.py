@@ -60,6 +60,7 @@ _OURS = (
         modules=("onnx", "onnxruntime"),
         extra="onnx",
         folder="onnx_dump",
+        tested={"onnxruntime": "1.32", "onnx": "1.23"},
         notes=_unseeded,
     ),
     RunnerSpec(
@@ -69,6 +70,7 @@ _OURS = (
         modules=("cv2",),
         extra="caffe",
         folder="caffe_dump",
+        tested={"opencv-python-headless": "4.14", "opencv-python": "4.14"},
     ),
     RunnerSpec(
         "tensorflow",
@@ -77,6 +79,7 @@ _OURS = (
         modules=("tensorflow",),
         extra="tensorflow",
         folder="tensorflow_dump",
+        tested={"tensorflow-cpu": "2.21", "tensorflow": "2.21"},
     ),
     RunnerSpec(
         "torchair_ge",

@@ -10,14 +10,13 @@ import json
 import sys
 from pathlib import Path
 
+from probe_flow.dumpers.onnx.model_file import read_model
 from probe_flow.dumpers.onnx.sizes import tensor_sizes
 
 
 def dumped_bytes(path: Path, shapes: dict[str, list[int]]) -> int | None:
     """Return the bytes of all tensors that nodes give; None where some are not known."""
-    import onnx
-
-    model = onnx.load(path, load_external_data=False)
+    model = read_model(path)
     given = {each.name: each for each in model.graph.input}
     known = tensor_sizes(model, {name: shape for name, shape in shapes.items() if name in given})
     names = [name for node in model.graph.node for name in node.output if name]

@@ -24,22 +24,19 @@ class Known(Struct, frozen=True):
     """What a manifest says; nothing where there is none.
 
     Args:
-        names: name in file names -> true name.
+        files: name of a file -> name of the node that holds it: its true name, of an item of a sequence that with the
+            number of the output.
         clean_names: true name -> name in file names.
         types: true name -> type of the operator.
         values: name of a tensor -> (true name of its operator, number of the output).
         nodes: the operators of the model's graph, dumped or not.
     """
 
-    names: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
     clean_names: Mapping[str, str] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     nodes: tuple[ManifestNode, ...] = ()
-
-    def name(self, clean: str) -> str:
-        """Return the true name of an operator."""
-        return self.names.get(clean, clean)
 
     @property
     def reads(self) -> dict[str, tuple[str, ...]]:
@@ -89,7 +86,8 @@ def known_of(listing: DumpListing, problems: list[Problem]) -> Known:
 
 
 def _known(manifest: DumpManifest) -> Known:
-    names: dict[str, str] = {}
+    files: dict[str, str] = {}
+    clean_names: dict[str, str] = {}
     types = {node.name: node.op_type for node in manifest.nodes}
     values = {
         value: (node.name, number) for node in manifest.nodes for number, value in enumerate(node.outputs) if value
@@ -97,8 +95,9 @@ def _known(manifest: DumpManifest) -> Known:
     for tensor in manifest.tensors:
         parsed = parse_array_name(tensor.full_name or tensor.file)
         if parsed is not None:
-            names[parsed.op] = tensor.node if tensor.item is None else parsed.op
+            name = files[tensor.file] = tensor.node if tensor.item is None else parsed.op
+            clean_names[name] = parsed.op
         types.setdefault(tensor.node, tensor.op_type)
         if tensor.value and isinstance(tensor.index, int):
             values.setdefault(tensor.value, (tensor.node, tensor.index))
-    return Known(names, {true: clean for clean, true in names.items()}, types, values, manifest.nodes)
+    return Known(files, clean_names, types, values, manifest.nodes)

@@ -123,13 +123,14 @@ class _Reader(Struct):
         names = {file.name.op for file in files}
         owners: dict[str, dict[Slot, list[ArrayFile]]] = defaultdict(lambda: defaultdict(list))
         for file in files:
-            owner = owner_of_input(file.name.op, names)
+            told = self.known.files.get(file.file.name)
+            owner = owner_of_input(file.name.op, names) if told is None else None
             role = SlotRole.OUTPUT if owner is None else SlotRole.INPUT
-            owners[owner or file.name.op][Slot(role, (file.name.index,))].append(file)
+            owners[told or owner or file.name.op][Slot(role, (file.name.index,))].append(file)
         chosen = [
-            (self.known.name(name), [(slot, self._choose(slots[slot])) for slot in sorted(slots, key=_slot_order)])
+            (name, [(slot, self._choose(slots[slot])) for slot in sorted(slots, key=_slot_order)])
             for name, slots in owners.items()
-            if takes(name) or takes(self.known.name(name))
+            if takes(name) or takes(self.known.clean_names.get(name, name))
         ]
         for name, slots in sorted(chosen, key=lambda item: (_time(item[1]), item[0])):
             self._add(name, slots)

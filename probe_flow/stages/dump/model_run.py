@@ -201,7 +201,7 @@ def dump_of_model(
         record = run_model(job, runner)
         context.emit("model.ended", model=options.model, graphs=record.get("graphs"))
         if job is jobs[0]:
-            context.report(runner.notes(record))
+            context.report(runner.remarks(record))
     return [runner.dump_folder(job) for job in jobs]
 
 
