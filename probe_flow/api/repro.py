@@ -12,10 +12,15 @@ from probe_flow.api.dumps import adopt
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.files.existing import is_there
 from probe_flow.files.lock_file import HeldError, LockFile
+from probe_flow.record.json_values import number
+from probe_flow.record.row_index import call_code
 from probe_flow.record.run_folder import LOCK, RECORD, VERSION, StoredRun, read_run
 from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.conclusions import FindingRecord
-from probe_flow.records import Catalog, Node
+from probe_flow.record.types.rows import RowRecord
+from probe_flow.records import Catalog, Node, TensorKind
+from probe_flow.runs.queries.tensor import side_view
+from probe_flow.runs.reopen import StoredDumps
 from probe_flow.scripts.repro import Suspect, unusable
 from probe_flow.scripts.suspects import Reproduction, Trial, same_call
 from probe_flow.scripts.suspects import reproduce as reproduce_all
@@ -57,6 +62,7 @@ def reproduce(
     golden = _catalog(run, "golden", moved)
     if golden is not None and golden.framework != target.framework:
         golden = None
+    _check(run, call, {"target": target, **({"golden": golden} if golden is not None else {})}, moved)
     row = (
         found.row if found is not None else next((each.row for each in run.record.findings if _is_of(each, call)), None)
     )
@@ -114,6 +120,43 @@ def _catalog(run: StoredRun, side: str, moved: Mapping[str, str]) -> Catalog | N
     if side not in moved and given.fingerprint and found.fingerprint != given.fingerprint:
         raise _gone(side, f"the dump at `{path}` has changed since the run")
     return found
+
+
+def _check(run: StoredRun, call: Node, catalogs: Mapping[str, Catalog], moved: Mapping[str, str]) -> None:
+    """Refuse dumps whose tensors of a call are not what the run recorded: they are others, or have changed.
+
+    Raises:
+        IncompleteError: PF6632.
+    """
+
+    def known(stage: str, uses: str, path: str) -> object:
+        return catalogs[stage] if stage in catalogs else adopt(run.record, stage, uses, path)
+
+    key, dumps = call.key, StoredDumps(run, moved, known)
+    code = call_code(key.execution, key.name, key.call, key.phase)
+    for rows in run.stored_rows():
+        for row in rows.rows(rows.index.numbers_of_calls((code,))):
+            if row.kind not in (TensorKind.TENSOR, TensorKind.STATISTICS):
+                continue
+            for side, tensor in row.sides:
+                why = _change(catalogs[side], dumps, row, side) if side in catalogs else ""
+                if why:
+                    what = (
+                        f"the dump at `{catalogs[side].root}` does not hold what was compared: `{tensor.name}`: {why}"
+                    )
+                    raise _gone(side, what)
+
+
+def _change(catalog: Catalog, dumps: StoredDumps, row: RowRecord, side: str) -> str:
+    """Return why a tensor is not the one of a row, empty where it is."""
+    tensor = dict(row.sides)[side]
+    if catalog.task == "tensor":
+        view = side_view(dumps, row, side, tensor)
+        return view.why if view.ref is None and tensor.value is None else ""
+    known = [ref.recorded for ref in catalog.tensors if ref.id == tensor.name and ref.recorded is not None]
+    told = number(tensor.min), number(tensor.max)
+    is_same = not known or any((number(each.min), number(each.max)) == told for each in known)
+    return "" if is_same else "its statistics are others"
 
 
 def _is_of(found: FindingRecord, node: Node) -> bool:

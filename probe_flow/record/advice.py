@@ -173,7 +173,10 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape
     node, rows = facts.target.nodes.get(key), facts.rows(key)
     name = f"`{key.name}` ({node.op_type})" if node is not None and node.op_type else f"`{key.name}`"
     if node is not None and runs_again(node, facts.target):
-        text = f"see whether {name} itself is wrong: `probe-flow repro RUN` computes it again from its own inputs"
+        given = "its own inputs"
+        if facts.target.task != "tensor":
+            given = "random values in the recorded ranges, which shows gross errors only"
+        text = f"see whether {name} itself is wrong: `probe-flow repro RUN` computes it again from {given}"
         yield AdviceRecord(RUNS_AGAIN, text)
     if node is not None and len(node.originals) > 1:
         parts = " + ".join(f"`{part}`" for part in node.originals[:MAX_PARTS])
@@ -210,9 +213,9 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape
 
 
 def runs_again(node: Node, target: Catalog) -> bool:
-    """Return True where `repro` can make a script of a node: a call of an API, or a module, with tensors of it."""
+    """Return True where `repro` can make a script of a node: a call of an API, or a module, in a dump with values."""
     is_call = node.kind is NodeKind.MODULE or (node.kind is NodeKind.API and node.key.phase is not Phase.NONE)
-    return is_call and target.attrs.get("format") == "dump_json" and target.task == "tensor"
+    return is_call and target.attrs.get("format") == "dump_json" and target.task in ("tensor", "statistics")
 
 
 def _is_apart(rows: list[Row], facts: _Facts) -> bool:

@@ -95,7 +95,7 @@ def write_script(
                 continue
             raise unusable(entry, "the dump has no forward entry of it, which holds its inputs")
         sides[side], files[side] = found, _tensor_files(catalog, call.key.execution, found)
-    if not any(files.values()) and suspect.target.task != "statistics":
+    if not files["target"] and suspect.target.task != "statistics":
         raise unusable(entry, f"its dump of task `{suspect.target.task}` holds neither tensors nor statistics")
     name = _file_name(entry, key.execution, taken)
     tensors: list[Path] = []
@@ -117,6 +117,7 @@ def write_script(
         "kind": kind,
         "api": api,
         "direction": key.phase.value,
+        "statistics": not files["target"],
         "sides": sides,
         "folder": name,
     }

@@ -165,6 +165,36 @@ def test_a_dump_that_changed_is_refused(run, dumps, probe_flow):
     assert (done.code, "has changed since the run" in done.err) == (3, True)
 
 
+def test_a_moved_dump_that_is_another_one_is_refused(run, dumps, probe_flow):
+    entry = first_api(dumps)
+    shutil.copytree(dumps / "target", dumps / "elsewhere")
+    words = ("repro", run, "--node", entry, "-o", "scripts", "--no-run", "--dump", "target=elsewhere")
+    assert probe_flow(*words).code == 0
+    data = json.loads((dumps / "elsewhere" / "dump.json").read_text())["data"]
+    leaves = [leaf for name, each in data.items() for leaf in _leaves(each) if not name.startswith("Module")]
+    mine = _leaves(data[entry])[0]
+    twin = next(
+        each
+        for each in leaves
+        if (each["shape"], each["dtype"]) == (mine["shape"], mine["dtype"]) and each["Max"] != mine["Max"]
+    )
+    tensors = dumps / "elsewhere" / "dump_tensor_data"
+    shutil.copyfile(tensors / twin["data_name"], tensors / mine["data_name"])
+    done = probe_flow(*words)
+    assert (done.code, "PF6632" in done.err, "does not hold what was compared" in done.err) == (3, True, True)
+    (tensors / mine["data_name"]).unlink()
+    assert probe_flow(*words).code == 3
+
+
+def test_a_tensor_file_that_changed_or_was_cut_is_refused_or_said(run, dumps, probe_flow):
+    entry = first_api(dumps)
+    leaf = _leaves(json.loads((dumps / "target" / "dump.json").read_text())["data"][entry])[0]
+    path = dumps / "target" / "dump_tensor_data" / leaf["data_name"]
+    path.write_bytes(path.read_bytes()[:-40])
+    done = probe_flow("repro", run, "--node", entry, "-o", "scripts")
+    assert (done.code, "PF6632" in done.err, "does not hold what was compared" in done.err) == (3, True, True)
+
+
 def test_other_dumps_have_no_script(probe_flow):
     torchair = EXAMPLES.parent / "torchair" / "faulty"
     words = ("-m", "torchair", "-tp", torchair / "msprobe_ge_dump", "-gp", torchair / "msprobe_fx_dump", "-o", "run")

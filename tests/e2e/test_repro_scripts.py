@@ -100,6 +100,70 @@ def test_a_wrong_gradient_is_reproduced(place):
     assert 0.005 < said["relative_error"] < 0.02
 
 
+def to_statistics(place: Path) -> None:
+    """Make dumps of statistics of both."""
+    for side in ("target", "golden"):
+        path = place / side / "dump.json"
+        content = json.loads(path.read_text())
+        for leaf in leaves_of(content["data"]):
+            leaf.pop("data_name", None)
+        path.write_text(json.dumps({**content, "task": "statistics", "dump_data_dir": None}))
+        shutil.rmtree(place / side / "dump_tensor_data")
+
+
+def leaves_of(value: object) -> list[dict]:
+    if isinstance(value, dict):
+        return [value] if "type" in value else [leaf for each in value.values() for leaf in leaves_of(each)]
+    return [leaf for each in value for leaf in leaves_of(each)] if isinstance(value, list) else []
+
+
+def change(place: Path, entry: str, key: str, **fields: object) -> None:
+    path = place / "target" / "dump.json"
+    content = json.loads(path.read_text())
+    for leaf in leaves_of(content["data"][entry][key]):
+        if "Max" in leaf:
+            leaf.update({name: leaf[name] * by if isinstance(by, int) else by for name, by in fields.items()})
+    path.write_text(json.dumps(content))
+
+
+GROSS = {"Max": 100, "Min": 100, "Mean": 100, "Norm": 100}
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (
+            {},
+            "undecided: the dump has statistics only: random values in the recorded ranges show errors above 10 times",
+        ),
+        ({"output": {"Max": 2, "Norm": 2}}, "undecided: the dump has statistics only: random values"),
+        ({"output": GROSS}, "reproduced: output 0 reaches "),
+        ({"output": {"Max": "Infinity"}}, "reproduced: output 0 is not finite in the dump"),
+        ({"input_args": GROSS, "output": GROSS}, "undecided: the dump has statistics only, and input 0 has other"),
+    ],
+)
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_statistics_show_gross_errors_and_nothing_else(place, changed, expected, direction):
+    to_statistics(place)
+    api = next(name for name in apis(place, "forward") if ".linear." in name).removesuffix(".forward")
+    entry = f"{api}.{direction}"
+    for key, fields in changed.items():
+        inputs = key if direction == "forward" or key == "output" else "input"
+        change(place, entry, inputs, **{name: float("inf") if by == "Infinity" else by for name, by in fields.items()})
+    code, said = reproduced(place, entry)
+    if direction == "backward":
+        expected = expected.replace("output 0", "gradient 0").replace("input 0", "input gradient 0")
+    assert f"{said['status']}: {said['why']}".startswith(expected)
+    assert code == (1 if expected.startswith("reproduced") else 3)
+
+
+def test_healthy_statistics_accuse_nothing(place):
+    to_statistics(place)
+    assert main(["compare", "-tp", "target", "-gp", "golden", "-o", "run"]) == 0
+    for entry in (*apis(place, "forward")[:6], *apis(place, "backward")[:4]):
+        assert main(["repro", "run", "--node", entry, "-o", "scripts"]) == 3
+
+
 def test_a_script_moves_with_its_folder_and_needs_nothing_of_ours(place):
     entry = apis(place, "forward")[0]
     assert reproduced(place, entry)[0] == 0
