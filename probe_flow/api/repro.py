@@ -21,8 +21,8 @@ from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import Catalog, Node, TensorKind
 from probe_flow.runs.queries.tensor import side_view
 from probe_flow.runs.reopen import StoredDumps
-from probe_flow.scripts.repro import Suspect, unusable
-from probe_flow.scripts.suspects import Reproduction, Trial, same_call
+from probe_flow.scripts.repro import Suspect, unusable, write_script
+from probe_flow.scripts.suspects import Reproduction, Trial, Writer, same_call
 from probe_flow.scripts.suspects import reproduce as reproduce_all
 
 
@@ -34,6 +34,7 @@ def reproduce(
     suspect: int = 1,
     moved: Mapping[str, str] = MappingProxyType({}),
     trial: Trial | None = None,
+    write: Writer = write_script,
 ) -> Reproduction | None:
     """Write the script of a suspect, and try it; None where the run has no suspect and none is named.
 
@@ -46,6 +47,7 @@ def reproduce(
         suspect: number of the suspect, from 1.
         moved: where dumps lie now, by side.
         trial: how it is tried; None = it is only written.
+        write: writes the script.
 
     Raises:
         UsageError: PF2134 no such suspect or call.
@@ -67,11 +69,13 @@ def reproduce(
         found.row if found is not None else next((each.row for each in run.record.findings if _is_of(each, call)), None)
     )
     wanted = Suspect(target, call, golden, same_call(golden, call), row)
-    reproductions, problems = reproduce_all([wanted], folder, trial)
+    reproductions, problems = reproduce_all([wanted], folder, trial, write=write)
     if problems:
         raise IncompleteError(problems)
     (reproduction,) = reproductions
-    return replace(reproduction, unrecorded=_record(run, reproduction)) if reproduction.was_tried else reproduction
+    if not reproduction.was_tried or not reproduction.script.is_of_dump:
+        return reproduction
+    return replace(reproduction, unrecorded=_record(run, reproduction))
 
 
 def _record(run: StoredRun, found: Reproduction) -> str:

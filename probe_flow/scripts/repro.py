@@ -20,7 +20,7 @@ from probe_flow.scripts.bundle import script_text
 FORMAT = "dump_json"
 
 _UNSAFE = re.compile(r"[^\w.-]")
-_MODULES: Mapping[str, tuple[str, ...]] = {"pytorch": ("torch",), "mindspore": ("mindspore", "torch")}
+MODULES: Mapping[str, tuple[str, ...]] = {"pytorch": ("torch",), "mindspore": ("mindspore", "torch")}
 
 
 class Suspect(Struct, frozen=True):
@@ -53,12 +53,14 @@ class Script(Struct, frozen=True):
         entry: the call that it computes.
         modules: what it imports beside numpy.
         tensors: files beside it that it reads.
+        is_of_dump: whether it computes what was dumped, so that the run's record tells what it found.
     """
 
     path: Path
     entry: str
     modules: tuple[str, ...]
     tensors: tuple[Path, ...] = ()
+    is_of_dump: bool = True
 
 
 def write_script(
@@ -81,7 +83,7 @@ def write_script(
     """
     if suspect.target.attrs.get("format") != FORMAT:
         raise unusable(suspect.name, "scripts are made of dumps with a dump.json")
-    node, golden_node = _innermost(suspect)
+    node, golden_node = innermost(suspect)
     key, entry = node.key, node.entry or node.key.name
     kind, _, api = key.name.partition(".")
     sides: dict[str, dict[str, Any]] = {}
@@ -89,7 +91,7 @@ def write_script(
     for side, catalog, call in (("target", suspect.target, node), ("golden", suspect.golden, golden_node)):
         if catalog is None or call is None:
             continue
-        found = _entries(catalog, call)
+        found = entries_of(catalog, call)
         if "forward" not in found or key.phase.value not in found:
             if side == "golden":
                 continue
@@ -124,8 +126,8 @@ def write_script(
     path = folder / f"{name}.py"
     announce(path)
     with atomic_text(path) as file:
-        file.write(script_text("repro_script", settings, needs=" and ".join(_MODULES[framework])))
-    return Script(path, entry, _MODULES[framework], tuple(tensors))
+        file.write(script_text("repro_script", settings, needs=" and ".join(MODULES[framework])))
+    return Script(path, entry, MODULES[framework], tuple(tensors))
 
 
 def _file_name(entry: str, execution: Execution, taken: Collection[str]) -> str:
@@ -135,7 +137,7 @@ def _file_name(entry: str, execution: Execution, taken: Collection[str]) -> str:
     return f"{name}_rank{execution.rank}_step{execution.step}"
 
 
-def _innermost(suspect: Suspect) -> tuple[Node, Node | None]:
+def innermost(suspect: Suspect) -> tuple[Node, Node | None]:
     """Return the call to compute on both sides: the suspect, or for a module the API that it called last.
 
     What a module returns is what the last API inside gave; the last of a backward pass gives its input's gradient.
@@ -177,7 +179,7 @@ def _last_inside(catalog: Catalog, module: Node) -> Node | None:
     return found
 
 
-def _entries(catalog: Catalog, node: Node) -> dict[str, Any]:
+def entries_of(catalog: Catalog, node: Node) -> dict[str, Any]:
     """Return the entries of a call by their direction, as the dump has them."""
     start = f"{(node.entry or '').rpartition('.')[0]}."
     wanted = {f"{start}{direction}": direction for direction in ("forward", "backward")}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -23,7 +23,22 @@ _ACCUSING = (
 )
 """Kinds of findings that name a suspect, in the order in which a run lists them."""
 
-EXIT_CODES: Mapping[str, int] = {"not_reproduced": 0, "reproduced": 1, "undecided": 3, NOT_RUN: 3}
+EXIT_CODES: Mapping[str, int] = {
+    "not_reproduced": 0,
+    "no_error": 0,
+    "reproduced": 1,
+    "error": 1,
+    "undecided": 3,
+    NOT_RUN: 3,
+}
+
+
+class Writer(Protocol):
+    """Writes the script of a suspect into a folder, as `write_script` and `write_random_script` do."""
+
+    def __call__(
+        self, suspect: Suspect, folder: Path, *, taken: Collection[str], announce: Callable[[Path], object]
+    ) -> Script: ...
 
 
 class Trial(Struct, frozen=True):
@@ -86,6 +101,7 @@ def reproduce(
     folder: Path,
     trial: Trial | None,
     *,
+    write: Writer = write_script,
     announce: Callable[[Path], object] = lambda _path: None,
 ) -> tuple[list[Reproduction], list[Diagnostic]]:
     """Write a script for each suspect and try all of them; return what came of them, and why others have no script.
@@ -94,6 +110,7 @@ def reproduce(
         suspects: calls of the target.
         folder: of the scripts; made where it is missing.
         trial: how they are tried; None = they are only written.
+        write: writes the script of one.
         announce: is told of every file before it is begun.
 
     Raises:
@@ -104,7 +121,7 @@ def reproduce(
     for suspect in suspects:
         taken = {each.path.stem for _, each in scripts}
         try:
-            scripts.append((suspect, write_script(suspect, folder, taken=taken, announce=announce)))
+            scripts.append((suspect, write(suspect, folder, taken=taken, announce=announce)))
         except IncompleteError as error:
             if error.diagnostic.code != "PF6631":
                 raise

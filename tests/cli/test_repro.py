@@ -68,6 +68,49 @@ def _leaves(value: object) -> list[dict]:
     return [leaf for each in value for leaf in _leaves(each)] if isinstance(value, list) else []
 
 
+def test_random_values_make_the_script_of_op_generate(run, dumps, probe_flow):
+    entry = first_api(dumps)
+    done = probe_flow("repro", run, "--node", entry, "--random", "-o", "scripts", "--no-run")
+    assert (done.code, done.out) == (0, f"written: scripts/{entry}.py\nnot run\n")
+    assert [path.name for path in (dumps / "scripts").iterdir()] == [f"{entry}.py"]
+    text = (dumps / "scripts" / f"{entry}.py").read_text()
+    ast.parse(text)
+    assert '"is_random": true' in text
+    done = probe_flow("repro", run, "--node", entry, "--random", "-o", "scripts", "--python", "/bin/false")
+    assert (done.code, "not run: " in done.out) == (3, True)
+    assert (
+        "reproductions" not in json.loads((dumps / run / "probe_flow" / "run.json").read_text())
+        or not json.loads((dumps / run / "probe_flow" / "run.json").read_text())["reproductions"]
+    )
+
+
+def test_a_module_is_computed_by_the_api_that_it_called_last(run, dumps, probe_flow):
+    entries = json.loads((dumps / "target" / "dump.json").read_text())["data"]
+    tree = json.loads((dumps / "target" / "construct.json").read_text())
+    modules = [name for name in entries if name.startswith("Module") and ".forward." in name]
+    assert modules
+
+    def is_inside(name: str, module: str) -> bool:
+        while name is not None:
+            name = tree.get(name)
+            name = name[0] if isinstance(name, list) else name
+            if name == module:
+                return True
+        return False
+
+    for module in modules:
+        inside = [
+            name
+            for name in entries
+            if name.endswith(".forward") and not name.startswith("Module") and is_inside(name, module)
+        ]
+        done = probe_flow("repro", run, "--node", module, "-o", "scripts", "--no-run")
+        if inside:
+            assert done.out.startswith(f"written: scripts/repro_{inside[-1]}.py"), module
+        else:
+            assert "in which the dump has no API" in done.err, module
+
+
 def test_a_name_without_number_is_its_first_call(run, dumps, probe_flow):
     name = first_api(dumps).rsplit(".", 2)[0]
     done = probe_flow("repro", run, "--node", name, "-o", "scripts", "--no-run")

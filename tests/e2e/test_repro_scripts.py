@@ -164,6 +164,15 @@ def test_healthy_statistics_accuse_nothing(place):
         assert main(["repro", "run", "--node", entry, "-o", "scripts"]) == 3
 
 
+def test_random_values_are_judged_by_the_standard_of_the_api(place, capsys):
+    assert main(["compare", "-tp", "target", "-gp", "golden", "-o", "run"]) == 0
+    entry = next(name for name in apis(place, "backward") if ".linear." in name)
+    assert main(["repro", "run", "--node", entry, "--random", "-o", "scripts"]) == 0
+    assert "no error: no verdict is `error`" in capsys.readouterr().out
+    said = json.loads((place / "scripts" / f"{entry}.json").read_text())
+    assert {each["standard"] for each in said["outputs"]} == {"ULP error Standard"}
+
+
 def test_a_script_moves_with_its_folder_and_needs_nothing_of_ours(place):
     entry = apis(place, "forward")[0]
     assert reproduced(place, entry)[0] == 0
