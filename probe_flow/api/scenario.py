@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.records import Framework
-from probe_flow.records.frameworks import ARRAYS, MINDSPORE, NPY, OM, PYTORCH, TORCHAIR_FX, TORCHAIR_GE, Kernels, named
+from probe_flow.records.frameworks import ARRAYS, MINDSPORE, OM, PYTORCH, TORCHAIR_FX, TORCHAIR_GE, Kernels, named
 
 TORCHAIR = "torchair_ge_vs_fx"
 FUSION = "torchair_fusion_on_vs_off"
@@ -16,8 +16,6 @@ MINDSPORE_DUMPS = "mindspore_compare"
 ACROSS = "mindspore_vs_pytorch_layer_mapping"
 OFFLINE_MODELS = "offline_om_vs_om"
 ARRAY_FOLDERS = "arrays_compare"
-
-_OFFLINE = (OM, NPY)
 
 
 class Scenario(NamedTuple):
@@ -59,8 +57,9 @@ def packaged_for(target: Framework, golden: Framework) -> str | None:
     """Return the name of the packaged workflow for dumps of two frameworks; None where there is none."""
     if target == TORCHAIR_GE:
         return {TORCHAIR_GE: FUSION, TORCHAIR_FX: TORCHAIR}.get(golden)
-    if target in _OFFLINE or golden in _OFFLINE:
-        return OFFLINE_MODELS if target in _OFFLINE and golden in _OFFLINE else None
+    offline = [framework == OM or framework.is_arrays for framework in (target, golden)]
+    if any(offline):
+        return OFFLINE_MODELS if all(offline) else None
     if target == golden == ARRAYS:
         return ARRAY_FOLDERS
     if target.kernels is None or golden.kernels is None:

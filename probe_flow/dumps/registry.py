@@ -23,7 +23,7 @@ Folders: TypeAlias = tuple[str, ...]
 Shows: TypeAlias = Callable[[Folders, str], bool]
 
 DUMP_JSON, TORCHAIR_GE, TORCHAIR_FX, MINDSPORE_GRAPH = "dump_json", "torchair_ge", "torchair_fx", "mindspore_graph"
-OM, NPY, ARRAYS = "om", "npy", "arrays"
+OM, NPY, TFDBG, ARRAYS = "om", "npy", "tfdbg", "arrays"
 
 _FIRST_TIMESTAMP = 10**11
 """Numbers from here on are times in milliseconds or finer; smaller ones are those of tensors."""
@@ -86,12 +86,22 @@ def _is_torchair_fx(folders: Folders, name: str) -> bool:  # noqa: ARG001
     return name.endswith(".npy") and parse_fx_name(name) is not None
 
 
+def _is_tfdbg(folders: Folders, name: str) -> bool:  # noqa: ARG001
+    return any(folder.startswith("_tfdbg_device_") for folder in folders)
+
+
 def _is_mindspore_graph(folders: Folders, name: str) -> bool:
     is_value = name.endswith(".npy") or name == "statistic.csv"
     return is_value and not any(map(is_time, folders)) and run_folder(folders, above=()) is not None
 
 
 _OURS = (
+    ReaderSpec(
+        TFDBG,
+        _is_tfdbg,
+        "`run_*/_tfdbg_device_*` (TensorFlow debugger)",
+        "probe_flow.dumps.tfdbg.reader:read_tfdbg",
+    ),
     ReaderSpec(
         DUMP_JSON,
         _is_dump_json,

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, overload
 
 from msgspec import Struct
 
 from probe_flow.errors import FormatError
-from probe_flow.files.binary_file import malformed
+from probe_flow.files.binary_file import AHEAD_BYTES, BinaryFile, malformed
 
 VARINT, FIXED64, DELIMITED, GROUP_START, GROUP_END, FIXED32 = range(6)
 
@@ -34,17 +34,51 @@ class Field(NamedTuple):
     stop: int
 
 
+class FileBytes:
+    """The bytes of an open file, read a window at a time: for messages whose long values nobody wants.
+
+    Unlike a map of the file it may become shorter meanwhile: bytes that are gone read as an end of the message.
+    """
+
+    def __init__(self, file: BinaryFile) -> None:
+        self._file = file
+        self._start = 0
+        self._window = file.read_at(0, AHEAD_BYTES)
+
+    def __len__(self) -> int:
+        return self._file.size
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: slice) -> bytes: ...
+    def __getitem__(self, at: int | slice) -> int | bytes:
+        if isinstance(at, slice):
+            start, stop, _ = at.indices(self._file.size)
+            begin = start - self._start
+            if begin >= 0 and stop - self._start <= len(self._window):
+                return self._window[begin : stop - self._start]
+            return self._file.read_at(start, stop - start)
+        begin = at - self._start
+        if not 0 <= begin < len(self._window):
+            self._start, self._window, begin = at, self._file.read_at(at, AHEAD_BYTES), 0
+        return self._window[begin] if self._window else 0
+
+
+Source: TypeAlias = "bytes | mmap.mmap | FileBytes"
+
+
 class WireReader(Struct):
     """Reads fields from a buffer.
 
     Args:
-        data: the bytes; indexed piece by piece, never copied whole.
+        data: the bytes, or a file's; indexed piece by piece, never copied whole.
         path: file that they come from, for errors.
         base: place of ``data[0]`` in the file, for errors.
         fields_left: how many more fields are read before the file is refused; bounds the time.
     """
 
-    data: bytes | mmap.mmap
+    data: Source
     path: str
     base: int = 0
     fields_left: int = 1_000_000

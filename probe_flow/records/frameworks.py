@@ -25,10 +25,13 @@ class Framework(Struct, frozen=True, gc=False):
         name: as published (``torchair_ge``, ``pytorch`` ...).
         kernels: whose kernels, dtypes and API names it uses; None for those of no program (graphs of a device, models
             that were compiled, arrays).
+        is_arrays: whether its dumps hold the outputs of an original model as plain arrays, which dumps of devices are
+            compared with.
     """
 
     name: str
     kernels: Kernels | None = None
+    is_arrays: bool = False
 
     @property
     def dialect(self) -> str:
@@ -42,13 +45,14 @@ MINDTORCH = Framework("mindtorch", Kernels.MINDSPORE)
 TORCHAIR_GE = Framework("torchair_ge")
 TORCHAIR_FX = Framework("torchair_fx")
 OM = Framework("om")
-NPY = Framework("npy")
+NPY = Framework("npy", is_arrays=True)
+TFDBG = Framework("tfdbg", is_arrays=True)
 ARRAYS = Framework("arrays")
 """Arrays of any program, named as it pleased."""
 NO_FRAMEWORK = Framework("")
 """Of a catalog that no dump lies behind."""
 
-_OURS = (PYTORCH, MINDSPORE, MINDTORCH, TORCHAIR_GE, TORCHAIR_FX, OM, NPY, ARRAYS, NO_FRAMEWORK)
+_OURS = (PYTORCH, MINDSPORE, MINDTORCH, TORCHAIR_GE, TORCHAIR_FX, OM, NPY, TFDBG, ARRAYS, NO_FRAMEWORK)
 
 
 def named(name: str) -> Framework:

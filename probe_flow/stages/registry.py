@@ -46,6 +46,7 @@ STAGES: Registry[StageType] = Registry(
         "dump.mindspore_graph": "probe_flow.stages.dump.dump_mindspore_graph:STAGE",
         "dump.om": "probe_flow.stages.dump.dump_om:STAGE",
         "dump.npy": "probe_flow.stages.dump.dump_npy:STAGE",
+        "dump.tfdbg": "probe_flow.stages.dump.dump_tfdbg:STAGE",
         "dump.arrays": "probe_flow.stages.dump.dump_arrays:STAGE",
         "reduce.minmax": "probe_flow.stages.reduce.reduce_minmax:STAGE",
         "reduce.statistics": "probe_flow.stages.reduce.reduce_statistics:STAGE",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from om_writer import GoldenFolder, OmFolder
+from tfdbg_writer import TfdbgRun
 from torchair_builders import GeDump, mul_add_relu, write_device_op
 
 ARRAY = np.arange(6, dtype="f4").reshape(2, 3)
@@ -66,6 +67,13 @@ def dump_json(folder: Path) -> Written:
     return {"Torch.add.output.0": ARRAY}
 
 
+def tfdbg(folder: Path) -> Written:
+    run = TfdbgRun(folder)
+    run.add("scope/conv", ARRAY)
+    run.add("scope/relu", -ARRAY, slot=1)
+    return {"scope/conv.output.0": ARRAY, "scope/relu.output.1": -ARRAY}
+
+
 def arrays(folder: Path) -> Written:
     """Two arrays of any name, one in a folder below."""
     (folder / "layer").mkdir(parents=True)
@@ -81,6 +89,7 @@ WRITERS: Mapping[str, Callable[[Path], Written]] = {
     "mindspore_graph": mindspore_graph,
     "om": om,
     "npy": npy,
+    "tfdbg": tfdbg,
     "arrays": arrays,
 }
 """Every reader of ours -> what writes a dump for it."""

@@ -89,6 +89,11 @@ class GoldenIndex(DumpIndex):
     A model for several batch sizes holds its graph once for each, the original model once for all.
     """
 
+    def take_last_calls(self) -> None:
+        """Let names mean the last call of an operator: of the turns of a loop a device's newest file is the last."""
+        self._by_name = {key.name: key for key in self.nodes}
+        self._by_clean_name = {node.clean_name or safe_name(key.name): key for key, node in self.nodes.items()}
+
     def node(self, name: str) -> NodeKey | None:
         """Return the node of this name, or of the name before the graph was copied."""
         found = super().node(name)

@@ -13,7 +13,7 @@ from probe_flow.matching.offline.reasons import OfflineReason, empty_l1, no_targ
 from probe_flow.matching.rules.merge import FusionOp
 from probe_flow.matching.shared.nearest_names import NearestNames
 from probe_flow.matching.shared.vocabulary import CommonReason
-from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
+from probe_flow.records import ArrayFacts, Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
 
 
 def leave_unknown_targets(
@@ -66,13 +66,16 @@ class GoldenLeftovers:
                 if ref is not None:
                     self._carriers[id(ref)].append((op, index))
 
-    def leave(self, numbers: Iterator[int]) -> None:
-        """Leave every unused tensor, in the group of an operator that is made of its node."""
+    def leave(self, numbers: Iterator[int], *, is_claimed: bool) -> None:
+        """Leave every unused tensor of operators that the rules name, or of all others.
+
+        It goes to the group of an operator that is made of its node.
+        """
         for key, refs in self._match.golden.tensors.items():
-            unused = [ref for ref in refs if not self._ledger.is_paired(ref)]
-            if not unused:
-                continue
             claims = self._claims.get(key)
+            unused = [ref for ref in refs if not self._ledger.is_paired(ref)]
+            if not unused or is_claimed != bool(claims):
+                continue
             group = f"{self._match.group_prefix}{claims[0].group if claims else next(numbers)}"
             for ref in unused:
                 self._ledger.leave(ref, self._reason(ref), group=group, is_target=False)
@@ -80,19 +83,16 @@ class GoldenLeftovers:
                 self._ledger.groups.append(Group(group, Relation.ONE_TO_ONE, (), (key,)))
 
     def _reason(self, ref: TensorRef) -> Reason:
-        name = ref.node.name
         if ref.kind is TensorKind.NULL:
             return CommonReason.NOT_TENSOR.expected(ref.reason or "the slot is empty")
         if ref.slot.role is SlotRole.INPUT:
             return CommonReason.COVERED_BY_PRODUCER.expected("what an operator reads is compared where it is made")
         if ref.slot.role is not SlotRole.OUTPUT:
             return CommonReason.NOT_TENSOR.expected("neither an input nor an output of the operator")
-        claims = self._claims.get(ref.node, [])
-        if not claims and self._match.golden.nodes[ref.node].op_type in PASSED_TYPES:
-            return OfflineReason.DEVICE_ONLY.expected("a cast or change of layout that the compiler inserted")
-        if not claims:
-            text = f"no rule names the golden operator `{name}`: folded away, or of another model"
-            return OfflineReason.NO_RULE_OP.outside(text)
+        name = ref.node.name
+        claims = self._claims.get(ref.node)
+        if claims is None:
+            return self._unclaimed(ref)
         if all(op.is_filtered or not op.compares_outputs for op in claims):
             return OfflineReason.QUANTISED.expected(f"the target computes `{name}` in quantised values only")
         if not any(self._match.is_selected(op) for op in claims):
@@ -111,6 +111,18 @@ class GoldenLeftovers:
         if told:
             return CommonReason.INTERNAL.expected(f"computed inside the fused operator `{claims[0].name}`")
         return self._undumped(claims)
+
+    def _unclaimed(self, ref: TensorRef) -> Reason:
+        """Return why nothing was compared with a tensor of an operator that no rule names."""
+        golden = self._match.golden
+        node = golden.nodes[ref.node]
+        if golden.node(ref.node.name) != ref.node:
+            return OfflineReason.FURTHER_CALL.expected("another turn of a loop: the last one is compared")
+        if node.op_type in PASSED_TYPES and not isinstance(node.facts, ArrayFacts):
+            return OfflineReason.DEVICE_ONLY.expected("a cast or change of layout that the compiler inserted")
+        return OfflineReason.NO_RULE_OP.outside(
+            f"no rule names the golden operator `{ref.node.name}`: folded away, or of another model"
+        )
 
     def _not_carried(self, carriers: list[tuple[FusionOp, int]]) -> Reason:
         dumped = next(((op, index) for op, index in carriers if self._match.key_of(op) is not None), None)

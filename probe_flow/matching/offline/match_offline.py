@@ -20,7 +20,8 @@ code                     gap         evidence
 ``input_index``          missing     the dump has more inputs than the rules
 ``input_malformed``      missing     the rules give an input in another form than ``producer:index``
 ``not_in_rules``         missing     no rule names the device operator; outside where only the quantisation tool's do
-``further_call``         missing     an operator that the dump has several times; the first is compared
+``further_call``         depends     an operator that the dump has several times: missing of the target, whose first is
+                                     compared; expected of the golden, whose last turn of a loop is
 ``no_rule_op``           outside     no rule names the golden operator
 ``shape_mismatch``       missing     other sizes, padding and order of axes aside
 ``blocks_mismatch``      missing     a matrix larger than the blocks that were dumped
@@ -74,6 +75,7 @@ from probe_flow.matching.rules.merge import FusionRules
 from probe_flow.matching.shared.executions import ExecutionPairs, other_leaves_out, pair_executions, with_selections
 from probe_flow.matching.shared.vocabulary import CommonReason
 from probe_flow.records import Catalog, Execution, Group, Pairs, ReasonKind, Relation, TensorRef
+from probe_flow.records.frameworks import OM, TFDBG
 
 
 def pair_offline(
@@ -86,7 +88,9 @@ def pair_offline(
     twice.
     """
     if golden.executions == (Execution(),) and not pair_ranks and not step_offset:
-        return ExecutionPairs(dict.fromkeys(target.executions, Execution()))
+        return ExecutionPairs(dict.fromkeys(target.executions, Execution()), _several_steps(target, golden))
+    if golden.framework == TFDBG and target.framework == OM and not pair_ranks:
+        return _pair_steps(target, golden, step_offset=step_offset)
     sides = [{_named(run): run for run in catalog.executions} for catalog in (target, golden)]
     if any(len(side) < len(catalog.executions) for side, catalog in zip(sides, (target, golden), strict=True)):
         sides = [{run: run for run in catalog.executions} for catalog in (target, golden)]
@@ -99,6 +103,36 @@ def pair_offline(
     )
     golden_of = {sides[0][one]: sides[1][other] for one, other in found.golden_of.items()}
     return replace(found, golden_of=golden_of)
+
+
+def _pair_steps(target: Catalog, golden: Catalog, *, step_offset: int) -> ExecutionPairs:
+    """Return the pairs where the golden tells its steps only: all ranks and models of a step go with that step."""
+    step_of = {run: Execution(step=run.step) for run in target.executions}
+    found = pair_executions(
+        list(dict.fromkeys(step_of.values())),
+        golden.executions,
+        pair_ranks=None,
+        step_offset=step_offset,
+        is_left=other_leaves_out(target, golden),
+    )
+    golden_of = {run: found.golden_of[step] for run, step in step_of.items() if step in found.golden_of}
+    return replace(found, golden_of=golden_of)
+
+
+def _several_steps(target: Catalog, golden: Catalog) -> tuple[Diagnostic, ...]:
+    """Return a note where one golden run that was chosen of several is compared with several steps."""
+    steps = sorted({run.step for run in target.executions if run.step is not None})
+    if len(steps) < 2 or golden.framework != TFDBG:
+        return ()
+    shown = ", ".join(map(str, steps[:_SHOWN])) + (" ..." if len(steps) > _SHOWN else "")
+    return (
+        Diagnostic(
+            "PF4205",
+            f"steps {shown} of the target are all compared with one run of the golden",
+            severity=Severity.NOTE,
+            help="select the step that the run stands for (`select: {steps: [0]}`), or read all runs with `run: all`",
+        ),
+    )
 
 
 def _named(run: Execution) -> Execution:
@@ -246,6 +280,9 @@ def match_offline(
     ledger.unused.extend(executions.unused)
     prefixes = group_prefixes(target)
     goldens = {index.execution: index for index in GoldenIndex.each_of(golden)}
+    if golden.framework.is_arrays:
+        for index in goldens.values():
+            index.take_last_calls()
     finished: list[GroupMatch] = []
     for mine in DumpIndex.each_of(target):
         run = mine.execution
@@ -260,14 +297,18 @@ def match_offline(
                 _leave_all(mine, ledger, prefixes[run], OfflineReason.NO_RULE_MODEL, is_target=True)
             else:
                 finished.append(match.with_rules(mine, other, rules, prefixes[run]))
-        elif target.framework == golden.framework:
+        elif target.framework == golden.framework or target.framework.is_arrays:
             are_files = all("file" in catalog.attrs for catalog in (target, golden))
             match_by_name(mine, other, ledger, prefixes[run], are_files=are_files)
         else:
             match_by_guess(mine, other, ledger, prefixes[run])
-    for done in finished:
-        used = len(done.rules.groups) + len(done.target.nodes)
-        GoldenLeftovers(done, ledger).leave(count(used))
+    left_by = [
+        (GoldenLeftovers(done, ledger), count(len(done.rules.groups) + len(done.target.nodes))) for done in finished
+    ]
+    # What the rules of one model do not name, those of another may: only then is it outside of the question.
+    for is_claimed in (True, False):
+        for leftovers, numbers in left_by:
+            leftovers.leave(numbers, is_claimed=is_claimed)
     for number, left in enumerate(goldens.values()):
         _leave_all(left, ledger, f"golden/{number}/", CommonReason.NO_EXECUTION["target"], is_target=False)
     ledger.problems.extend(book.problems)

@@ -50,7 +50,7 @@ class RuleBook(Struct):
     def _by_name(self, model: str) -> RuleFile | None:
         names = [(graph.name, file) for file in self.files for graph in file.graphs]
         for name, file in names:
-            if name == model:
+            if model in (name, f"{name}_0"):
                 return file
         if not model and len(self.files) == 1:
             return self.files[0]

@@ -49,14 +49,18 @@ def check_scenario(target: Catalog, golden: Catalog, given: Given, *, quantised:
         UsageError: PF4401 if a side is no offline dump, PF4402 if the sides or the files do not fit.
     """
     for catalog in (target, golden):
-        if catalog.framework not in (OM, NPY):
+        if catalog.framework != OM and not catalog.framework.is_arrays:
             raise _unknown_side(catalog)
     quant = (bool(target.attrs.get("is_quantised")) if quantised is None else quantised, _is_quantised(golden))
-    kinds = (target.framework, golden.framework)
+    kinds = _kind(target), _kind(golden)
     trouble = _impossible(kinds, quant) or _superfluous(kinds, quant, given)
     if trouble is not None:
         message, hint = trouble
         raise UsageError(Diagnostic("PF4402", message, help=hint, notes=_marks(target, golden)))
+
+
+def _kind(catalog: Catalog) -> Framework:
+    return NPY if catalog.framework.is_arrays else catalog.framework
 
 
 def _is_quantised(catalog: Catalog) -> bool:
@@ -114,6 +118,6 @@ def _unknown_side(catalog: Catalog) -> UsageError:
         Diagnostic(
             "PF4401",
             f"`match.fusion_rule` needs dumps of offline models, but {given}",
-            help="read device dumps with `dump.om` and arrays of the original model with `dump.npy`",
+            help="read device dumps with `dump.om` and arrays of the original model with `dump.npy` or `dump.tfdbg`",
         )
     )

@@ -30,7 +30,7 @@ class Options(StageOptions):
     kind: Annotated[str, AfterValidator(_known)] | None = Field(
         None,
         description="What it is: `dump_json`, `torchair_ge`, `torchair_fx`, `mindspore_graph`, `om`, `npy`, "
-        "`arrays`, or the name of an installed package's reader; default: found out by the names of its files.",
+        "`tfdbg`, `arrays`, or the name of an installed package's reader; default: told by the names of its files.",
     )
     select: Select = Field(default_factory=Select, description="Ranks, steps, graphs or nodes to read.")
 

@@ -13,7 +13,6 @@ from msgspec import Struct
 from probe_flow.record.cells import number_cell, text_cell
 from probe_flow.record.rows import shape_of
 from probe_flow.records import Comparison, NodeKey, Row, TensorRef
-from probe_flow.records.frameworks import NPY
 from probe_flow.reports.row_colors import Color, colored
 from probe_flow.reports.table import Cell, Table
 from probe_flow.reports.tables.offline.flags import FLAG_COLUMNS, ModelOutputs, flags, overflow
@@ -71,7 +70,7 @@ class Columns(Struct, frozen=True):
         pairs = comparison.pairs
         return cls(
             operators.is_selection,
-            (pairs.target.framework != NPY, pairs.golden.framework != NPY),
+            (not pairs.target.framework.is_arrays, not pairs.golden.framework.is_arrays),
             OVERFLOW in asked,
             MODEL_FLAGS in asked,
             custom_metrics(comparison.rows),

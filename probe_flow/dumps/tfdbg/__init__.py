@@ -1,0 +1,1 @@
+"""Runs of the TensorFlow debugger (tfdbg), read without TensorFlow."""

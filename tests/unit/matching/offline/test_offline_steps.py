@@ -1,0 +1,102 @@
+"""Runs of TensorFlow's debugger as the golden side: their steps, their loops, several models of one step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import rule_builders as rules
+from offline_builders import by_golden, by_target, check_complete, codes, match_offline, values
+from om_writer import OmFolder, om_tree
+from tfdbg_writer import TfdbgRun
+
+from probe_flow.dumps.offline.om_dump import read_om
+from probe_flow.dumps.rules.rule_file import read_rule_file
+from probe_flow.dumps.tfdbg.reader import read_tfdbg
+from probe_flow.matching.offline.models import RuleBook
+
+X = np.arange(32, dtype="f4").reshape(1, 2, 4, 4)
+
+
+def add_rule(name: str, graph: str, path, *more):
+    op = rules.op(name, "Add", originals=[name], outputs=[rules.desc(name, 0, shape=X.shape)])
+    return read_rule_file(rules.write(path / f"{graph}.json", rules.model(op, *more, name=graph)))
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Two runs, whose `scope/add` differs by the number of the run; the first loops three times."""
+    for number in (0, 1):
+        run = TfdbgRun(tmp_path / "tf", number)
+        for turn in range(3 if number == 0 else 1):
+            run.add("scope/add", X + 10 * number + turn)
+        run.add("scope/other", X)
+    return tmp_path / "tf"
+
+
+def device(path, *steps: tuple[int, int, str]):
+    for rank, step, model in steps:
+        OmFolder(om_tree(path, device=rank, model=model, step=step)).op("Add", "scope_add", at=1, outputs=[X + step])
+    return read_om(path, side="target")
+
+
+def book(path, *graphs: str):
+    return RuleBook([add_rule("scope/add", graph, path) for graph in graphs], by_model=True)
+
+
+def test_a_chosen_run_is_compared_with_every_rank_and_step(tmp_path, runs):
+    target = device(tmp_path / "npu", (0, 2, "a"), (0, 10, "a"), (1, 2, "a"))
+    pairs = match_offline(target, read_tfdbg(runs, side="golden"), book(tmp_path, "a"))
+
+    assert len([pair for pair in pairs.pairs if pair.target and pair.golden]) == 3
+    (note,) = [each for each in pairs.problems if each.code == "PF4205"]
+    assert "steps 2, 10 of the target" in note.message
+    check_complete(pairs)
+
+
+def test_runs_as_steps_go_with_the_steps_of_the_device(tmp_path, runs):
+    target = device(tmp_path / "npu", (0, 0, "a"), (0, 1, "a"), (1, 1, "a"))
+    pairs = match_offline(target, read_tfdbg(runs, side="golden", run="all"), book(tmp_path, "a"))
+
+    found = {
+        (pair.target.node.execution.rank, pair.target.node.execution.step): values(pair)[1][0]
+        for pair in pairs.pairs
+        if pair.target and pair.golden
+    }
+    assert found == {(0, 0): 2.0, (0, 1): 10.0, (1, 1): 10.0}
+    check_complete(pairs)
+
+
+def test_a_step_that_the_golden_lacks_is_missing(tmp_path, runs):
+    target = device(tmp_path / "npu", (0, 0, "a"), (0, 5, "a"))
+    pairs = match_offline(target, read_tfdbg(runs, side="golden", run="all"), book(tmp_path, "a"))
+
+    lost = [pair for pair in pairs.pairs if pair.target and not pair.golden]
+    assert [(pair.reason.code, pair.reason.expectation.value) for pair in lost] == [("no_golden_execution", "missing")]
+    assert [each.message for each in pairs.problems if each.code == "PF4203"] == [
+        "step 5 of the target has no counterpart in the golden",
+        "step 1 of the golden has no counterpart in the target",
+    ]
+
+
+def test_a_device_s_tensor_is_compared_with_the_last_turn_of_a_loop(tmp_path, runs):
+    pairs = match_offline(
+        device(tmp_path / "npu", (0, 0, "a")), read_tfdbg(runs, side="golden", run=0), book(tmp_path, "a")
+    )
+
+    (pair,) = by_target(pairs).values()
+    assert pair.golden.node.call == 2
+    assert sorted(codes(by_golden(pairs)).values()) == ["further_call expected"] * 2 + ["no_rule_op outside"]
+
+
+def test_what_one_model_does_not_name_is_missing_where_another_does(tmp_path, runs):
+    other = rules.op("scope/other", "Add", number=2, originals=["scope/other"], outputs=[rules.desc("scope/other", 0)])
+    files = [
+        add_rule("scope/add", "a", tmp_path),
+        read_rule_file(rules.write(tmp_path / "b.json", rules.model(other, name="b"))),
+    ]
+    root = tmp_path / "npu"
+    device(root, (0, 0, "a"))
+    OmFolder(om_tree(root, model="b", model_id=2)).op("Mul", "unknown", at=2, outputs=[X])
+    pairs = match_offline(read_om(root, side="target"), read_tfdbg(runs, side="golden"), RuleBook(files, by_model=True))
+
+    assert codes(by_golden(pairs)) == {"scope/other.output.0": "no_target_dump missing"}
