@@ -84,31 +84,27 @@ def test_random_values_make_the_script_of_op_generate(run, dumps, probe_flow):
     )
 
 
-def test_a_module_is_computed_by_the_api_that_it_called_last(run, dumps, probe_flow):
-    entries = json.loads((dumps / "target" / "dump.json").read_text())["data"]
-    tree = json.loads((dumps / "target" / "construct.json").read_text())
-    modules = [name for name in entries if name.startswith("Module") and ".forward." in name]
-    assert modules
-
-    def is_inside(name: str, module: str) -> bool:
-        while name is not None:
-            name = tree.get(name)
-            name = name[0] if isinstance(name, list) else name
-            if name == module:
-                return True
-        return False
-
-    for module in modules:
-        inside = [
-            name
-            for name in entries
-            if name.endswith(".forward") and not name.startswith("Module") and is_inside(name, module)
-        ]
-        done = probe_flow("repro", run, "--node", module, "-o", "scripts", "--no-run")
-        if inside:
-            assert done.out.startswith(f"written: scripts/repro_{inside[-1]}.py"), module
-        else:
-            assert "in which the dump has no API" in done.err, module
+def test_a_module_is_computed_by_the_api_that_it_called_last(tmp_path, probe_flow):
+    tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [1], "Max": 1.0, "Min": 1.0, "Mean": 1.0}
+    calls = ["Functional.linear.0.forward", "Functional.relu.0.forward", "Module.net.act.Act.forward.0"]
+    calls += ["Module.net.Net.forward.0", "Module.empty.Empty.forward.0", "Torch.add.0.forward"]
+    entry = {"input_args": [tensor], "input_kwargs": {}, "output": [tensor]}
+    callers = {"Module.net.act.Act.forward.0": "Module.net.Net.forward.0"}
+    callers |= {"Functional.linear.0.forward": "Module.net.Net.forward.0"}
+    callers |= {"Functional.relu.0.forward": "Module.net.act.Act.forward.0"}
+    for side in ("target", "golden"):
+        folder = tmp_path / side
+        folder.mkdir()
+        head = {"task": "statistics", "level": "mix", "framework": "pytorch", "dump_data_dir": None}
+        (folder / "dump.json").write_text(json.dumps({**head, "data": dict.fromkeys(calls, entry)}))
+        (folder / "construct.json").write_text(json.dumps({name: callers.get(name) for name in calls}))
+    assert probe_flow("compare", "-tp", "target", "-gp", "golden", "-o", "run").code == 0
+    words = ("-o", "scripts", "--no-run")
+    for module in ("Module.net.Net.forward.0", "Module.net.act.Act.forward.0"):
+        done = probe_flow("repro", "run", "--node", module, *words)
+        assert done.out.startswith("written: scripts/repro_Functional.relu.0.forward.py"), done.err
+    done = probe_flow("repro", "run", "--node", "Module.empty.Empty.forward.0", *words)
+    assert (done.code, "it is a module in which the dump has no API (level L0)" in done.err) == (3, True)
 
 
 def test_a_name_without_number_is_its_first_call(run, dumps, probe_flow):
