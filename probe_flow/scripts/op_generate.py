@@ -18,7 +18,7 @@ from probe_flow.files.atomic import atomic_text
 from probe_flow.files.opening import read_text
 from probe_flow.records.frameworks import MINDSPORE
 from probe_flow.scripts.bundle import script_text
-from probe_flow.scripts.repro import MODULES, Script, Suspect, entries_of, innermost, unusable
+from probe_flow.scripts.repro import MODULES, Entries, Script, Suspect, entries_of, innermost, unusable
 
 MAX_NAME = 300
 MAX_ITERATIONS = 1000
@@ -121,6 +121,7 @@ def write_random_script(
     *,
     taken: Collection[str] = (),  # noqa: ARG001 - calls of one name differ in their numbers
     announce: Callable[[Path], object] = lambda _path: None,
+    entries: Entries | None = None,
 ) -> Script:
     """Write the script that runs a suspect on random values in its recorded ranges, in higher precision beside it.
 
@@ -130,11 +131,11 @@ def write_random_script(
     node, _ = innermost(suspect)
     entry = node.entry or node.key.name
     name, _, direction = entry.rpartition(".")
-    entries = entries_of(suspect.target, node)
-    if direction not in _DIRECTIONS or "forward" not in entries or direction not in entries:
+    known = entries_of(suspect.target, [node])[node.key] if entries is None else entries.get(("target", node.key), {})
+    if direction not in _DIRECTIONS or "forward" not in known or direction not in known:
         raise unusable(entry, "the dump has no forward entry of it, which holds its inputs")
     framework = "mindspore" if suspect.target.framework == MINDSPORE else "pytorch"
-    content = {f"{name}.{each}": value for each, value in entries.items()}
+    content = {f"{name}.{each}": value for each, value in known.items()}
     config = Config("", propagation=cast("Literal['forward', 'backward']", direction))
     path = folder / f"{name}.{direction}.py"
     announce(path)

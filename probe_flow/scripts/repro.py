@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from probe_flow.dumps.dump_json.raw_entries import raw_entries
 from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.files.atomic import atomic_text
-from probe_flow.records import Catalog, Execution, Node, NodeKind, Phase
+from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase
 from probe_flow.records.frameworks import MINDSPORE
 from probe_flow.scripts.bundle import script_text
 
@@ -21,6 +21,10 @@ FORMAT = "dump_json"
 
 _UNSAFE = re.compile(r"[^\w.-]")
 MODULES: Mapping[str, tuple[str, ...]] = {"pytorch": ("torch",), "mindspore": ("mindspore", "torch")}
+
+
+Entries: TypeAlias = "Mapping[tuple[str, NodeKey], dict[str, Any]]"
+"""Side and call -> its entries by their direction."""
 
 
 class Suspect(Struct, frozen=True):
@@ -69,6 +73,7 @@ def write_script(
     *,
     taken: Collection[str] = (),
     announce: Callable[[Path], object] = lambda _path: None,
+    entries: Entries | None = None,
 ) -> Script:
     """Write ``repro_ENTRY.py`` and the folder ``repro_ENTRY`` with the tensors of the call; return the script.
 
@@ -77,6 +82,7 @@ def write_script(
         folder: of both; made where it is missing.
         taken: names of other scripts; one of another rank or step gets these into its name.
         announce: is told of every file before it is begun.
+        entries: what the dumps have of it, where that was read before.
 
     Raises:
         IncompleteError: PF6631 nothing of the kind can be made of the call; PF7001 a file cannot be written.
@@ -91,7 +97,7 @@ def write_script(
     for side, catalog, call in (("target", suspect.target, node), ("golden", suspect.golden, golden_node)):
         if catalog is None or call is None:
             continue
-        found = entries_of(catalog, call)
+        found = entries_of(catalog, [call])[call.key] if entries is None else entries.get((side, call.key), {})
         if "forward" not in found or key.phase.value not in found:
             if side == "golden":
                 continue
@@ -179,14 +185,25 @@ def _last_inside(catalog: Catalog, module: Node) -> Node | None:
     return found
 
 
-def entries_of(catalog: Catalog, node: Node) -> dict[str, Any]:
-    """Return the entries of a call by their direction, as the dump has them."""
-    start = f"{(node.entry or '').rpartition('.')[0]}."
-    wanted = {f"{start}{direction}": direction for direction in ("forward", "backward")}
-    found: dict[str, Any] = {}
-    for entry, value in raw_entries(catalog, node.key.execution):
-        if entry in wanted:
-            found[wanted[entry]] = value
+def entries_of(catalog: Catalog, nodes: Iterable[Node]) -> dict[NodeKey, dict[str, Any]]:
+    """Return the entries of calls by their direction, as the dump has them; each dump.json is read once.
+
+    Args:
+        catalog: of dump.json files.
+        nodes: forward or backward calls.
+    """
+    found: dict[NodeKey, dict[str, Any]] = {}
+    by_execution: dict[Execution, dict[str, list[NodeKey]]] = {}
+    for node in nodes:
+        start = (node.entry or "").rpartition(".")[0]
+        by_execution.setdefault(node.key.execution, {}).setdefault(start, []).append(node.key)
+        found[node.key] = {}
+    for execution, wanted in by_execution.items():
+        for entry, value in raw_entries(catalog, execution):
+            start, _, direction = entry.rpartition(".")
+            if direction in ("forward", "backward"):
+                for key in wanted.get(start, ()):
+                    found[key][direction] = value
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.records import Catalog, Comparison, FindingKind, Node, NodeKey
-from probe_flow.scripts.repro import Script, Suspect, write_script
+from probe_flow.scripts.repro import FORMAT, Entries, Script, Suspect, entries_of, innermost, write_script
 from probe_flow.scripts.trial import NOT_RUN, Limits, try_scripts
 
 _ACCUSING = (
@@ -37,7 +38,13 @@ class Writer(Protocol):
     """Writes the script of a suspect into a folder, as `write_script` and `write_random_script` do."""
 
     def __call__(
-        self, suspect: Suspect, folder: Path, *, taken: Collection[str], announce: Callable[[Path], object]
+        self,
+        suspect: Suspect,
+        folder: Path,
+        *,
+        taken: Collection[str],
+        announce: Callable[[Path], object],
+        entries: Entries | None,
     ) -> Script: ...
 
 
@@ -118,10 +125,11 @@ def reproduce(
     """
     scripts: list[tuple[Suspect, Script]] = []
     problems: list[Diagnostic] = []
+    entries = _entries(suspects)
     for suspect in suspects:
         taken = {each.path.stem for _, each in scripts}
         try:
-            scripts.append((suspect, write(suspect, folder, taken=taken, announce=announce)))
+            scripts.append((suspect, write(suspect, folder, taken=taken, announce=announce, entries=entries)))
         except IncompleteError as error:
             if error.diagnostic.code != "PF6631":
                 raise
@@ -137,6 +145,24 @@ def reproduce(
         results = try_scripts(paths, modules, python=trial.python or sys.executable, limits=trial.limits)
         found.update(zip(paths, results, strict=True))
     return [Reproduction(suspect, script, found[script.path]) for suspect, script in scripts], problems
+
+
+def _entries(suspects: Sequence[Suspect]) -> Entries:
+    """Return what the dumps have of all suspects, each dump.json read once."""
+    wanted: dict[str, list[tuple[Node, Catalog]]] = {"target": [], "golden": []}
+    for suspect in suspects:
+        with suppress(IncompleteError):  # `write` says so again
+            node, golden = innermost(suspect)
+            wanted["target"].append((node, suspect.target))
+            if golden is not None and suspect.golden is not None:
+                wanted["golden"].append((golden, suspect.golden))
+    entries: dict[tuple[str, NodeKey], dict[str, Any]] = {}
+    for side, nodes in wanted.items():
+        for catalog in {id(each): each for _, each in nodes}.values():
+            if catalog.attrs.get("format") == FORMAT:
+                found = entries_of(catalog, [node for node, each in nodes if each is catalog])
+                entries |= {(side, key): calls for key, calls in found.items()}
+    return entries
 
 
 def same_call(golden: Catalog | None, node: Node) -> Node | None:
