@@ -15,11 +15,12 @@ from probe_flow.apis.calls import (
     Plain,
     TensorSpec,
     UnusableError,
+    argument_leaves,
     leaves,
     shown_path,
     with_leaves,
 )
-from probe_flow.apis.side import Held, Side, flat_results
+from probe_flow.apis.side import Held, Side, flat_results, replaced, tensors_of
 from probe_flow.apis.values import Source
 
 RANDOM = frozenset({
@@ -42,7 +43,7 @@ def check_is_defined(call: Call) -> None:
         raise UnusableError("its result is random")
     if word in UNDEFINED:
         raise UnusableError("it gives memory that nobody wrote")
-    if call.is_in_place:
+    if call.is_in_place or call.kwargs.get("inplace") == Plain(value=True):
         raise UnusableError("it changes its inputs in place, and what they were before is not known")
 
 
@@ -85,8 +86,28 @@ def computed(
         results = flat_results(side.call(function, args, kwargs))
     else:
         incoming = [value(("gradient", number), leaf) for number, leaf in enumerate(gradients.incoming)]
-        results = side.gradients(function, args, kwargs, incoming, copies=False)
+        results = side.gradients(*_of_what_has_gradients(function, call, args, kwargs), incoming, copies=False)
     return [(place, side.hold(each)) for place, each in results]
+
+
+def _of_what_has_gradients(
+    function: Callable[..., Any], call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """Return a function of the tensors that the framework computed gradients of, and its arguments.
+
+    The others, such as the running mean of a normalisation, may have none.
+    """
+    given = dict(tensors_of(args, kwargs, lambda _: True))
+    leafs = [(place, leaf) for place, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec)]
+    fixed = {place: given[place] for place, leaf in leafs if not leaf.has_gradient and place in given}
+    if not fixed or all(not leaf.has_gradient for _, leaf in leafs):
+        return function, args, kwargs
+
+    def of_the_rest(*some: Any, **named: Any) -> Any:
+        all_args, all_kwargs = replaced(some, named, fixed)
+        return function(*all_args, **all_kwargs)
+
+    return of_the_rest, *replaced(args, kwargs, dict.fromkeys(fixed))
 
 
 def fitting(wanted: Sequence[int], found: Sequence[tuple[Path, Held | None]]) -> Iterator[int]:

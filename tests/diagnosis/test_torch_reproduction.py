@@ -1,7 +1,7 @@
 """Wrong kernels of torch models are reproduced with their errors, forward and backward, and no others are accused.
 
-Some calls of a step are spoiled while it runs, so that what follows them reads wrong values. Then calls are computed again
-from what the target dumped, below one process.
+Some calls of a step are spoiled while it runs, so that what follows them reads wrong values. Then calls are computed
+again from what the target dumped, below one process.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def step(folder: Path, name: str, dtype: torch.dtype, is_wrong: Callable[[str], 
 
 
 def computed_again(folder: Path, target: Path, golden: Path, spoiled: list[str]) -> dict[str, dict]:
-    """Return what is found of the spoiled calls of the target, and of every third of the others."""
+    """Return what is found of the spoiled calls of the target, and of every sixth of the others."""
     sides = [pf.read_dump(path, side=side) for side, path in (("target", target), ("golden", golden))]
     nodes = [node for node in sides[0].nodes.values() if node.key.phase is not Phase.NONE]
     others = [node for node in nodes if node.entry not in spoiled]
-    calls = [*(node for node in nodes if node.entry in spoiled), *others[::3]]
+    calls = [*(node for node in nodes if node.entry in spoiled), *others[::6]]
     found, problems = reproduce(
         [Suspect(sides[0], node, sides[1], same_call(sides[1], node)) for node in calls], folder / "scripts", Trial()
     )
@@ -113,4 +113,4 @@ def test_wrong_kernels_are_reproduced_with_their_error_and_no_others(tmp_path, n
     for entry in wrong:
         assert ERRORS[dtype] / 2 < found[entry]["relative_error"] < ERRORS[dtype] * 2, entry
     cleared = [entry for entry, said in found.items() if said["status"] == "not_reproduced"]
-    assert len(cleared) > len(found) // 3
+    assert len(cleared) >= len(found) // 4
