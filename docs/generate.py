@@ -110,10 +110,6 @@ def _choices(option: click.Option) -> str:
 _COMMAND = "$ probe-flow run workflows/torchair_ge_vs_fx.yaml"
 _FOLDER = "probe_flow_runs/torchair-ge-vs-fx-20260102-030405"
 _COLUMNS = 100
-_SHOWN = ("target ", "First wrong tensor", "Results", "Next:")
-"""What the sections of the summary begin with that the picture shows."""
-
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _BACKGROUND, _FOREGROUND = (22, 25, 29), (214, 218, 224)
 _COLORS = [
     (72, 79, 88),
@@ -153,7 +149,7 @@ def run_picture() -> str:
 
     console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True, color_system="standard")
     console.print(Text(_COMMAND + "\n", style="bold"))
-    for line in _essential(_summary()):
+    for line in _summary().splitlines():
         console.print(Text.from_ansi(line))
     theme = TerminalTheme(_BACKGROUND, _FOREGROUND, _COLORS)
     text = console.export_svg(theme=theme, code_format=_SVG, unique_id="run")
@@ -166,21 +162,13 @@ def _summary() -> str:
     from probe_flow.engine.run.execute import execute
     from probe_flow.engine.run.plan import make_plan
     from probe_flow.engine.schedulers.choice import make_scheduler
-    from probe_flow.reports.terminal.console import render_summary
+    from probe_flow.reports.terminal.short import render_short
     from probe_flow.workflow.loading.loader import load_workflow
 
     plan = make_plan(load_workflow(ROOT / "workflows" / "torchair_ge_vs_fx.yaml", env={}, cwd=ROOT))
     with tempfile.TemporaryDirectory() as folder:
         outcome = execute(plan, scheduler=make_scheduler("sync", 1), cwd=ROOT, output=Path(folder) / "run")
-    comparisons = list(outcome.comparisons.values())
-    return render_summary(outcome.record, comparisons, color=True, width=_COLUMNS, folder=_FOLDER)
-
-
-def _essential(summary: str) -> list[str]:
-    """Return the lines of the sections in `_SHOWN`, an empty line between them."""
-    sections = summary.rstrip("\n").split("\n\n")
-    shown = [section for section in sections if _ESCAPE.sub("", section).startswith(_SHOWN)]
-    return "\n\n".join(shown).split("\n")
+    return render_short(outcome.record, color=True, width=_COLUMNS, folder=_FOLDER)
 
 
 def main() -> None:

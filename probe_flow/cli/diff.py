@@ -14,8 +14,8 @@ DEFAULT_LIMIT = 20
 
 
 @click.command("diff")
-@click.argument("run_a", type=click.Path(path_type=Path))
-@click.argument("run_b", type=click.Path(path_type=Path))
+@click.argument("run_a", type=click.Path(path_type=Path), required=False)
+@click.argument("run_b", type=click.Path(path_type=Path), required=False)
 @tolerance_option("How much larger an error may be than in RUN_A, relative to it.")
 @click.option(
     "--limit",
@@ -41,8 +41,8 @@ DEFAULT_LIMIT = 20
 )
 def command(
     *,
-    run_a: Path,
-    run_b: Path,
+    run_a: Path | None,
+    run_b: Path | None,
     tolerance: float,
     limit: int,
     output_format: str,
@@ -51,6 +51,7 @@ def command(
 ) -> int:
     """Show what got worse, better, appeared, vanished or was matched otherwise from RUN_A to RUN_B.
 
+    RUN_B is the newest run here where it is left out; where both are, RUN_A is the one of its workflow before it.
     Exit code 1 when something is worse in RUN_B by more than the tolerance, 3 when RUN_B is incomplete.
     """
     from probe_flow.cli.terminal.console import show
@@ -59,10 +60,12 @@ def command(
     from probe_flow.record.run_folder import read_run
     from probe_flow.runs.diff.differences import diff_runs
     from probe_flow.runs.diff.text import EXIT_CODES, diff_json, diff_lines, outcome
+    from probe_flow.runs.found_runs import newest_pair
 
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    names = str(run_a), str(run_b)
-    found = diff_runs(read_run(run_a), read_run(run_b), tolerance=tolerance)
+    before, after = newest_pair(Path(), run_a) if run_b is None or run_a is None else (run_a, run_b)
+    names = str(before), str(after)
+    found = diff_runs(read_run(before), read_run(after), tolerance=tolerance)
     show(found.problems)
     if html is not None:
         from probe_flow.runs.diff.page import write_diff_html

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from probe_flow.cli.elsewhere import verb_elsewhere
 from probe_flow.cli.options import FrameworkCommand
 from probe_flow.cli.terminal.console import show
 from probe_flow.errors import (
@@ -44,13 +45,16 @@ INTERRUPTED = 130
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
+        "start": ("probe_flow.cli.authoring.start", "Say what two dumps are, propose a workflow, run it."),
         "run": ("probe_flow.cli.run", "Run a workflow."),
         "plan": ("probe_flow.cli.plan", "Show what a run would do, and check its paths."),
-        "validate": ("probe_flow.cli.validate", "Show every mistake of workflow files."),
-        "templates": ("probe_flow.cli.templates", "List the workflows to start from."),
-        "init": ("probe_flow.cli.init", "Copy a packaged workflow to start from."),
+        "validate": ("probe_flow.cli.authoring.validate", "Show every mistake of workflow files."),
+        "lint": ("probe_flow.cli.authoring.lint", "Show what is valid in workflow files and looks wrong."),
+        "templates": ("probe_flow.cli.authoring.templates", "List the workflows to start from."),
+        "init": ("probe_flow.cli.authoring.init", "Copy a packaged workflow to start from."),
         "show": ("probe_flow.cli.show", "Show what a run concluded, and its rows."),
         "report": ("probe_flow.cli.report", "Make reports of a finished run without its dumps."),
+        "runs": ("probe_flow.cli.runs", "List and remove runs."),
         "diff": ("probe_flow.cli.diff", "Show what changed from one run to another."),
         "baseline": ("probe_flow.cli.baseline", "Accept a run; later runs fail only on what is worse."),
         "shell": ("probe_flow.cli.shell.command", "Ask a run one thing after the other, at a prompt."),
@@ -76,7 +80,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "graph_visualize": ("probe_flow.cli.peer.graph_visualize", "Show dumps as graphs: a `.vis.db` file."),
         "overflow_check": ("probe_flow.cli.peer.overflow_check", "Find where NaN and infinity begin in one dump."),
         "cache": ("probe_flow.cli.cache", "Look after the results kept between runs."),
-        "schema": ("probe_flow.cli.schema", "Print the JSON Schema of workflow files."),
+        "schema": ("probe_flow.cli.authoring.schema", "Print the JSON Schema of workflow files."),
         "explain": ("probe_flow.cli.explain", "Say what a diagnostic code means."),
         "plugins": ("probe_flow.cli.installation.plugins", "List what installed packages add, and what is broken."),
         "doctor": ("probe_flow.cli.installation.doctor", "Look at the installation and the machine."),
@@ -86,11 +90,43 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Name -> module that has it as ``command``, and the line that ``--help`` shows without loading it."""
 
+GROUPS: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        "Begin": ("start", "init", "templates", "validate", "lint", "plan"),
+        "Run": ("run", "compare"),
+        "Look": ("show", "report", "diff", "runs", "shell", "repro", "baseline"),
+    }
+)
+"""Title -> commands that ``--help`` shows with a line each."""
+
+MORE_GROUPS: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        "Check, convert, merge, as in msprobe": (
+            "acc_check",
+            "multi_acc_check",
+            "run_overflow_check",
+            "api_precision_compare",
+            "overflow_check",
+            "op_generate",
+            "code_mapping",
+            "graph",
+            "graph_visualize",
+            "merge_result",
+            "parse",
+            "reduce",
+            "suggest-mapping",
+        ),
+        "Maintain": ("cache", "explain", "schema", "plugins", "doctor", "completion", "version"),
+    }
+)
+"""Title -> commands that it names only; each tells about itself with ``--help``."""
+
 
 _COMPUTING = frozenset(
     {
         "run",
         "compare",
+        "start",
         "suggest-mapping",
         "reduce",
         "parse",
@@ -106,6 +142,12 @@ _COMPUTING = frozenset(
     }
 )
 """Commands that load numpy."""
+
+EXAMPLE = """\
+  probe-flow start DEVICE_DUMP GOLDEN_DUMP --run   what are they, and do they agree?
+  probe-flow show --open                           the report of the newest run
+"""
+"""What to type first."""
 
 _STREAMS = (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2))
 
@@ -140,20 +182,53 @@ class LazyGroup(click.Group):
                 raise click.BadOptionUsage(option, f"`-f` needs a framework before the command `{value}`", ctx)
         return super().parse_args(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the help so that it fits a screen of 40 lines: an example, then the commands by what they are for."""
+        self.format_usage(ctx, formatter)
+        formatter.write(f"\n  {self.help}\n\n{EXAMPLE}\n")
+        names = [name for group in GROUPS.values() for name in group]
+        width = max(map(len, names))
+        for title, group in GROUPS.items():
+            formatter.write(f"{title}:\n")
+            for name in group:
+                formatter.write(f"  {name:<{width}}  {COMMANDS[name][1]}\n")
+        for title, group in MORE_GROUPS.items():
+            formatter.write(f"{title} (`COMMAND --help` says more):\n")
+            formatter.indent()
+            formatter.write_text(", ".join(group))
+            formatter.dedent()
+        formatter.write("Options:\n")
+        for option in self.get_params(ctx):
+            words = option.get_help_record(ctx)
+            if words is not None:
+                formatter.write(f"  {words[0]:<13}  {words[1]}\n")
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is meant.
+
+        Raises:
+            UsageError: PF2120 for a verb of msprobe's that is called otherwise here, or that is not here.
+            click.UsageError: no such command, with those that are spelled like it.
+        """
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            lack = verb_elsewhere(name)
+            if lack is not None:
+                raise UsageError(lack)
+            near = did_you_mean(name.replace("-", "_"), COMMANDS) or did_you_mean(name, COMMANDS)
+            raise click.UsageError(f"there is no command `{name}`; {near or '`probe-flow --help` lists them'}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "--version", "-V", message="probe-flow %(version)s")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback with every error.")
-@click.option(
-    "-f", "framework", metavar="FRAMEWORK", help="Framework of the dumps; only before a command whose help names it."
-)
+@click.option("-f", "framework", metavar="FRAMEWORK", help="Framework of the dumps, before commands that take it.")
 @click.pass_context
 def group(context: click.Context, *, framework: str | None) -> None:
-    """Find the first operator of a model that is wrong on the NPU, from one YAML file."""
+    """Find the first operator of a model that is wrong on the NPU."""
     if context.invoked_subcommand in _COMPUTING:
         from probe_flow.files.machine import check_address_space
 

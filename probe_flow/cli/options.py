@@ -65,6 +65,24 @@ def set_option(command: Command) -> Command:
     )(command)
 
 
+def run_argument(command: Command) -> Command:
+    """Add ``RUN``, which may be left out; `run_or_newest` finds what is meant then."""
+    return click.argument("run", type=click.Path(path_type=Path), required=False)(command)
+
+
+def run_or_newest(run: Path | None) -> Path:
+    """Return the folder of a run: the one named, else the newest one in the working directory.
+
+    Raises:
+        UsageError: PF7119 when there is none.
+    """
+    if run is not None:
+        return run
+    from probe_flow.runs.found_runs import newest_run
+
+    return newest_run(Path())
+
+
 def load(path: str, sets: dict[str, str]) -> Workflow:
     """Return the workflow of a file with this process's environment and working directory.
 

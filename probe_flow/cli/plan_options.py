@@ -104,3 +104,13 @@ def format_option(command: Command) -> Command:
         show_default=True,
         help="For people or for programs.",
     )(command)
+
+
+def verbose_option(command: Command) -> Command:
+    """Add ``-v``, which the command takes as ``verbose: bool``."""
+    return click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        help="All of the summary: coverage, gaps, the largest errors, files. Default: what fits 24 lines.",
+    )(command)

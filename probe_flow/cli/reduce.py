@@ -44,6 +44,7 @@ SHOWN = 20
 @click.option("--delete-source", is_flag=True, help="Delete each dumped file once its reduced file reads back.")
 @click.option(
     "--output",
+    "-o",
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="Folder of the reduced dump, for one DUMP. Default: each reduced file beside the dumped one.",

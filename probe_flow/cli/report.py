@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from probe_flow.cli.options import run_argument, run_or_newest
+
 if TYPE_CHECKING:
     from probe_flow.record.types.run import RunRecord
 
 
 @click.command("report")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option(
     "--format",
     "formats",
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
     metavar="FOLDER",
     help="Where the files go; default: the working directory.",
 )
-def command(*, run: Path, formats: Sequence[str], columns: Sequence[str], output: Path) -> int:
-    """Make reports of the finished RUN without its dumps.
+def command(*, run: Path | None, formats: Sequence[str], columns: Sequence[str], output: Path) -> int:
+    """Make reports of the finished RUN (default: the newest here) without its dumps.
 
     It is made of comparison.msgpack, which every run with a comparison leaves. Exit code 3 when a file is not written.
     """
@@ -45,7 +47,7 @@ def command(*, run: Path, formats: Sequence[str], columns: Sequence[str], output
     from probe_flow.work import Context, Settings
 
     options = _options(formats, columns, output, Options)
-    stored = read_run(run)
+    stored = read_run(run_or_newest(run))
     if not stored.comparisons:
         raise UsageError(not_stored(stored.folder, "it compared nothing"))
     found = [read_comparison(stored.file(FILE, comparison=name)) for name in stored.comparisons]

@@ -7,7 +7,13 @@ from pathlib import Path
 import click
 
 from probe_flow.cli.options import load, set_option
-from probe_flow.cli.plan_options import format_option, plan_options, verdict_options, with_min_coverage
+from probe_flow.cli.plan_options import (
+    format_option,
+    plan_options,
+    verbose_option,
+    verdict_options,
+    with_min_coverage,
+)
 
 
 @click.command("run")
@@ -15,6 +21,7 @@ from probe_flow.cli.plan_options import format_option, plan_options, verdict_opt
 @set_option
 @click.option(
     "--output",
+    "-o",
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="Folder of the run. Default: a new one, probe_flow_runs/<workflow>-<time>.",
@@ -31,6 +38,7 @@ from probe_flow.cli.plan_options import format_option, plan_options, verdict_opt
     metavar="github",
     help="Also print findings and problems as workflow commands of GitHub, before the summary.",
 )
+@verbose_option
 @click.option("--quiet", is_flag=True, help="Only the last line: verdict, counts, where the results lie.")
 def command(
     *,
@@ -50,6 +58,7 @@ def command(
     resume: bool,
     keep_going: bool,
     annotations: str | None,
+    verbose: bool,
     quiet: bool,
 ) -> int:
     """Run WORKFLOW and say which operator is the first to diverge.
@@ -79,6 +88,7 @@ def command(
         cwd=Path.cwd(),
         as_json=output_format == "json",
         quiet=quiet,
+        is_verbose=verbose,
         is_annotated=annotations is not None,
         how=How(no_cache=no_cache, resume=resume, keep_going=keep_going, strict=strict),
     )

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from probe_flow.cli.plan_options import format_option
+from probe_flow.cli.options import run_argument, run_or_newest
+from probe_flow.cli.plan_options import format_option, verbose_option
 from probe_flow.cli.terminal.console import show, wants_color
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT = 20
 ROWS_A_GROUP = 5
-WIDTH_WITHOUT_TERMINAL = 100
+WIDTH_WITHOUT_TERMINAL = 80
 
 _VERDICTS = (
     "pass",
@@ -39,7 +40,7 @@ _THRESHOLD = "METRIC=VALUE"
 
 
 @click.command("show")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option("--verdict", type=click.Choice(_VERDICTS), metavar="VERDICT", help="Rows with this verdict.")
 @click.option("--role", type=click.Choice(_ROLES), metavar="ROLE", help="Rows with this role in the spread of errors.")
 @click.option("--below", metavar=_THRESHOLD, help="Nodes with a tensor below, such as `cosine=0.98`.")
@@ -68,6 +69,7 @@ _THRESHOLD = "METRIC=VALUE"
 @click.option("--rank", type=int, metavar="N", help="Only of this rank.")
 @click.option("--step", type=int, metavar="N", help="Only of this step.")
 @click.option("--graph", metavar="ID", help="Only of this graph.")
+@click.option("--call", type=click.IntRange(0), metavar="N", help="Only this call, with --node or --tensor; from 0.")
 @click.option("--comparison", metavar="STAGE", help="Only of this stage, where a run compares more than once.")
 @click.option(
     "--limit",
@@ -76,11 +78,15 @@ _THRESHOLD = "METRIC=VALUE"
     help="At most so many rows or nodes of each list, in execution order; 0 = all. "
     f"Default: {DEFAULT_LIMIT}; {ROWS_A_GROUP} for --unmatched, a few for --node and --tensor.",
 )
+@click.option("--open", "opens", is_flag=True, help="Open the HTML report of the run in a browser.")
 @format_option
+@verbose_option
 @click.option("--quiet", is_flag=True, help="Only the last line: verdict, counts, where the record lies.")
 @click.pass_context
-def command(context: click.Context, /, *, run: Path, **options: Any) -> int:
+def command(context: click.Context, /, *, run: Path | None, **options: Any) -> int:
     """Show what a RUN concluded, from its folder alone: verdict, origins, worst pairs; or ask it something.
+
+    RUN may be left out: the newest in the working directory is taken.
 
     With --verdict, --role, --rank, --step, --graph or --comparison: the rows that meet all of these. Exit code 0
     whatever the verdict; 3 when a part of the folder cannot be read.
@@ -89,11 +95,34 @@ def command(context: click.Context, /, *, run: Path, **options: Any) -> int:
     from probe_flow.runs.queries.asker import Asker
 
     options["in_session"] = isinstance(context.obj, Asker)
-    asker = context.obj if isinstance(context.obj, Asker) else asker_of(run, options["dumps"])
+    asker = context.obj if isinstance(context.obj, Asker) else asker_of(run_or_newest(run), options["dumps"])
+    if options["opens"]:
+        return _open(asker)
     question = _question(asker, options)
     if question is not None:
         return _reply(asker, question, options)
     _rows_or_summary(asker, options)
+    return 0
+
+
+def _open(asker: Asker) -> int:
+    """Open the report in a browser, and say where it lies, for where there is none.
+
+    Raises:
+        UsageError: PF7117 when the run has none.
+    """
+    import webbrowser
+
+    record = asker.run.record
+    name = next((name for name in record.artifacts if name.endswith(".html")), None)
+    if name is None:
+        message = f"the run in `{asker.shown}` has no HTML report"
+        cure = f"make it: `probe-flow report {asker.shown} --format html`, or add `html` to `formats` in the workflow"
+        raise UsageError(Diagnostic("PF7117", message, path=asker.shown, help=cure))
+    path = asker.run.folder / name
+    click.echo(path)
+    if not webbrowser.open(path.resolve().as_uri()):
+        click.echo("no browser could be started: open the file above in one", err=True)
     return 0
 
 
@@ -124,6 +153,8 @@ def _refuse_strays(asked: Sequence[str], options: Mapping[str, Any]) -> None:
     for name in ("depth", "attrs", "svg"):
         if options[name] not in (None, False) and asked != ["node"]:
             raise click.UsageError(f"`--{name}` belongs to `--node NAME`, the whole name or a part of it")
+    if options["call"] is not None and asked not in (["node"], ["tensor"]):
+        raise click.UsageError("`--call` belongs to `--node NAME` or `--tensor NAME`")
     if options["dumps"] and asked != ["tensor"]:
         raise click.UsageError("`--dump` belongs to `--tensor NAME`")
 
@@ -207,13 +238,15 @@ def _rows_or_summary(asker: Asker, options: Mapping[str, Any]) -> None:
     else:
         width = shutil.get_terminal_size((WIDTH_WITHOUT_TERMINAL, 24)).columns
         color = wants_color(os.environ, is_terminal=sys.stdout.isatty())
-        click.echo(render_run(stored, color=color, width=width, folder=folder), nl=False, color=color)
+        is_verbose = options["verbose"]
+        text = render_run(stored, color=color, width=width, folder=folder, is_verbose=is_verbose)
+        click.echo(text, nl=False, color=color)
 
 
 def _scope(options: Mapping[str, Any]) -> Scope:
     from probe_flow.runs.queries.base import Scope
 
-    return Scope(options["comparison"], options["rank"], options["step"], options["graph"])
+    return Scope(options["comparison"], options["rank"], options["step"], options["graph"], options["call"])
 
 
 def _limit(given: int | None, default: int) -> int | None:

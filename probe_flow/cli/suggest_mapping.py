@@ -25,6 +25,7 @@ MAX_OF_ONE_CODE = 3
 @click.option(
     "-o",
     "--output_path",
+    "--output",
     default="layer_mapping.yaml",
     show_default=True,
     metavar="FILE",

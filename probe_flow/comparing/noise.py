@@ -14,7 +14,7 @@ from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.measure.run import measure_pairs
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.records import Catalog, Mode, NodeKey, Pair, Pairs, Rule, Slot, TensorRef
-from probe_flow.records.frameworks import TORCHAIR_FX
+from probe_flow.records.frameworks import NPY, TORCHAIR_FX
 from probe_flow.records.row import Row
 from probe_flow.work import Context
 
@@ -71,16 +71,16 @@ def _by_slot(catalog: Catalog) -> _Tensors:
 
 def _repeats(catalog: Catalog, context: Context) -> Iterator[Catalog]:
     folders = catalog.attrs.get(REPEATS, ())
-    if catalog.framework == TORCHAIR_FX and isinstance(folders, (list, tuple)):
+    if catalog.framework in (NPY, TORCHAIR_FX) and isinstance(folders, (list, tuple)):
         found = (_repeat(catalog, str(folder), context) for folder in folders)
         yield from (run for run in found if run is not None)
 
 
 def _repeat(catalog: Catalog, folder: str, context: Context) -> Catalog | None:
-    from probe_flow.dumps.torchair.fx import read_torchair_fx
+    from probe_flow.dumps.registry import READERS
 
     try:
-        return read_torchair_fx(folder, side=catalog.side)
+        return READERS.find(catalog.framework.name).catalog(folder, side=catalog.side)
     except (UsageError, IncompleteError) as error:
         message = f"a repeated run of `{catalog.side}` cannot be read: {error.diagnostic.message}"
         cure = "run the stage again; the noise floor of its tensors is unknown"

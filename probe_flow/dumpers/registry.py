@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from probe_flow.dumpers.base.runner import RunnerSpec
 from probe_flow.dumpers.torch.diagnostics import (
@@ -13,6 +14,23 @@ from probe_flow.dumpers.torch.diagnostics import (
     torch_notes,
 )
 from probe_flow.dumpers.torchair.ge import FUSION_FILE
+from probe_flow.errors import Diagnostic, Severity
+
+_MAX_LISTED = 5
+
+
+def _unseeded(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
+    """Yield PF6333 for operators that draw random numbers without a seed of their own."""
+    unseeded = record.get("unseeded") or []
+    if unseeded:
+        shown = ", ".join(f"`{name}`" for name in unseeded[:_MAX_LISTED])
+        yield Diagnostic(
+            "PF6333",
+            f"operators draw random numbers without a `seed` of their own: {shown}",
+            severity=Severity.WARNING,
+            help="they repeat here, by the seed of the run, and not elsewhere: set their attribute `seed` in the model",
+        )
+
 
 _OURS = (
     RunnerSpec(
@@ -24,6 +42,15 @@ _OURS = (
         folder="msprobe_fx_dump",
         said={NOT_DETERMINISTIC: NO_DETERMINISTIC_FORM},
         notes=torch_notes,
+    ),
+    RunnerSpec(
+        "onnx",
+        "probe_flow.dumpers.onnx.runner:OnnxRunner",
+        framework="onnxruntime",
+        modules=("onnx", "onnxruntime"),
+        extra="onnx",
+        folder="onnx_dump",
+        notes=_unseeded,
     ),
     RunnerSpec(
         "torchair_ge",

@@ -3,6 +3,7 @@
 Statistics: the largest relative error of maximum, minimum, mean and norm of all outputs, at most 1; a golden statistic
 of 0 and what is no number do not count. Tensors: by how much the share of elements within 0.1 % is smaller in the
 outputs than in the inputs. Checksums: 1 where any differs. A collection of calls has the worst score of its calls.
+Where a dump recorded nothing of any output there is no score, for 0 would say that all is well.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ Rows = Callable[[int], Sequence[Row | None]]
 _STATISTICS = ("max", "min", "mean", "l2norm")
 _WITHIN = ("err_ratio_1e3_eps", "err_ratio_1e3")
 NONFINITE = "NaN or infinities are on one side only"
+UNKNOWN = "nothing is known of its outputs on both sides"
 
 
 def scores(graph: ModelGraph, rows: Rows, mode: GraphMode) -> tuple[dict[int, float], dict[int, str]]:
@@ -44,7 +46,10 @@ def scores(graph: ModelGraph, rows: Rows, mode: GraphMode) -> tuple[dict[int, fl
         held = [row for row in rows(number) if row is not None]
         if not held:
             continue
-        if mode is not GraphMode.MD5 and any(_has_nonfinite_mismatch(row) for row in _outputs(graph, held)):
+        outputs = _outputs(graph, held)
+        if outputs and not any(_is_known(row, mode) for row in outputs):
+            reasons[number] = UNKNOWN
+        elif mode is not GraphMode.MD5 and any(map(_has_nonfinite_mismatch, outputs)):
             found[number], reasons[number] = 1.0, NONFINITE
         else:
             found[number] = _SCORES[mode](graph, held)
@@ -56,6 +61,18 @@ def scores(graph: ModelGraph, rows: Rows, mode: GraphMode) -> tuple[dict[int, fl
 
 def _outputs(graph: ModelGraph, rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row.pair.target is not None and graph.is_output(row.pair.target)]
+
+
+def _is_known(row: Row, mode: GraphMode) -> bool:
+    """Return True if both sides have something by which this output can be compared."""
+    both = row.pair.target, row.pair.golden
+    if any(side is None or not side.has_numbers for side in both):  # values of arguments are compared as they are
+        return None not in both
+    if mode is GraphMode.TENSOR:
+        return row.measurement is not None
+    if mode is GraphMode.MD5:
+        return all(side is not None and side.checksum is not None for side in both)
+    return any(one is not None and other is not None for one, other in zip(*sides_of(row), strict=True))
 
 
 def _by_statistics(graph: ModelGraph, rows: Sequence[Row]) -> float:

@@ -138,20 +138,61 @@ def counts_text(counts: Mapping[Status, int]) -> str:
 
 
 def roles_text(run: RunRecord) -> str:
-    """Return ``1 wrong here, 10 carry it on, 132 fine, 131 not compared``; empty where the record has no roles."""
+    """Return ``1 wrong here, 10 carry it on, 132 fine, 131 not compared (as expected)``.
+
+    Empty where the record has no roles.
+    """
     total = sum(run.counts.values())
     wrong, heirs, fine = (run.roles.get(role, 0) for role in (Role.ORIGIN, Role.INHERITED, Role.CLEAN))
     if not any(run.roles.values()):
         return ""
     alone = run.counts.get(Status.FAIL, 0) - wrong - heirs if FindingKind.FAILURE in run.finding_counts else 0
+    left = total - wrong - heirs - alone - fine
     counts = {
         "wrong here": wrong,
         "carries it on" if heirs == 1 else "carry it on": heirs,
         "fails" if alone == 1 else "fail": alone,
         "fine": fine,
-        f"not {run.done}": total - wrong - heirs - alone - fine,
+        f"not {run.done}{_why_not(run)}": left,
     }
     return ", ".join(f"{count} {words}" for words, count in counts.items() if count)
+
+
+def _why_not(run: RunRecord) -> str:
+    """Return why tensors were not compared: `` (as expected)``, `` (3 missing, the others as expected)``."""
+    sides = run.coverage.values()
+    missing, expected, outside = (
+        sum(getattr(side, name) for side in sides) for name in ("missing", "expected", "outside")
+    )
+    words = {"missing": missing, "not asked for": outside, "as expected": expected}
+    kinds = [word for word, count in words.items() if count]
+    if len(kinds) < 2:
+        return f" ({kinds[0]})" if kinds else ""
+    told = [f"{words[word]} {word}" for word in kinds[:-1]]
+    return f" ({', '.join(told)}, the others {kinds[-1]})"
+
+
+_ROLE_WORDS = {Role.ORIGIN: "wrong here", Role.INHERITED: "carries it on", Role.CLEAN: "fine"}
+
+
+def role_word(role: Role | str | None, verdict: Status | str | None = None) -> str:
+    """Return what a tensor is to people, ``wrong here``; empty where nobody knows.
+
+    Args:
+        role: its role in the spread of errors.
+        verdict: what the row rule says, for tensors that were not compared.
+    """
+    if verdict in _NOT_COMPARED:
+        return "not compared"
+    return _ROLE_WORDS.get(Role(role), "") if role is not None else ""
+
+
+def judged_text(role: Role | str | None, verdict: Status | str | None) -> str:
+    """Return ``wrong here (row rule: fail)``: what a tensor is to people, then what the published rule says."""
+    word, rule = role_word(role, verdict), str(getattr(verdict, "value", verdict) or "").replace("_", " ")
+    if not word or not rule:
+        return word or (f"row rule: {rule}" if rule else "")
+    return f"{word} ({f'row rule: {rule}' if word != 'not compared' else rule})"
 
 
 def problems_text(problems: Sequence[ProblemRecord]) -> str:

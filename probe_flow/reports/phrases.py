@@ -9,6 +9,16 @@ from probe_flow.records import FindingKind, Status
 FIGURES_FIRST = ("relative_euclidean_distance", "cosine", "max_abs_err", "max_rel_err")
 """Metrics that are shown first, where they were measured."""
 
+_TOLD_ABOVE = frozenset(
+    {
+        FindingKind.ORIGIN,
+        FindingKind.CHECKSUM_ORIGIN,
+        FindingKind.NONFINITE_ORIGIN,
+        FindingKind.FAILURE,
+        FindingKind.SUSPECT,
+    }
+)
+
 _FAILING_ROWS_ARE_COMMON = (
     "tensors that fail miss the limits of the policy, as elements near zero and low precision do in a healthy run too; "
 )
@@ -18,6 +28,11 @@ _SOME_DIFFER_BETWEEN_RUNS = (
     "them, so make the runs deterministic to have them judged; other "
 )
 _WHY_IT_FAILS = "what is wrong is what stands above, and what inherits it"
+
+
+def is_told_above(kind: FindingKind) -> bool:
+    """Return True if findings of a kind name a tensor, and are told with the first wrong one or as suspects."""
+    return kind in _TOLD_ABOVE
 
 
 def count_missing(run: RunRecord) -> int:

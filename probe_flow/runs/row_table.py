@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Sequence
 
+from probe_flow.record.facts import role_word
 from probe_flow.record.json_values import number as _number
 from probe_flow.record.places import (
     entry_title,
@@ -21,9 +22,8 @@ from probe_flow.record.row_index import distance_of
 from probe_flow.record.stored_rows import StoredRows
 from probe_flow.record.text_table import text_table
 from probe_flow.record.types.rows import RowRecord, SideRecord
-from probe_flow.records import Role
 
-_HEADER = ("verdict", "role", "error", "cosine", "max abs", "dtype", "shape", "where")
+_HEADER = ("tensor is", "row rule", "error", "cosine", "max abs", "dtype", "shape", "where")
 _WHERE = _HEADER.index("where")
 _RIGHT = frozenset({"error", "cosine", "max abs"})
 _STATISTICS_MAX = "max_diff"
@@ -78,8 +78,8 @@ def _cells(row: RowRecord) -> tuple[str, ...]:
     largest = _number(metrics.get("max_abs_err", metrics.get(_STATISTICS_MAX)))
     cosine = _number(metrics.get("cosine"))
     return (
+        role_word(row.role, row.verdict),
         row.verdict.value.replace("_", " "),
-        "" if row.role is Role.UNKNOWN else row.role.value,
         "" if distance is None else f"{distance:.3g}",
         "" if cosine is None else figure(cosine),
         "" if largest is None else f"{largest:.3g}",

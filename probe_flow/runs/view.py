@@ -19,6 +19,7 @@ from probe_flow.record.stored_rows import StoredRows
 from probe_flow.record.types.reading import Reader
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.reports.terminal.console import render_summary
+from probe_flow.reports.terminal.short import render_short
 from probe_flow.runs.heat_map import HeatText
 from probe_flow.runs.queries.base import EVERYWHERE, Scope
 from probe_flow.runs.row_table import row_table, worst_rows
@@ -114,7 +115,7 @@ class Selection:
             self.matching += sum(1 for _ in numbers)
 
 
-def render_run(run: StoredRun, *, color: bool, width: int, folder: str) -> str:
+def render_run(run: StoredRun, *, color: bool, width: int, folder: str, is_verbose: bool) -> str:
     """Return the summary of a stored run, which ends with the same line as that of the run itself.
 
     Args:
@@ -122,7 +123,11 @@ def render_run(run: StoredRun, *, color: bool, width: int, folder: str) -> str:
         color: whether to use terminal colours.
         width: columns of the terminal.
         folder: the run's folder as the user typed it.
+        is_verbose: all that there is to say in place of 24 lines.
     """
+    if not is_verbose:
+        more = "`-v` shows executions, coverage, the largest errors and the files"
+        return render_short(run.record, color=color, width=width, folder=folder, more=more)
     heat = HeatText(run.record)
     comparisons = [*run.stored_rows()]
     for rows in comparisons:

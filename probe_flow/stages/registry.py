@@ -45,6 +45,7 @@ STAGES: Registry[StageType] = Registry(
         "dump.auto": "probe_flow.stages.dump.dump_auto:STAGE",
         "dump.mindspore_graph": "probe_flow.stages.dump.dump_mindspore_graph:STAGE",
         "dump.om": "probe_flow.stages.dump.dump_om:STAGE",
+        "dump.onnx": "probe_flow.stages.dump.dump_onnx:STAGE",
         "dump.npy": "probe_flow.stages.dump.dump_npy:STAGE",
         "dump.tfdbg": "probe_flow.stages.dump.dump_tfdbg:STAGE",
         "dump.arrays": "probe_flow.stages.dump.dump_arrays:STAGE",

@@ -28,8 +28,7 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_help_lists_every_command_without_loading_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
     out = capsys.readouterr().out
-    for name in cli.COMMANDS:
-        assert f"  {name}" in out
+    assert set(cli.COMMANDS) <= set(out.replace(",", " ").split())
 
 
 def test_summaries_in_the_table_are_true_of_the_commands() -> None:

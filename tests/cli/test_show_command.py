@@ -35,8 +35,9 @@ def test_a_run_is_summed_up_as_it_was_at_its_end(run_folder, probe_flow):
     assert shown.code == 0
     first, second, *_ = shown.out.splitlines()
     assert first == "target fake dump `target.txt`, 5 tensors | golden fake dump `golden.txt`, 5 tensors"
-    assert second == "FAIL  The target first goes wrong at n2 (Fake)."
-    assert "evidence  differs" in shown.out
+    assert second == ""
+    assert "The target first goes wrong at n2 (Fake)." in shown.out.splitlines()
+    assert "  evidence   differs" in shown.out
     assert "  probe-flow show out --node n2 --rank 0 --graph 1 --step 0\n" in shown.out
     assert shown.last_line == LAST
     assert shown.err == ""
@@ -47,7 +48,7 @@ def test_the_next_step_of_a_run_is_a_command_that_works(run_folder, probe_flow):
     lines = shown.out.splitlines()
     assert shown.code == 0
     assert lines[0] == "n2 (Fake)  [target, rank 0, graph 1, step 0]"
-    assert lines[1] == "  verdict      fail"
+    assert lines[1] == "  it is        row rule: fail"
     assert "  executed     after n1 (Fake), before n3 (Fake) (this dump does not tell who feeds whom)" in lines
     assert lines[-1] == LAST
 
@@ -55,7 +56,7 @@ def test_the_next_step_of_a_run_is_a_command_that_works(run_folder, probe_flow):
 def test_a_pattern_of_names_gives_rows(run_folder, probe_flow):
     shown = probe_flow("show", "out", "--node", "n[2]")
     lines = shown.out.splitlines()
-    assert lines[0].split() == ["verdict", "dtype", "tensor,", "at", "rank", "0,", "graph", "1,", "step", "0"]
+    assert lines[0].split() == ["row", "rule", "dtype", "tensor,", "at", "rank", "0,", "graph", "1,", "step", "0"]
     assert lines[1].split()[0] == "fail"
     assert lines[1].endswith("  n2 (Fake) output 0")
     assert lines[-2] == "1 of 5 rows match"
@@ -124,7 +125,7 @@ def test_a_run_that_was_killed_says_that_it_has_not_ended(run_folder, probe_flow
     )
     shown = probe_flow("show", "out")
     assert shown.code == 0
-    assert shown.out.splitlines()[1].startswith("INCOMPLETE")
+    assert shown.last_line.startswith("INCOMPLETE ")
     assert "- the run has not ended" in shown.out
 
 
@@ -151,9 +152,9 @@ def test_columns_are_aligned_for_wide_names_and_unused_ones_are_left_out():
         ),
     ]
     assert row_table(rows, has_reasons=False) == [
-        "  verdict  role   error  dtype            shape  where                    tensor",
-        "  pass     clean    0.1  float32/float16  [2,3]  rank 0, graph 1, step 0  op_1 (Add) output 0",
-        "  pass     clean    inf  float32/float16  [2,3]  rank 1, graph 1, step 0  "
+        "  tensor is  row rule  error  dtype            shape  where                    tensor",
+        "  fine       pass        0.1  float32/float16  [2,3]  rank 0, graph 1, step 0  op_1 (Add) output 0",
+        "  fine       pass        inf  float32/float16  [2,3]  rank 1, graph 1, step 0  "
         "\u6c49\u5b57\\x1b[31m (Add) output 0  <- op_3.output.0",
     ]
 
@@ -161,9 +162,9 @@ def test_columns_are_aligned_for_wide_names_and_unused_ones_are_left_out():
 def test_a_place_that_all_rows_share_stands_in_the_header():
     rows = [record(1), record(2, golden=None, role="unknown", verdict="unmatched_target", reason="no\npartner")]
     assert row_table(rows, has_reasons=True) == [
-        "  verdict           role   error  dtype            shape  tensor, at rank 0, graph 1, step 0",
-        "  pass              clean    0.1  float32/float16  [2,3]  op_1 (Add) output 0",
-        "  unmatched target           0.2  float32          [2,3]  op_2 (Add) output 0",
+        "  tensor is     row rule          error  dtype            shape  tensor, at rank 0, graph 1, step 0",
+        "  fine          pass                0.1  float32/float16  [2,3]  op_1 (Add) output 0",
+        "  not compared  unmatched target    0.2  float32          [2,3]  op_2 (Add) output 0",
         "      no\\npartner",
     ]
 
@@ -171,10 +172,10 @@ def test_a_place_that_all_rows_share_stands_in_the_header():
 def test_the_names_of_entries_stand_in_brackets_where_they_are_others():
     rows = [record(1, call=2, name="op_1.2.forward"), record(2, golden=side("op_5.output.0"))]
     assert row_table(rows, has_reasons=False) == [
-        "  verdict  role   error  dtype            shape  where                            tensor [in the dump]",
-        "  pass     clean    0.1  float32/float16  [2,3]  rank 0, graph 1, step 0, call 2  "
+        "  tensor is  row rule  error  dtype            shape  where                            tensor [in the dump]",
+        "  fine       pass        0.1  float32/float16  [2,3]  rank 0, graph 1, step 0, call 2  "
         "op_1 (Add) output 0 [op_1.2.forward]",
-        "  pass     clean    0.2  float32/float16  [2,3]  rank 0, graph 1, step 0          "
+        "  fine       pass        0.2  float32/float16  [2,3]  rank 0, graph 1, step 0          "
         "op_2 (Add) output 0  <- op_5.output.0",
     ]
 

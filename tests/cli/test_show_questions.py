@@ -134,11 +134,11 @@ def test_a_node_is_told_in_full(runs, probe_flow):
     shown = probe_flow("show", runs("torchair"), "--node", "Gelu_1", "--depth", "2", "--attrs").out
     for line in (
         "Gelu_1 (Gelu)  [target, rank 0, graph 1, step 0]",
-        "  verdict      fail, origin",
+        "  it is        wrong here (row rule: fail)",
         "    stream_id: 7",
-        "  fed by       input 0 <- Add_9 (Add) output 0  [fail]",
-        "  feeds        output 0 -> MatMulV2_7 (MatMulV2) input 0  [fail, inherited]",
-        "      +2  Add_10 (Add)  [fail, inherited]",
+        "  fed by       input 0 <- Add_9 (Add) output 0  [row rule: fail]",
+        "  feeds        output 0 -> MatMulV2_7 (MatMulV2) input 0  [carries it on (row rule: fail)]",
+        "      +2  Add_10 (Add)  [carries it on (row rule: fail)]",
     ):
         assert line in shown.splitlines()
 

@@ -29,7 +29,7 @@ def advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
     def run(workflow: str, **sets: Path) -> list[str]:
         given = [f"--set={name}={path}" for name, path in sets.items()]
-        code = main(["run", str(ROOT / "workflows" / f"{workflow}.yaml"), "--output", "out", *given])
+        code = main(["run", str(ROOT / "workflows" / f"{workflow}.yaml"), "-v", "--output", "out", *given])
         printed = " ".join(capsys.readouterr().out.split())
         findings = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))["findings"]
         first = next(finding for finding in findings if finding["fails"])

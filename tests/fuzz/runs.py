@@ -191,7 +191,7 @@ def _show(folder: Path) -> None:
     asker = asker_of(folder, [f"{side}={folder / side}" for side in ("target", "golden") if (folder / side).is_dir()])
     run = asker.run
     assert last_line(run.record, folder="run")
-    assert render_run(run, color=False, width=100, folder="run")
+    assert all(render_run(run, color=False, width=100, folder="run", is_verbose=each) for each in (False, True))
     everything = Selection(run, Filter(None, None, None), limit=None)
     questions: list[Callable[[], object]] = [
         lambda: "".join(run_json(run, everything)),

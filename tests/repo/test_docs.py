@@ -128,6 +128,7 @@ def summaries(tmp_path_factory: pytest.TempPathFactory) -> str:
     from probe_flow.engine.run.plan import make_plan
     from probe_flow.engine.schedulers.choice import make_scheduler
     from probe_flow.reports.terminal.console import render_summary
+    from probe_flow.reports.terminal.short import render_short
 
     texts = []
     for kind in ("faulty", "healthy"):
@@ -136,6 +137,7 @@ def summaries(tmp_path_factory: pytest.TempPathFactory) -> str:
         output = tmp_path_factory.mktemp("docs") / kind
         outcome = execute(plan, scheduler=make_scheduler("sync", 1), cwd=ROOT, output=output)
         comparisons = list(outcome.comparisons.values())
+        texts.append(render_short(outcome.record, color=False, width=100, folder=f"out/{kind}"))
         texts.append(render_summary(outcome.record, comparisons, color=False, width=100, folder=f"out/{kind}"))
     return " ".join(" ".join(texts).split())
 
@@ -144,17 +146,17 @@ def test_the_tutorial_shows_what_the_program_prints(summaries: str) -> None:
     shown = [
         " ".join(text.split())
         for label, text in blocks(ROOT / "docs" / "tutorial" / "first-comparison.md")
-        if label == "text" and text.startswith(("FAIL", "PASS", "Results", "How much"))
+        if label == "text" and text.startswith(("The target", "No operator", "FAIL", "Results", "How much"))
     ]
 
-    assert len(shown) == 5
+    assert len(shown) == 6
     assert [text for text in shown if text not in summaries] == []
 
 
 def test_the_picture_shows_what_the_program_prints(summaries: str) -> None:
     svg = (ROOT / "docs" / "images" / "run.svg").read_text(encoding="utf-8")
     texts = (" ".join(text.split()) for text in ElementTree.fromstring(svg).itertext())
-    evidence = [text for text in texts if any(word in text for word in ("inputs agree", "explain", "74 pass"))]
+    evidence = [text for text in texts if any(word in text for word in ("inputs agree", "explain", "130 fine"))]
 
     assert len(evidence) > 2
     for text in evidence:

@@ -41,7 +41,14 @@ _EVERYWHERE = (
         help="accuracy_checking_result_*.csv of a check that did not end: continue it.",
     ),
     click.option(
-        "-o", "--out_path", "out_path", default="./", show_default=True, metavar="DIR", help="Folder of the tables."
+        "-o",
+        "--out_path",
+        "--output",
+        "out_path",
+        default="./",
+        show_default=True,
+        metavar="DIR",
+        help="Folder of the tables.",
     ),
     click.option(
         "-api_info",

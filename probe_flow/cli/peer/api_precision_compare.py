@@ -29,7 +29,14 @@ from probe_flow.errors import IncompleteError, Severity
     help="The same of the device that it is judged by.",
 )
 @click.option(
-    "-o", "--out_path", "folder", default="./", show_default=True, metavar="DIR", help="Folder of the tables."
+    "-o",
+    "--out_path",
+    "--output",
+    "folder",
+    default="./",
+    show_default=True,
+    metavar="DIR",
+    help="Folder of the tables.",
 )
 def command(*, target: str, golden: str, folder: str) -> int:
     """Judge the PyTorch APIs that were checked on one device by the same checks on another.

@@ -32,7 +32,7 @@ SHOWN = 10
     help="Folder of a kernel dump, one of its tensor files, or a statistic.csv.",
 )
 @click.option(
-    "--output", "output", default="./", show_default=True, metavar="DIR", help="Folder of the table and the list."
+    "--output", "-o", "output", default="./", show_default=True, metavar="DIR", help="Folder of the table and the list."
 )
 @click.option(
     "--no-inplace",

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from probe_flow.cli.elsewhere import MODES, Lack
 from probe_flow.cli.peer.compare_workflow import FLAGS, NO_FILE, RULE_FLAGS, Wanted
 from probe_flow.cli.peer.peer_syntax import FRAMEWORKS, PeerCommand
 from probe_flow.cli.plan_options import execution_options, verdict_options, with_min_coverage
@@ -41,16 +42,21 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic from click 
 RUN_FOLDER = "probe_flow"
 """Folder below a named output folder for everything but the result tables."""
 
-_LOG = "one log line per tensor; `comparison.jsonl` of the run holds one record of each"
-_RUNS_MODELS = "running offline models"
-_CONSISTENCY = "consistency of training and inference"
-_LATER: Mapping[str, str] = MappingProxyType(
+_LOG = Lack("one log line per tensor", "leave it out: `comparison.jsonl` of the run holds one record of each")
+_RUNS_MODELS = Lack("running offline models", MODES["offline_model"].instead)
+_CONSISTENCY = Lack(
+    "consistency of training and inference",
+    "compare the two dumps as they are; `-lm FILE` pairs modules of other names",
+)
+_LATER: Mapping[str, Lack] = MappingProxyType(
     {
         "-tensor_log": _LOG,
         "--is_print_compare_log": _LOG,
         "--consistent_check": _CONSISTENCY,
         "--backend": _CONSISTENCY,
-        "--config": "processing of tensors before they are compared",
+        "--config": Lack(
+            "processing of tensors before they are compared", "write a workflow with `convert.*` or `reduce.*` stages"
+        ),
         "--input_data": _RUNS_MODELS,
         "--input_shape": _RUNS_MODELS,
         "--output_size": _RUNS_MODELS,
@@ -67,6 +73,7 @@ _LATER: Mapping[str, str] = MappingProxyType(
 @click.option(
     "-o",
     "--output_path",
+    "--output",
     metavar="DIR",
     help="Folder of the result tables. Default: the working directory, where each record gets a folder of its own.",
 )

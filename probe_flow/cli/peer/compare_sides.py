@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from probe_flow.cli.elsewhere import MODES as ELSEWHERE
 from probe_flow.cli.peer.torchair_sides import GE_GRAPH, is_golden_device, kind_at
 from probe_flow.dumps.dump_json.folders import DUMP_FILE
 from probe_flow.dumps.dump_json.head import DumpHead, read_head
@@ -19,7 +20,6 @@ from probe_flow.records.frameworks import NPY, OM, PYTORCH, TORCHAIR_FX, TORCHAI
 OFFLINE = "offline_data"
 ARRAYS = "arrays"
 MODES = ("auto", "torchair", OFFLINE)
-LATER_MODES = ("offline_model", "atb")
 
 
 class Sides(Struct, frozen=True):
@@ -165,9 +165,10 @@ def _frameworks(target: DumpHead, golden: DumpHead) -> Sides:
 
 def _unknown_mode(mode: str) -> Diagnostic:
     modes = "modes: " + ", ".join(f"`{name}`" for name in MODES)
-    if mode in LATER_MODES:
-        return Diagnostic("PF2120", f"`-m {mode}` is not part of this version of probe_flow", help=modes)
-    return Diagnostic("PF2120", f"unknown mode `{mode}`", help=did_you_mean(mode, (*MODES, *LATER_MODES)) or modes)
+    lack = ELSEWHERE.get(mode)
+    if lack is not None:
+        return Diagnostic("PF2120", f"`-m {mode}` ({lack.what}) is not part of probe_flow", help=lack.instead)
+    return Diagnostic("PF2120", f"unknown mode `{mode}`", help=did_you_mean(mode, (*MODES, *ELSEWHERE)) or modes)
 
 
 def _different_kinds(heads: Mapping[Path, DumpHead | None]) -> Diagnostic:

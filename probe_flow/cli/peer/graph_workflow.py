@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.api.scenario import ACROSS, MINDSPORE_DUMPS, PYTORCH_DUMPS, packaged_for
+from probe_flow.cli.elsewhere import Lack
 from probe_flow.cli.peer.compare import RUN_FOLDER
 from probe_flow.cli.peer.compare_sides import Sides, check_framework, choose_sides
 from probe_flow.cli.peer.compare_workflow import NO_FILE, check_match, matched, replaced, with_options
@@ -34,14 +35,18 @@ _GRAPHS: Mapping[str, str] = MappingProxyType(
 )
 """Packaged workflow of a comparison -> the one that shows it as graphs."""
 
-_MERGE = "merging the ranks of one model before they are compared"
-_LOG = "one log line per tensor; `comparison.jsonl` of the run holds one record of each"
-LATER: Mapping[str, str] = MappingProxyType(
+_MERGE = Lack(
+    "merging the ranks of one model before they are compared",
+    "leave it out: each rank is compared with its counterpart",
+)
+_LOG = Lack("one log line per tensor", "leave it out: `comparison.jsonl` of the run holds one record of each")
+_PROGRESS = Lack("progress as log lines", "leave it out: progress is shown on stderr")
+LATER: Mapping[str, Lack] = MappingProxyType(
     {
         "-tensor_log": _LOG,
         "--is_print_compare_log": _LOG,
-        "-progress_log": "progress as log lines; it is shown on stderr",
-        "--is_print_progress_log": "progress as log lines; it is shown on stderr",
+        "-progress_log": _PROGRESS,
+        "--is_print_progress_log": _PROGRESS,
         "--rank_size": _MERGE,
         "--tp": _MERGE,
         "--pp": _MERGE,
@@ -100,7 +105,7 @@ def graph_options(command: Command) -> Command:
             metavar="[FILE]",
             help="Pair by the tree of layers, by a file of layers whose names differ.",
         ),
-        click.option("-o", "--output_path", required=True, metavar="DIR", help="Folder of the graphs."),
+        click.option("-o", "--output_path", "--output", required=True, metavar="DIR", help="Folder of the graphs."),
     ):
         command = option(command)
     return command

@@ -13,7 +13,7 @@ from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 
 @click.command("merge_result", cls=PeerCommand, frameworks=FRAMEWORKS)
 @click.option("-i", "--input_dir", required=True, metavar="DIR", help="Folder of result tables, one per rank.")
-@click.option("-o", "--output_dir", required=True, metavar="DIR", help="Folder of the merged table.")
+@click.option("-o", "--output_dir", "--output", required=True, metavar="DIR", help="Folder of the merged table.")
 @click.option(
     "-config",
     "--config-path",

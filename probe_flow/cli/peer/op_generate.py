@@ -12,7 +12,13 @@ from probe_flow.cli.peer.peer_syntax import FRAMEWORKS, PeerCommand
 @click.command("op_generate", cls=PeerCommand, frameworks=FRAMEWORKS)
 @click.option("-i", "--config_input", "config", required=True, metavar="FILE", help="config_op.json: what is wanted.")
 @click.option(
-    "-o", "--api_output_path", "folder", required=True, metavar="DIR", help="Folder of the script; it must exist."
+    "-o",
+    "--api_output_path",
+    "--output",
+    "folder",
+    required=True,
+    metavar="DIR",
+    help="Folder of the script; it must exist.",
 )
 @click.pass_context
 def command(context: click.Context, /, *, config: str, folder: str) -> int:

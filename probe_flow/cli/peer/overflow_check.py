@@ -26,6 +26,7 @@ WORKFLOW = "overflow_check"
 @click.option(
     "-o",
     "--output_path",
+    "--output",
     default="./output",
     show_default=True,
     metavar="DIR",

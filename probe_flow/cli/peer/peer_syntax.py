@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from probe_flow.cli.elsewhere import Lack
 from probe_flow.cli.options import FrameworkCommand
 from probe_flow.errors import Diagnostic, UsageError
 
@@ -26,10 +27,10 @@ class PeerCommand(FrameworkCommand):
 
     Args:
         frameworks: values of ``-f`` before the command; none = it does not take it.
-        later: options that msprobe has and this version does not, with what they are for.
+        later: options that msprobe has and this command does not, with what does their job here.
     """
 
-    def __init__(self, *args: Any, later: Mapping[str, str] = MappingProxyType({}), **kwargs: Any) -> None:
+    def __init__(self, *args: Any, later: Mapping[str, Lack] = MappingProxyType({}), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._later = later
 
@@ -39,10 +40,10 @@ class PeerCommand(FrameworkCommand):
         Raises:
             UsageError: PF2120 for every option that this version does not have.
         """
-        own = [name for option in self.get_params(ctx) for name in (*option.opts, *option.secondary_opts)]
-        args = [_full_name(arg, [*own, *self._later]) for arg in args]
+        own = {name: each.name for each in self.get_params(ctx) for name in (*each.opts, *each.secondary_opts)}
+        args = [_full_name(arg, {**own, **{name: name for name in self._later}}) for arg in args]
         self._refuse_later(args)
-        _refuse_unknown(args, own, ctx)
+        _refuse_unknown(args, [*own], ctx)
         return super().parse_args(ctx, args)
 
     def _refuse_later(self, args: Sequence[str]) -> None:
@@ -50,8 +51,8 @@ class PeerCommand(FrameworkCommand):
         problems = [
             Diagnostic(
                 "PF2120",
-                f"`{name}` ({self._later[name]}) is not part of this version of probe_flow",
-                help=f"`probe-flow {self.name} --help` lists the options there are",
+                f"`{name}` ({self._later[name].what}) is not part of probe_flow",
+                help=self._later[name].instead or f"`probe-flow {self.name} --help` lists the options there are",
             )
             for name in names
             if name in self._later
@@ -69,14 +70,19 @@ def _refuse_unknown(args: Sequence[str], known: Sequence[str], ctx: click.Contex
             raise click.NoSuchOption(name, possibilities=get_close_matches(name, known), ctx=ctx)
 
 
-def _full_name(arg: str, known: Sequence[str]) -> str:
-    """Return an argument with a shortened or dashed long option written out; anything else as it is."""
+def _full_name(arg: str, known: Mapping[str, str | None]) -> str:
+    """Return an argument with a shortened or dashed long option written out; anything else as it is.
+
+    Args:
+        arg: as it was typed.
+        known: every spelling of every option, with the option that it means.
+    """
     if not arg.startswith("--") or arg == "--":
         return arg
     name, equals, value = arg.partition("=")
     wanted = name[2:].replace("-", "_")
     fits = [option for option in known if option.startswith("--") and option[2:].startswith(wanted)]
     exact = [option for option in fits if option[2:] == wanted]
-    if len(exact or fits) == 1:
+    if len({known[option] for option in exact or fits}) == 1:
         return (exact or fits)[0] + equals + value
     return arg

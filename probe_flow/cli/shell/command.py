@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from probe_flow.cli.options import run_argument, run_or_newest
 from probe_flow.cli.terminal.console import show
 
 if TYPE_CHECKING:
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 
 
 @click.command("shell")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option(
     "--dump", "dumps", multiple=True, metavar="SIDE=PATH", help="Where a dump of the run lies now. May be repeated."
 )
 @click.option("--no-history", is_flag=True, help="Keep no history of what is typed.")
 @click.pass_obj
-def command(command_line: CommandLine, run: Path, dumps: tuple[str, ...], *, no_history: bool) -> int:
-    """Ask a RUN one thing after the other; `help` at the prompt lists what can be asked.
+def command(command_line: CommandLine, run: Path | None, dumps: tuple[str, ...], *, no_history: bool) -> int:
+    """Ask a RUN (default: the newest here) one thing after the other; `help` at the prompt lists what can be asked.
 
     What was read is kept, names are completed with the Tab key (extra `shell`). Input that is no terminal is read
     line by line; the exit code is then that of the worst line.
@@ -32,7 +33,7 @@ def command(command_line: CommandLine, run: Path, dumps: tuple[str, ...], *, no_
     from probe_flow.cli.shell.input import history_file, open_lines
     from probe_flow.cli.shell.session import Session
 
-    session = Session(asker_of(run, dumps), command_line)
+    session = Session(asker_of(run_or_newest(run), dumps), command_line)
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     history = None if no_history else history_file(os.environ)
     lines, note = open_lines(session, history=history, is_terminal=is_terminal)

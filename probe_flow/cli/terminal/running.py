@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import shutil
 import sys
 from collections import Counter
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from probe_flow.engine.run.progress import Progress
     from probe_flow.record.types.run import RunRecord
 
-DEFAULT_WIDTH = 100
+DEFAULT_WIDTH = 80
+"""Columns where there is no terminal: a log is read in one."""
 
 MAX_OF_ONE_CODE = 3
 """Problems of one code that are shown in full; a damaged dump may have thousands."""
@@ -46,6 +48,7 @@ def show_run(
     cwd: Path,
     as_json: bool = False,
     quiet: bool = False,
+    is_verbose: bool | None = None,
     is_annotated: bool = False,
     how: How,
 ) -> int:
@@ -57,6 +60,7 @@ def show_run(
         cwd: working directory.
         as_json: print the run record instead of the summary.
         quiet: no progress and no warnings; of the summary only the last line.
+        is_verbose: all that there is to say in place of 24 lines; None for a command that cannot be asked for it.
         is_annotated: also print annotations for GitHub.
         how: cache, resume and failed stages.
     """
@@ -65,6 +69,7 @@ def show_run(
     from probe_flow.record.conclusion import last_line
     from probe_flow.record.run_json import run_json_text
     from probe_flow.reports.terminal.console import render_summary
+    from probe_flow.reports.terminal.short import render_short
 
     @contextmanager
     def watch(planned: Plan) -> Iterator[Progress]:
@@ -98,7 +103,14 @@ def show_run(
         comparisons = list(outcome.comparisons.values())
         color = wants_color(os.environ, is_terminal=sys.stdout.isatty())
         record = _without_what_is_above(outcome) if _is_one_place() else outcome.record
-        summary = render_summary(record, comparisons, color=color, width=width, folder=folder, resume=how.resume_option)
+        if is_verbose:
+            summary = render_summary(
+                record, comparisons, color=color, width=width, folder=folder, resume=how.resume_option
+            )
+        else:
+            by = f"`probe-flow show -v {shlex.quote(folder)}`" if is_verbose is None else "`-v`"
+            more = f"{by} shows coverage, gaps, the largest errors and the files"
+            summary = render_short(record, color=color, width=width, folder=folder, resume=how.resume_option, more=more)
         click.echo(summary, nl=False, color=color)
     return outcome.exit_code
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from msgspec.structs import asdict
 
-from probe_flow.dumpers.base.inputs import keep_inputs, model_calls
-from probe_flow.dumpers.base.job import INPUT_FOLDER, RUN_FILE, RUN_SCHEMA, ModelJob, read_job, source_digest
+from probe_flow.dumpers.base.inputs import input_files, keep_inputs, model_calls
+from probe_flow.dumpers.base.job import INPUT_FOLDER, RUN_FILE, RUN_SCHEMA, ModelJob, digests, read_job
 from probe_flow.dumpers.base.runner import Runner
 from probe_flow.dumpers.base.source import load_model
 from probe_flow.dumpers.dump_files import write_json
@@ -92,12 +92,15 @@ def run_job(job: ModelJob, runner: Runner) -> dict[str, Any]:
     # The seed counts from here, so that the model's initial weights do not decide what random operators draw.
     _seed(job, runner)
     inputs = _run_calls(job, runner)
-    return {
+    record = {
         **runner.finish(),
         "inputs": inputs,
-        "source": {"path": str(source), "sha256": source_digest(source)} if source else None,
+        "source": digests([source])[0] if source else None,
+        "files": digests([*input_files(job.inputs), *runner.model_parts()]),
         "versions": _versions(runner.libraries),
     }
+    runner.conclude(record)
+    return record
 
 
 def _run_calls(job: ModelJob, runner: Runner) -> list[Any]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.dumpers.base.runner import NotHeldError, Runner
+from probe_flow.dumpers.base.declared_inputs import by_name, checked, drawn, read_array, with_shapes
+from probe_flow.dumpers.base.runner import DeclaredInput, NotHeldError, Runner
 from probe_flow.dumpers.base.source import load_attribute
 from probe_flow.dumpers.dump_files import make_folder, write_array, write_bytes
 from probe_flow.errors import Diagnostic, UsageError
@@ -24,12 +25,32 @@ _DEFAULT_HIGH = 10
 _ENDED = object()
 
 
+def input_files(inputs: Mapping[str, Any]) -> list[Path]:
+    """Return the files that inputs come from."""
+    return [Path(file) for file in (*(inputs.get("files") or ()), *(inputs.get("named") or {}).values())]
+
+
 def model_calls(inputs: Mapping[str, Any], calls: int, runner: Runner) -> Iterator[Call]:
     """Yield arguments and keyword arguments of each call; every call gets copies of its own.
+
+    A model that declares its inputs gets them by their names, each as it has to be; drawn where none are given.
 
     Raises:
         UsageError: PF6323 when a file, a dtype or what the user's code returns cannot be used.
     """
+    if (named := runner.declared()) is not None:
+        declared = with_shapes(named, runner.job.dump.get("input_shape") or {})
+        for args, kwargs in _made_calls(inputs, calls, runner, declared):
+            found = by_name(args, kwargs, declared)
+            wanted = {each.name: each for each in declared}
+            yield (), {name: checked(np.asarray(value), wanted[name], "it") for name, value in found.items()}
+        return
+    yield from _made_calls(inputs, calls, runner, None)
+
+
+def _made_calls(
+    inputs: Mapping[str, Any], calls: int, runner: Runner, declared: Sequence[DeclaredInput] | None
+) -> Iterator[Call]:
     if "callable" in inputs:
         name = inputs["callable"]
         found = load_attribute(name, "inputs")
@@ -38,7 +59,7 @@ def model_calls(inputs: Mapping[str, Any], calls: int, runner: Runner) -> Iterat
             yield from _several(made, name, calls)
             return
     else:
-        made = _given(inputs, runner)
+        made = _given(inputs, runner) if declared is None else _declared(inputs, runner, declared)
     for _ in range(calls):
         yield _as_call(runner.copied(made))
 
@@ -71,6 +92,17 @@ def _given(inputs: Mapping[str, Any], runner: Runner) -> Any:
         generator = np.random.Generator(np.random.PCG64(options["seed"]))
         return tuple(_drawn(tensor, generator, runner) for tensor in options["tensors"])
     return ()
+
+
+def _declared(inputs: Mapping[str, Any], runner: Runner, declared: Sequence[DeclaredInput]) -> dict[str, Any]:
+    """Return the inputs of a model that declares them: from files, or drawn in the order in which it has them."""
+    if "files" in inputs or "named" in inputs:
+        found = by_name(inputs.get("files") or (), inputs.get("named") or {}, declared)
+        return {each.name: read_array(Path(found[each.name]), each, runner) for each in declared if each.name in found}
+    options = inputs.get("random") or {}
+    generator = np.random.Generator(np.random.PCG64(options.get("seed", runner.job.seed)))
+    high = options.get("high")
+    return {each.name: drawn(each, generator, runner, high) for each in declared if not each.has_default}
 
 
 def _load(path: Path, runner: Runner) -> Any:

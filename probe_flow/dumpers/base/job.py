@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
+from probe_flow.dumps.manifest import JOB_FILE
 from probe_flow.files.opening import open_bytes, read_text
+from probe_flow.version import __version__
 
-JOB_FILE, RUN_FILE, LOG_FILE = "model_job.json", "model_run.json", "model.log"
+RUN_FILE, LOG_FILE = "model_run.json", "model.log"
 RUN_SCHEMA = "probe_flow/model_run/1"
 INPUT_FOLDER = "input"
 
@@ -63,6 +65,24 @@ class ModelJob(Struct, frozen=True):
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
         return path
 
+    def facts(self, record: Mapping[str, Any], framework: str) -> dict[str, Any]:
+        """Return what the manifest of a dump says of the run, for people: versions, hashes, seed and threads.
+
+        Args:
+            record: of the run.
+            framework: in words.
+        """
+        return {
+            "framework": framework,
+            "versions": {"probe_flow": __version__, **record.get("versions", {})},
+            "model": {"name": self.model, **(record.get("source") or {})},
+            "files": record.get("files", []),
+            "inputs": record.get("inputs", []),
+            "seed": self.seed,
+            "threads": record.get("threads", self.threads),
+            "is_deterministic": self.is_deterministic,
+        }
+
 
 def read_job(path: Path) -> ModelJob:
     """Return the job of a file that `ModelJob.write` made."""
@@ -82,12 +102,21 @@ def read_run(output: Path) -> dict[str, Any]:
 
 
 def is_done(job: ModelJob) -> bool:
-    """Tell whether a finished run of the same job lies in its folder: same options, same source file of the model."""
+    """Return True if a finished run of the same job lies in its folder: same options, model and input files."""
     run = read_run(Path(job.output))
     if not run.get("ok") or run.get("job") != json.loads(json.dumps(asdict(job))):
         return False
-    source = run.get("source")
-    return isinstance(source, dict) and source.get("sha256") == source_digest(Path(str(source.get("path"))))
+    source, files = run.get("source"), run.get("files", [])
+    return isinstance(source, dict) and isinstance(files, list) and all(map(_is_unchanged, [source, *files]))
+
+
+def _is_unchanged(file: object) -> bool:
+    return isinstance(file, dict) and file.get("sha256") == source_digest(Path(str(file.get("path"))))
+
+
+def digests(paths: Iterable[Path]) -> list[dict[str, str | None]]:
+    """Return the path and the SHA-256 of files, as the record of a run has them."""
+    return [{"path": str(path), "sha256": source_digest(path)} for path in paths]
 
 
 def source_digest(path: Path) -> str | None:

@@ -14,9 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from probe_flow.dumpers.base.job import INPUT_FOLDER, JOB_FILE, LOG_FILE, RUN_FILE, ModelJob, read_run
+from probe_flow.dumpers.base.job import INPUT_FOLDER, LOG_FILE, RUN_FILE, ModelJob, read_run
 from probe_flow.dumpers.base.runner import RunnerSpec
 from probe_flow.dumpers.dump_files import make_folder
+from probe_flow.dumps.manifest import JOB_FILE
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
 from probe_flow.files.machine import KILL_S
 from probe_flow.files.opening import open_bytes

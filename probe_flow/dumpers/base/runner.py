@@ -25,6 +25,22 @@ WORDS = 300
 """Characters of an error's first line that messages show."""
 
 
+class DeclaredInput(Struct, frozen=True):
+    """An input that the model itself names.
+
+    Args:
+        name: as the model has it.
+        dtype: name of the dtype, e.g. ``float32``.
+        shape: sizes; where the model leaves one open, its name, or None.
+        has_default: whether the model runs without it.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str | None, ...] | None
+    has_default: bool = False
+
+
 class NotHeldError(Exception):
     """A tensor that an array cannot hold; the text says why."""
 
@@ -89,6 +105,8 @@ class Runner(ABC):
     """Endings of the model files that `read_model` reads; ``/`` for folders."""
     takes_code: ClassVar[bool] = True
     """Whether objects of Python code can be models."""
+    input_files: ClassVar[tuple[str, ...]] = ()
+    """Endings of files that `read_inputs` reads for a model that declares its inputs; others are raw bytes."""
     input_help: ClassVar[str] = "give `.npy` arrays of numbers"
     """Which files can be inputs, as help for one that cannot be read."""
 
@@ -122,7 +140,15 @@ class Runner(ABC):
             ProbeFlowError: what was asked for cannot be done.
         """
 
+    def model_parts(self) -> Sequence[Path]:
+        """Return the files that the model consists of beside its own, e.g. of its weights."""
+        return ()
+
     # -- inputs
+
+    def declared(self) -> Sequence[DeclaredInput] | None:
+        """Return what the model takes, known once it is open; None where only its code knows."""
+        return None
 
     @abstractmethod
     def drawn(self, dtype: str) -> Literal["bool", "float", "integer"] | None:
@@ -173,3 +199,6 @@ class Runner(ABC):
             IncompleteError: PF6327 nothing was dumped.
         """
         return {}
+
+    def conclude(self, record: Mapping[str, Any]) -> None:  # noqa: B027 (a dump may say nothing of its run)
+        """Write what the dump says of its run, the manifest; `record` is that of the run."""

@@ -1,24 +1,29 @@
-"""The folder of an FX dump: which rank it is for, that it is new, and what may be replaced in it."""
+"""The folder of an FX dump: which rank it is for, what may be replaced in it, how it differs from a repeated one."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from probe_flow.dumpers.arrays.repeats import Unequal, array_difference
 from probe_flow.dumpers.dump_files import make_folder, write_json
 from probe_flow.dumps.device_folders.layout import rank_of
+from probe_flow.dumps.reduced.reduced_names import SUFFIX
 from probe_flow.dumps.torchair.fx_manifest import DUMP_MANIFEST, DUMP_SCHEMA
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.opening import read_text
 from probe_flow.version import __version__
+
+_NAME = re.compile(r"(?P<node>[^-]+)-(?P<target>.+)\.(?P<slot>(?:INPUT|OUTPUT)[.\d]*)\.\d{20}(?:" + SUFFIX + r")?\.npy")
 
 
 def open_fx_folder(path: Path, options: Mapping[str, Any], *, overwrite: bool) -> Path:
@@ -94,3 +99,32 @@ def _facts(world: int, rank: int, options: Mapping[str, Any]) -> dict[str, Any]:
         "versions": versions,
         "options": options,
     }
+
+
+def unequal_arrays(first: Path, second: Path) -> Iterator[Unequal]:
+    """Yield what differs between two dumps of the same model, in the order in which the first computed it."""
+    others = _arrays(second)
+    for key, path in sorted(_arrays(first).items(), key=lambda item: _time(item[1])):
+        found = _NAME.fullmatch(path.name)
+        if found is None:
+            continue
+        other = others.get(key)
+        difference = array_difference(path, other) if other is not None else None
+        if difference != 0.0:
+            yield Unequal(key[0], found["node"], found["target"], found["slot"], difference)
+
+
+def _arrays(root: Path) -> dict[tuple[str, str], Path]:
+    """Return the arrays by folder and name without time; statistics where the elements were not dumped."""
+    found: dict[tuple[str, str], Path] = {}
+    for path in root.rglob("*.npy"):
+        stem = path.name.removesuffix(".npy")
+        is_reduced = stem.endswith(SUFFIX)
+        key = str(path.parent.relative_to(root)), stem.removesuffix(SUFFIX).rpartition(".")[0]
+        if not is_reduced or key not in found:
+            found[key] = path
+    return found
+
+
+def _time(path: Path) -> tuple[str, str]:
+    return path.name.removesuffix(".npy").removesuffix(SUFFIX).rpartition(".")[2], path.name

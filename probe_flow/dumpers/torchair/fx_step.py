@@ -11,18 +11,15 @@ import torch
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
+from probe_flow.dumpers.arrays.statistics_file import statistics_file
 from probe_flow.dumpers.base.runner import NotHeldError
 from probe_flow.dumpers.dump_files import Ticks, link_again, make_folder, utc_text, write_array, write_bytes, write_json
 from probe_flow.dumpers.torch.tensors import dtype_name, host_array
 from probe_flow.dumpers.torchair.fx_options import FxDumpOptions
 from probe_flow.dumpers.torchair.fx_tensors import Path as SlotPath
 from probe_flow.dumpers.torchair.fx_tensors import by_keyword, peer_array, plain, positional, results
-from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedTensor
 from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.dumps.torchair.fx_manifest import STEP_MANIFEST, STEP_SCHEMA
-from probe_flow.metrics.reduction import reduce_blocks
-
-STATISTICS = ("min", "max", "mean", "l2norm")
 
 
 class NodeDump(Struct):
@@ -164,28 +161,10 @@ class StepDump(Struct):
         return file
 
     def _save_statistics(self, name: str, array: NDArray[Any], dtype: str) -> _File:
-        figures = reduce_blocks(_ArrayBlocks(array.reshape(-1)), STATISTICS).figures
-        content = ReducedArray(STATISTICS, ReducedTensor(figures, dtype, array.shape)).to_bytes()
+        content = statistics_file(array, dtype)
         self.written += 1
         self.size_bytes += len(content)
         return _File(write_bytes(self.folder, reduced_name(name), content), len(content), is_reduced=True)
-
-
-class _ArrayBlocks(Struct, frozen=True):
-    """An array in memory, as the kernel reads it."""
-
-    array: NDArray[Any]
-
-    @property
-    def numel(self) -> int:
-        return int(self.array.size)
-
-    @property
-    def dtype(self) -> str:
-        return str(self.array.dtype)
-
-    def read(self, start: int, stop: int) -> NDArray[Any]:
-        return self.array[start:stop]
 
 
 def _dotted(path: SlotPath) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from probe_flow.dumps.dump_json.folders import leads_out
 from probe_flow.dumps.dump_json.problems import ProblemList
-from probe_flow.dumps.dump_json.text import load_document
+from probe_flow.dumps.dump_json.text import Repeated, load_document
 from probe_flow.errors import FormatError, Severity
 from probe_flow.relations.call_tree import ROOT, completion_order, without_circles
 
@@ -44,9 +44,12 @@ class Stacks(Struct, frozen=True):
 
 def read_construct(folder: Path, problems: ProblemList) -> Construct:
     """Read construct.json. A missing file gives no calls, a malformed one a warning too."""
-    content = _object_in(folder, CONSTRUCT_FILE, problems)
+    repeated = Repeated()
+    content = _object_in(folder, CONSTRUCT_FILE, problems, repeated)
     if content is None:
         return Construct()
+    for entry in repeated.keys:
+        _warn(problems, CONSTRUCT_FILE, f"`{entry}` stands there twice; what the last one says counts")
     callers: dict[str, str | None] = {}
     micro_steps: dict[str, int] = {}
     for entry, value in content.items():
@@ -123,7 +126,9 @@ def _is_text_list(value: object) -> bool:
     return type(value) is list and {*map(type, value)} <= _TEXT
 
 
-def _object_in(folder: Path, name: str, problems: ProblemList) -> dict[str, object] | None:
+def _object_in(
+    folder: Path, name: str, problems: ProblemList, repeated: Repeated | None = None
+) -> dict[str, object] | None:
     """Return the JSON object of a file beside the dump; None when there is no such file or it is no object."""
     file = folder / name
     if not file.is_file():
@@ -132,7 +137,7 @@ def _object_in(folder: Path, name: str, problems: ProblemList) -> dict[str, obje
         _warn(problems, name, "it is a link that leads out of the dump")
         return None
     try:
-        value = load_document(file, name)
+        value = load_document(file, name, repeated)
     except FormatError as error:
         _warn(problems, name, error.diagnostic.message)
         return None

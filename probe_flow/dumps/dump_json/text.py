@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic_core import from_json
@@ -44,12 +45,13 @@ class Repeated:
         return result
 
 
-def load_document(file: Path, shown: str) -> object:
+def load_document(file: Path, shown: str, repeated: Repeated | None = None) -> object:
     """Read and parse one JSON file as a whole; of a key that stands twice in an object the last one counts.
 
     Args:
         file: the file.
         shown: its name for people.
+        repeated: notes such keys; without it none is looked for, which is faster.
 
     Raises:
         FormatError: PF3407 not JSON (with line and column), PF3409 the file cannot be read.
@@ -60,15 +62,15 @@ def load_document(file: Path, shown: str) -> object:
         raise cannot_be_read(shown, error) from error
     except UnicodeDecodeError as error:
         raise not_json(shown, f"byte {error.start} is not UTF-8") from error
-    try:
-        return from_json(text)
-    except ValueError:  # a mistake, which Python's parser tells better, or a text that it alone accepts
-        return _parsed_by_python(text, shown)
+    if repeated is None:
+        with suppress(ValueError):  # a mistake, which Python's parser tells better, or a text that it alone accepts
+            return from_json(text)
+    return _parsed_by_python(text, shown, repeated or Repeated())
 
 
-def _parsed_by_python(text: str, shown: str) -> object:
+def _parsed_by_python(text: str, shown: str, repeated: Repeated) -> object:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=repeated.unique)
     except json.JSONDecodeError as error:
         raise mistake(shown, error, error.lineno, error.colno) from error
     except RecursionError as error:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.dumps.file_names import safe_name
+from probe_flow.dumps.offline.known import Known, known_of
 from probe_flow.dumps.offline.names import name_filter, names_of_quantised, owner_of_input
 from probe_flow.dumps.offline.npy_folder_files import ArrayFile, ArrayFiles, array_files, one_array
 from probe_flow.dumps.reduced.reduced_tensors import array_ref, task_of
@@ -54,8 +55,9 @@ def read_npy_folder(
 
     All files must be of one suffix: ``.npy``, or the older ``.pb`` or ``.quant``, which hold a device container each.
     The catalog has one execution, which says nothing of rank, step and graph, so that only ``nodes`` selects.
-    The oldest file of a node orders it; `Catalog.attrs` has ``is_quantised``, ``quantised_names`` (some that show it),
-    ``suffix``, ``select`` and, for one array, ``file`` (its name).
+    The oldest file of a node orders it. What a manifest beside the arrays tells (true names, types, what each operator
+    reads) is taken over; a dump of ours that is not whole is a problem. `Catalog.attrs` has ``is_quantised``,
+    ``quantised_names`` (some that show it), ``suffix``, ``select`` and, for one array, ``file`` (its name).
 
     Args:
         path: the folder, or one file: a ``.npy`` of any name, or one that is named as those of a folder are.
@@ -73,7 +75,8 @@ def read_npy_folder(
     is_one = is_file(Path(path))
     found = one_array(listing.files[0]) if is_one else array_files(listing)
     found.problems.extend(select.unanswered((Execution(),)))
-    reader = _Reader(duplicates, found.problems)
+    known = Known() if is_one else known_of(listing, found.problems)
+    reader = _Reader(duplicates, found.problems, known)
     reader.read(found.files, name_filter(select.nodes))
     if not reader.nodes:
         raise UsageError(_keeps_nothing(found))
@@ -85,6 +88,7 @@ def read_npy_folder(
         str(listing.root),
         reader.nodes,
         tuple(reader.tensors),
+        edges=known.edges(reader.nodes),
         problems=tuple(found.problems),
         fingerprint=fingerprint(file.file for file in found.files),
         attrs={
@@ -103,6 +107,7 @@ class _Reader(Struct):
 
     duplicates: Duplicates
     problems: list[Problem]
+    known: Known
     nodes: dict[NodeKey, Node] = field(default_factory=dict)
     tensors: list[TensorRef] = field(default_factory=list)
     tables: TensorTables = field(default_factory=TensorTables)
@@ -116,9 +121,9 @@ class _Reader(Struct):
             role = SlotRole.OUTPUT if owner is None else SlotRole.INPUT
             owners[owner or file.name.op][Slot(role, (file.name.index,))].append(file)
         chosen = [
-            (name, [(slot, self._choose(slots[slot])) for slot in sorted(slots, key=_slot_order)])
+            (self.known.name(name), [(slot, self._choose(slots[slot])) for slot in sorted(slots, key=_slot_order)])
             for name, slots in owners.items()
-            if takes(name)
+            if takes(name) or takes(self.known.name(name))
         ]
         for name, slots in sorted(chosen, key=lambda item: (_time(item[1]), item[0])):
             self._add(name, slots)
@@ -135,7 +140,8 @@ class _Reader(Struct):
     def _add(self, name: str, slots: Sequence[tuple[Slot, ArrayFile]]) -> None:
         key = NodeKey(Execution(), name)
         time = _time(slots)
-        self.nodes[key] = Node(key, "", order=time, facts=ArrayFacts(safe_name(name)))
+        clean = self.known.clean_names.get(name, name)
+        self.nodes[key] = Node(key, self.known.types.get(name, ""), order=time, facts=ArrayFacts(safe_name(clean)))
         for slot, file in slots:
             try:
                 ref = _tensor_ref(file, key, slot)

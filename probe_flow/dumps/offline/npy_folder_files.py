@@ -14,6 +14,7 @@ from probe_flow.dumps.device_folders.dump_files import (
     not_a_dump_file,
 )
 from probe_flow.dumps.file_names import is_hashed, parse_fx_name, real_name
+from probe_flow.dumps.manifest import DUMP_MANIFEST
 from probe_flow.dumps.offline.names import ArrayName, parse_array_name, parse_om_name
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.walk import DumpFile, DumpListing, no_dump_file
@@ -75,7 +76,7 @@ def array_files(listing: DumpListing) -> ArrayFiles:
             device.append(file.relative)
         if name is None:
             problems.append(hashed_without_mapping(file, f"`{MAPPING_FILE}` beside it does not name it"))
-        elif file.name != MAPPING_FILE:
+        elif file.name not in (MAPPING_FILE, DUMP_MANIFEST):
             problems.append(not_a_dump_file(file, what))
     below = _below(listing)
     if not found:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from probe_flow.record.facts import role_word
 from probe_flow.record.places import (
     Place,
     entry_title,
@@ -101,7 +102,7 @@ def _at(node: NodeValues) -> Place:
 
 def _threshold_cells(node: NodeValues, part: str) -> tuple[str, ...]:
     at = _at(node)
-    role = "origin" if Role.ORIGIN in node.roles else ""
+    role = role_word(Role.ORIGIN) if Role.ORIGIN in node.roles else ""
     return part, role, with_entry(operator(at), at), where(at), _values(node.inputs), _values(node.outputs)
 
 

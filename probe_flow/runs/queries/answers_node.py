@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from probe_flow.record.facts import judged_text, role_word
 from probe_flow.record.json_values import json_value, number
 from probe_flow.record.places import figure, in_dump, printable, slot, where
 from probe_flow.record.text_table import text_table
 from probe_flow.record.types.nodes import ArgumentRecord
 from probe_flow.record.types.rows import RowRecord
-from probe_flow.records import Role
 from probe_flow.runs.queries.base import metric_of, placed
 from probe_flow.runs.queries.named_answer import MAX_OTHERS, NamedAnswer
 from probe_flow.runs.queries.node import Judgement, NodeView
@@ -27,7 +27,7 @@ _MAX_ATTRIBUTE = 2000
 _MAX_VALUE = 40
 
 _NUMBERS = ("min", "max", "mean", "l2norm")
-_HEADER = ("tensor", "verdict", "role", "side", "dtype", "shape", "layout", *_NUMBERS, "nan", "inf", "error", "cosine")
+_HEADER = ("tensor", "is", "row rule", "side", "dtype", "shape", "layout", *_NUMBERS, "nan", "inf", "error", "cosine")
 _RIGHT = frozenset({*_NUMBERS, "nan", "inf", "error", "cosine"})
 _ERRORS = ("relative_euclidean_distance", "l2norm_diff_rel")
 
@@ -48,7 +48,7 @@ def _view_lines(view: NodeView, *, has_attributes: bool) -> Iterator[str]:
     places = where(placed(node.known._replace(call=0), node.name, node.op_type))
     yield f"{_titled(node)}  [{node.side}{', ' + places if places else ''}]"
     facts = {
-        "verdict": _words(view.judgement),
+        "it is": _words(view.judgement),
         "in the dump": in_dump(placed(node.known, node.name, node.op_type)),
         "parent": printable(node.parent or ""),
         "holds": _listed(view.children, _MAX_CHILDREN),
@@ -72,8 +72,7 @@ def _titled(node: StoredNode) -> str:
 
 def _words(judgement: Judgement) -> str:
     verdict, role = judgement
-    words = [printable(verdict).replace("_", " ") if verdict else "", role or ""]
-    return ", ".join(word for word in words if word) or "no row"
+    return judged_text(role, verdict) or "no row"
 
 
 def _listed(names: Sequence[str], limit: int) -> str:
@@ -119,8 +118,8 @@ def _tensor_lines(view: NodeView) -> Iterator[str]:
 def _row_cells(row: RowRecord) -> Iterator[tuple[str, ...]]:
     head: tuple[str, ...] = (
         slot(row),
+        role_word(row.role, row.verdict),
         row.verdict.value.replace("_", " "),
-        "" if row.role is Role.UNKNOWN else row.role.value,
     )
     error = next((value for value in (metric_of(row, name) for name in _ERRORS) if value is not None), None)
     tail = ("" if error is None else f"{error:.3g}", _figure(metric_of(row, "cosine")))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from probe_flow.record.facts import judged_text
 from probe_flow.record.json_values import number
 from probe_flow.record.places import figure, in_dump, operator, printable, slot, where
 from probe_flow.record.text_table import text_table
 from probe_flow.record.types.rows import RowRecord
-from probe_flow.records import Role
 from probe_flow.reports.error_map_text import map_lines
 from probe_flow.runs.queries.base import identity, placed
 from probe_flow.runs.queries.named_answer import NamedAnswer
@@ -34,8 +34,7 @@ def _view_lines(view: TensorView) -> Iterator[str]:
     places = where(placed(identity(row)._replace(call=0), row.name, row.op_type))
     call = f"#{row.call}" if row.call else ""
     yield f"{operator(row)}{call} {slot(row)}" + (f"  [{places}]" if places else "")
-    role = f", {row.role.value}" if row.role is not Role.UNKNOWN else ""
-    yield f"  {row.verdict.value.replace('_', ' ')}{role}"
+    yield f"  {judged_text(row.role, row.verdict)}"
     if entry := in_dump(row):
         yield f"  in the dump: {entry}"
     yield from (f"  {printable(reason)}" for reason in reasons_of(row))

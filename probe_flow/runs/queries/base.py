@@ -43,12 +43,14 @@ class Scope(Struct, frozen=True):
         comparison: stage that compared.
         rank, step: as the records have them.
         graph: id as text, because some dumps have numbers and some have words.
+        call: of nodes and tensors that are asked for by name.
     """
 
     comparison: str | None = None
     rank: int | None = None
     step: int | None = None
     graph: str | None = None
+    call: int | None = None
 
     @property
     def narrows(self) -> bool:
@@ -62,6 +64,10 @@ class Scope(Struct, frozen=True):
             and (self.step is None or record.step == self.step)
             and (self.graph is None or str(record.graph) == self.graph)
         )
+
+    def keeps_call(self, record: InExecution, call: int) -> bool:
+        """Return True if a call of a node lies in it."""
+        return self.call in (None, call) and self.keeps(record)
 
 
 EVERYWHERE = Scope()

@@ -74,4 +74,4 @@ class NamedAnswer(Struct, Generic[View]):
             shown = ", ".join(printable(name) for name in self.others[:MAX_OTHERS])
             more = " ..." if len(self.others) > MAX_OTHERS else ""
             yield f"{rest} more {counted}" + (f": {shown}{more}" if shown else " of these names, in other executions")
-            yield "  name one in full, or narrow by `--rank`, `--step` and `--graph`"
+            yield "  name one in full, or narrow by `--call`, `--rank`, `--step` and `--graph`"

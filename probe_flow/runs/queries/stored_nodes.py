@@ -119,7 +119,7 @@ class StoredNodes:
         lines = [
             line
             for line, part in enumerate(self._parts)
-            if scope.comparison in (None, part.comparison or scope.comparison) and scope.keeps(part)
+            if scope.comparison in (None, part.comparison or scope.comparison) and scope.keeps_call(part, part.call)
         ]
         exact = [line for line in lines if _is_called(self._parts[line], wanted)]
         if exact:

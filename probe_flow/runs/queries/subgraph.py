@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from probe_flow.record.facts import judged_text
 from probe_flow.reports.marks import Mark
 from probe_flow.runs.queries.base import Identity, place
 from probe_flow.runs.queries.stored_nodes import Link, StoredNode, StoredNodes
@@ -37,9 +38,8 @@ class Shown(Struct, frozen=True):
 
     @property
     def judged(self) -> str:
-        """Verdict and role in words, empty when there are none."""
-        words = [self.verdict.replace("_", " ") if self.verdict else "", self.role or ""]
-        return ", ".join(word for word in words if word)
+        """What it is to people and what the row rule says, empty when there is neither."""
+        return judged_text(self.role, self.verdict)
 
 
 class Flowing(Struct, frozen=True):

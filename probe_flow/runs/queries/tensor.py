@@ -167,6 +167,7 @@ class _Named(Struct, frozen=True, gc=False):
     step: int | None
     node: str
     name: str
+    call: int
     target: _Tensor | None
     golden: _Tensor | None
 
@@ -177,7 +178,7 @@ _NAMED = Reader(_Named)
 def _named(rows: StoredRows, scope: Scope) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of each row to look at, and what its tensors may be called."""
     for place, row in enumerate(rows.all_parts(_NAMED)):
-        if scope.keeps(row):
+        if scope.keeps_call(row, row.call):
             yield place, _names(row)
 
 

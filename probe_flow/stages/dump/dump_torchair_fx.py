@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator
@@ -14,9 +14,6 @@ from probe_flow.stages.base import DumpPath, Duplicates, Forecast, Kind, Select,
 from probe_flow.stages.dump.model_run import NodeFilter, dump_of_model, forecast, needs_model
 from probe_flow.stages.dump.torch_model import TorchRunOptions
 from probe_flow.work import Context
-
-if TYPE_CHECKING:
-    from probe_flow.dumpers.torchair.fx_repeats import Unequal
 
 RUNNER = RUNNERS["torchair_fx"]
 
@@ -101,16 +98,12 @@ def _dump_options(options: Options) -> dict[str, Any]:
 
 
 def _report_noise(folders: Sequence[Path], context: Context) -> None:
-    from probe_flow.dumpers.torchair.fx_repeats import not_deterministic, unequal_arrays
+    from probe_flow.dumpers.arrays.repeats import largest, not_deterministic
+    from probe_flow.dumpers.torchair.fx_folder import unequal_arrays
 
-    found: dict[tuple[str, str, str], Unequal] = {}
-    for other in folders[1:]:
-        for each in unequal_arrays(folders[0], other):
-            known = found.setdefault((each.execution, each.node, each.slot), each)
-            if known.max_abs is not None and (each.max_abs is None or each.max_abs > known.max_abs):
-                found[each.execution, each.node, each.slot] = each
+    found = largest(each for other in folders[1:] for each in unequal_arrays(folders[0], other))
     if found:
-        context.report([not_deterministic(list(found.values()))])
+        context.report([not_deterministic(found)])
 
 
 def _forecast(options: Options) -> Forecast | None:

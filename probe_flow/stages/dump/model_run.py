@@ -217,9 +217,7 @@ def _job(kind: str, options: RunOptions, output: Path, dump: Mapping[str, Any]) 
     )
 
 
-def _inputs(inputs: str | Inputs | None) -> dict[str, Any]:
+def _inputs(inputs: str | Model | None) -> dict[str, Any]:
     if inputs is None:
         return {}
-    if isinstance(inputs, str):
-        return {"callable": inputs}
-    return inputs.model_dump(exclude_none=True)
+    return {"callable": inputs} if isinstance(inputs, str) else inputs.model_dump(exclude_none=True)

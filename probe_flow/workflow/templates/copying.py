@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +14,11 @@ from probe_flow.errors import Span
 from probe_flow.files.opening import read_text
 from probe_flow.files.whole_files import write_whole
 from probe_flow.files.yaml.positions import parse_yaml
+from probe_flow.workflow.templates.guide import guided
 from probe_flow.workflow.templates.packaged import packaged_root
 from probe_flow.workflow.templates.samples import at_hand
 
 SAMPLE_FOLDER = "sample"
-
-# Points to a schema beside the packaged workflows, which the copy does not have.
-_EDITOR_LINE = re.compile(r"\A# yaml-language-server:[^\n]*\n")
 
 
 class WouldOverwriteError(Exception):
@@ -66,6 +63,7 @@ class _Sample(Struct, frozen=True):
     """A parameter with sample data: where it lies, where its copy goes, where key and value of it are written."""
 
     param: str
+    help: str
     source: Path
     relative: Path
     key: Span
@@ -112,9 +110,11 @@ def copy_template(
             copy.parent.mkdir(parents=True, exist_ok=True)
             _copy_over(source, copy)
     text = _with_copied_paths(text, samples) if with_sample else _without_samples(text, samples)
-    write_whole(workflow, _EDITOR_LINE.sub("", text).encode())
-    unset = () if with_sample else tuple(sample.param for sample in samples)
-    return Copied(workflow, tuple(copies), unset)
+    unset = {} if with_sample else {sample.param: sample.help for sample in samples}
+    named = [sample.relative.as_posix() for sample in wanted]
+    text = guided(text, template=template.stem, file=template.name, unset=unset, samples=named)
+    write_whole(workflow, text.encode())
+    return Copied(workflow, tuple(copies), tuple(unset))
 
 
 def _copy_over(source: str | Path, copy: str | Path) -> None:
@@ -140,7 +140,14 @@ def _samples(template: Path, text: str, examples: Path) -> Iterator[_Sample]:
         if isinstance(sample, str):
             source = Path(os.path.normpath(template.parent / sample))
             place = document.place.children["params"].children[name].children["sample"]
-            yield _Sample(str(name), source, source.relative_to(examples), place.name_span, place.span)
+            yield _Sample(
+                str(name),
+                str(param.get("help") or ""),
+                source,
+                source.relative_to(examples),
+                place.name_span,
+                place.span,
+            )
 
 
 def _with_copied_paths(text: str, samples: list[_Sample]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from dumper_fakes import new_config, old_config
 
-from probe_flow.cli.init import SNIPPETS
+from probe_flow.cli.authoring.init import SNIPPETS
 
 
 @pytest.mark.parametrize(("make", "name"), [(new_config, "path"), (old_config, "_path")])

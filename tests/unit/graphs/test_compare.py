@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from probe_flow.errors import UsageError
 from probe_flow.graphs.compare import ComparedRows, compare_graphs
-from probe_flow.graphs.scores import NONFINITE, relative_error, scores
+from probe_flow.graphs.scores import NONFINITE, UNKNOWN, relative_error, scores
 from probe_flow.graphs.tree import build_graphs
 from probe_flow.mappings.mapping_file import read_layer_mapping
 from probe_flow.matching.name.match_name import match_name
@@ -112,6 +112,31 @@ def test_nan_on_one_side_is_the_worst_and_says_so(tmp_path: Path, bad: float, is
 def test_nan_on_both_sides_is_no_difference(tmp_path: Path) -> None:
     both = entries(CALLS, linear=[tensor(math.nan, math.nan, math.nan)])
     assert score(compared(tmp_path, both, both), CALL) == 0.0
+
+
+NOTHING = {"Max": None, "Min": None, "Mean": None, "Norm": None}
+
+
+@pytest.mark.parametrize("sides", ["both", "target", "golden"])
+def test_what_nothing_is_known_of_has_no_score_and_says_so(tmp_path: Path, sides: str) -> None:
+    known, unknown = entries(CALLS), entries(CALLS, linear=[tensor(**NOTHING)])
+    pair = compared(tmp_path, known if sides == "golden" else unknown, known if sides == "target" else unknown)
+    assert score(pair, CALL) is None
+    assert pair.reasons[pair.target.numbers[CALL]] == UNKNOWN
+    assert score(pair, FC) == 0.0
+
+
+def test_one_known_output_is_enough_for_a_score(tmp_path: Path) -> None:
+    target = entries(CALLS, linear=[tensor(**NOTHING), tensor(high=2.5)])
+    pair = compared(tmp_path, target, entries(CALLS, linear=[tensor(**NOTHING), tensor()]))
+    assert score(pair, CALL) == pytest.approx(0.5)  # mean 0.75 against 0.5
+
+
+def test_checksums_that_were_not_written_are_not_equal(tmp_path: Path) -> None:
+    bare = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2]}
+    values = entries(CALLS, linear=[bare], fc=[{**bare, "md5": "1a2b"}], block=[{**bare, "md5": "1a2b"}])
+    pair = compared(tmp_path, values, values)
+    assert (score(pair, CALL), score(pair, FC)) == (None, 0.0)
 
 
 def test_nan_of_an_input_is_not_the_nodes_fault(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from probe_flow.dumpers.torchair.fx_repeats import not_deterministic, unequal_arrays
+from probe_flow.dumpers.arrays.repeats import not_deterministic
+from probe_flow.dumpers.torchair.fx_folder import unequal_arrays
 
 STEP = "worldsize1_global_rank0/graph_1/0"
 

@@ -187,3 +187,11 @@ def test_whatever_construct_json_says_each_call_is_there_once_after_what_it_made
         around = list(tree.around(number))
         assert around == sorted(set(around), key=around.index)
         assert all(caller > number for caller in around)
+
+
+def test_a_call_that_stands_there_twice_is_named(tmp_path: Path) -> None:
+    a, b = "Module.a.M.forward.0", "Module.b.M.forward.0"
+    catalog = read(write(tmp_path, f'{{"{a}": null, "{b}": null, "{b}": "{a}"}}'))
+    (problem,) = catalog.problems
+    assert (problem.code, f"`{b}` stands there twice" in problem.message) == ("PF3413", True)
+    assert [node.name for node in catalog.nodes] == ["Module.b.M", "Module.a.M"]  # b ended first: a called it

@@ -293,9 +293,9 @@ def test_what_the_dump_calls_a_node_is_said_where_it_is_another_name() -> None:
     assert "probe-flow show runs/w-1 --node Add.1.forward --rank 0 --graph 1 --step 0" in lines
     (other,) = (line for line in lines if line.startswith("- Add"))
     assert other.startswith("- Add (AddV2), output 0, rank 0, graph 1, step 0, call 2, in the dump Add.2.forward: ")
-    assert "tensor [in the dump] where verdict error" in lines
-    assert "Add output 0 [Add.0.forward] rank 0, graph 1, step 0 pass 0.5" in lines
-    assert "Add output 0 [Add.2.forward] rank 0, graph 1, step 0, call 2 pass 0.25" in lines
+    assert "tensor [in the dump] where it is error" in lines
+    assert "Add output 0 [Add.0.forward] rank 0, graph 1, step 0 fine 0.5" in lines
+    assert "Add output 0 [Add.2.forward] rank 0, graph 1, step 0, call 2 fine 0.25" in lines
     alike = comparison(*rows, findings=(origin(1, "Add", node=nodes[1]), suspect), gate_passed=False)
     assert "in the dump" not in plain(run_of(alike, verdict="fail", code=1), alike)
 

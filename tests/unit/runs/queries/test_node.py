@@ -62,7 +62,7 @@ def test_a_node_is_told_with_its_neighbours_and_their_verdicts(tmp_path):
     shown = text(diamond(tmp_path), "Join_1")
     assert "originals    a, b" in shown
     assert "passes       AddFusionPass" in shown
-    assert "fed by       input 0 <- Left_1 (Left) output 0  [pass]" in shown
+    assert "fed by       input 0 <- Left_1 (Left) output 0  [row rule: pass]" in shown
 
 
 def test_a_golden_node_has_the_rows_of_its_golden_tensors(tmp_path):

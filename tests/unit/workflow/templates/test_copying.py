@@ -49,7 +49,8 @@ def test_with_sample_the_copy_names_the_copied_data(root: Path, tmp_path: Path) 
     assert copied.unset == ()
     text = copied.workflow.read_text(encoding="utf-8")
     assert "help: a}   # kept" in text
-    assert "yaml-language-server" not in text
+    assert text.startswith("# yaml-language-server: $schema=workflow.schema.json\nversion: 1\n")
+    assert "# The sample of the packaged workflow. Put your own dumps in its place" in text
 
 
 def test_without_sample_the_parameters_to_set_are_named(root: Path, tmp_path: Path) -> None:
@@ -60,7 +61,12 @@ def test_without_sample_the_parameters_to_set_are_named(root: Path, tmp_path: Pa
     assert copied.unset == ("target", "golden")
     assert copied.samples == ()
     assert "  target: {type: path, help: a}   # kept\n" in copied.workflow.read_text(encoding="utf-8")
-    assert "sample" not in copied.workflow.read_text(encoding="utf-8")
+    text = copied.workflow.read_text(encoding="utf-8")
+    assert "sample" not in text
+    above = text.partition("params:")[0].splitlines()
+    assert "#   probe-flow run demo.yaml --set target=... --set golden=..." in above
+    assert "#   target  a" in above
+    assert "#   golden" in above
     assert not (tmp_path / "sample").exists()
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import click
 
 from probe_flow.cli.options import load, set_option
 from probe_flow.cli.terminal.console import show, show_json
 from probe_flow.errors import Severity, WorkflowError
 
+FOUND = 1
 UNSET = "PF1302"
 """A parameter that whoever runs the workflow sets: no mistake of the file."""
 
@@ -23,25 +27,40 @@ UNSET = "PF1302"
     show_default=True,
     help="`json`: one diagnostic a line on stdout.",
 )
-def command(workflows: tuple[str, ...], sets: dict[str, str], format_: str) -> int:
+@click.option("--strict", is_flag=True, help="Also what `lint` finds, and warnings: exit code 1 if there are any.")
+def command(workflows: tuple[str, ...], sets: dict[str, str], format_: str, *, strict: bool) -> int:
     """Show every mistake of workflow files, with its place. No data path is read.
 
     A parameter that has to be set when the workflow is run is no mistake; it is named.
     """
-    return max(_validate(path, sets, as_json=format_ == "json") for path in workflows)
+    return max(_validate(path, sets, as_json=format_ == "json", is_strict=strict) for path in workflows)
 
 
-def _validate(path: str, sets: dict[str, str], *, as_json: bool) -> int:
+def _validate(path: str, sets: dict[str, str], *, as_json: bool, is_strict: bool) -> int:
     try:
         workflow = load(path, sets)
     except WorkflowError as error:
-        return _report(path, error, as_json=as_json)
+        code = _report(path, error, as_json=as_json)
+        return code or (_lint(path, sets, as_json=as_json) if is_strict else 0)
     if as_json:
         show_json(workflow.warnings)
     else:
         show(workflow.warnings, sources=workflow.sources)
         click.echo(f"{path}: ok, {len(workflow.stages)} stages")
-    return 0
+    if not is_strict:
+        return 0
+    return max(_lint(path, sets, as_json=as_json), FOUND if workflow.warnings else 0)
+
+
+def _lint(path: str, sets: dict[str, str], *, as_json: bool) -> int:
+    from probe_flow.workflow.lint import lint_file
+
+    linted = lint_file(Path(path), env=os.environ, cwd=Path.cwd(), sets=sets)
+    if as_json:
+        show_json(linted.findings)
+    else:
+        show(linted.findings, sources=linted.sources)
+    return FOUND if linted.findings else 0
 
 
 def _report(path: str, error: WorkflowError, *, as_json: bool) -> int:

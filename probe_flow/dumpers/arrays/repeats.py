@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 from msgspec import Struct
 
-from probe_flow.dumps.reduced.reduced_names import SUFFIX
+from probe_flow.dumps.manifest import ManifestTensor, read_manifest
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.files.opening import open_bytes, regular
 
-_NAME = re.compile(r"(?P<node>[^-]+)-(?P<target>.+)\.(?P<slot>(?:INPUT|OUTPUT)[.\d]*)\.\d{20}(?:" + SUFFIX + r")?\.npy")
 _BLOCK = 1 << 20
 _MAX_LISTED = 10
 
@@ -32,17 +30,30 @@ class Unequal(Struct, frozen=True):
     max_abs: float | None
 
 
-def unequal_arrays(first: Path, second: Path) -> Iterator[Unequal]:
-    """Yield what differs between two dumps of the same model, in the order in which the first computed it."""
-    others = _arrays(second)
-    for key, path in sorted(_arrays(first).items(), key=lambda item: _time(item[1])):
-        found = _NAME.fullmatch(path.name)
-        if found is None:
-            continue
-        other = others.get(key)
-        difference = _difference(path, other) if other is not None else None
+def unequal_files(first: Path, second: Path) -> Iterator[Unequal]:
+    """Yield what differs between two dumps of the same model that have manifests, in the order of the first."""
+    one, other = read_manifest(first), read_manifest(second)
+    found = {_key(tensor): tensor.file for tensor in (other.tensors if other is not None else ())}
+    for tensor in one.tensors if one is not None else ():
+        partner = found.get(_key(tensor))
+        difference = array_difference(first / tensor.file, second / partner) if partner is not None else None
         if difference != 0.0:
-            yield Unequal(key[0], found["node"], found["target"], found["slot"], difference)
+            slot = f"{tensor.slot}.{tensor.index}".upper()
+            yield Unequal(first.parent.name, tensor.node, tensor.op_type, slot, difference)
+
+
+def largest(found: Iterable[Unequal]) -> list[Unequal]:
+    """Return each tensor once, with the largest of its differences; one that is missing counts as larger than all."""
+    kept: dict[tuple[str, str, str], Unequal] = {}
+    for each in found:
+        known = kept.setdefault((each.execution, each.node, each.slot), each)
+        if known.max_abs is not None and (each.max_abs is None or each.max_abs > known.max_abs):
+            kept[each.execution, each.node, each.slot] = each
+    return list(kept.values())
+
+
+def _key(tensor: ManifestTensor) -> tuple[object, ...]:
+    return tensor.node, tensor.slot, tensor.index, tensor.item, tensor.is_reduced
 
 
 def not_deterministic(unequal: list[Unequal]) -> Diagnostic:
@@ -69,23 +80,7 @@ def _figure(value: float | None) -> str:
     return "missing, or of another shape" if value is None else f"largest difference {value:.6g}"
 
 
-def _arrays(root: Path) -> dict[tuple[str, str], Path]:
-    """Return the arrays by folder and name without time; statistics where the elements were not dumped."""
-    found: dict[tuple[str, str], Path] = {}
-    for path in root.rglob("*.npy"):
-        stem = path.name.removesuffix(".npy")
-        is_reduced = stem.endswith(SUFFIX)
-        key = str(path.parent.relative_to(root)), stem.removesuffix(SUFFIX).rpartition(".")[0]
-        if not is_reduced or key not in found:
-            found[key] = path
-    return found
-
-
-def _time(path: Path) -> tuple[str, str]:
-    return path.name.removesuffix(".npy").removesuffix(SUFFIX).rpartition(".")[2], path.name
-
-
-def _difference(path: Path, other: Path) -> float | None:
+def array_difference(path: Path, other: Path) -> float | None:
     """Return the largest difference of two arrays, 0.0 for the same bytes."""
     if _same_bytes(path, other):
         return 0.0

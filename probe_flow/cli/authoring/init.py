@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from probe_flow.cli.authoring.schema import write_schema
 from probe_flow.cli.terminal.console import show
 from probe_flow.errors import Diagnostic, Severity, UsageError
 
@@ -104,12 +105,14 @@ def _snippet(name: str) -> str:
 def _copy(name: str, output: Path, *, with_sample: bool, force: bool) -> None:
     from probe_flow.engine.cache import cache_folder
     from probe_flow.workflow.loading.extending import extend_template
+    from probe_flow.workflow.schema import SCHEMA_FILE
     from probe_flow.workflow.templates.copying import (
         LinkInTheWayError,
         SampleMissingError,
         WouldOverwriteError,
         copy_template,
     )
+    from probe_flow.workflow.templates.guide import SAMPLES
 
     template = _template(name)
     try:
@@ -131,10 +134,14 @@ def _copy(name: str, output: Path, *, with_sample: bool, force: bool) -> None:
         cure = "name a folder that you may write with `--output`"
         raise UsageError(Diagnostic("PF6011", message, path=str(output), help=cure)) from error
     click.echo(f"{'copied' if template.is_ours else 'wrote'} {copied.workflow}")
+    if template.is_ours and write_schema(output) is not None:
+        click.echo(f"wrote {output / SCHEMA_FILE}, by which editors complete and check it")
     for folder in copied.samples:
         click.echo(f"copied {folder}")
     value = "DIR" if template.is_ours else "VALUE"
     sets = "".join(f" --set {param}={value}" for param in copied.unset)
+    if copied.samples and template.name in SAMPLES:
+        click.echo(f"the sample: {SAMPLES[template.name]}")
     click.echo(f"next: probe-flow run {copied.workflow}{sets}")
 
 

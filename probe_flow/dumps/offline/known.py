@@ -1,0 +1,96 @@
+"""What the manifest beside a folder of arrays tells of its operators: their true names, types, and what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from probe_flow.dumps.manifest import (
+    DumpManifest,
+    ManifestError,
+    manifest_problems,
+    read_manifest,
+    unreadable_manifest,
+)
+from probe_flow.dumps.offline.names import parse_array_name
+from probe_flow.files.walk import DumpListing
+from probe_flow.records import Edge, Execution, NodeKey, Problem
+
+
+class Known(Struct, frozen=True):
+    """What a manifest says; nothing where there is none.
+
+    Args:
+        names: name in file names -> true name.
+        clean_names: true name -> name in file names.
+        types: true name -> type of the operator.
+        values: name of a tensor -> (true name of its operator, number of the output).
+        reads: true name -> names of the tensors that the operator reads.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    clean_names: Mapping[str, str] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def name(self, clean: str) -> str:
+        """Return the true name of an operator."""
+        return self.names.get(clean, clean)
+
+    def edges(self, nodes: Collection[NodeKey]) -> tuple[Edge, ...]:
+        """Return the data flow between dumped operators; what others pass on from one to the next is followed."""
+        by_name = {key.name: key for key in nodes if key.execution == Execution()}
+        return tuple(
+            Edge(producer, output, by_name[name], number)
+            for name, read in self.reads.items()
+            if name in by_name
+            for number, value in enumerate(read)
+            for producer, output in self._producers(value, by_name, set())
+        )
+
+    def _producers(self, value: str, by_name: Mapping[str, NodeKey], seen: set[str]) -> Iterator[tuple[NodeKey, int]]:
+        """Yield the dumped operators that a tensor comes from."""
+        ahead = [value]
+        while ahead:
+            each = ahead.pop()
+            if each in seen or each not in self.values:
+                continue
+            seen.add(each)
+            name, output = self.values[each]
+            if name in by_name:
+                yield by_name[name], output
+            else:
+                ahead += reversed(self.reads.get(name, ()))
+
+
+def known_of(listing: DumpListing, problems: list[Problem]) -> Known:
+    """Return what the manifest of a folder says, and report what is wrong with it or with the dump."""
+    folder = Path(listing.root)
+    try:
+        manifest = read_manifest(folder)
+    except ManifestError as error:
+        problems.append(unreadable_manifest(folder, error))
+        return Known()
+    names = {file.name for file in listing.files if not file.folders}
+    problems.extend(manifest_problems(folder, manifest, names))
+    return _known(manifest) if manifest is not None else Known()
+
+
+def _known(manifest: DumpManifest) -> Known:
+    names: dict[str, str] = {}
+    types = {node.name: node.op_type for node in manifest.nodes}
+    values = {
+        value: (node.name, number) for node in manifest.nodes for number, value in enumerate(node.outputs) if value
+    }
+    for tensor in manifest.tensors:
+        parsed = parse_array_name(tensor.full_name or tensor.file)
+        if parsed is not None:
+            names[parsed.op] = tensor.node if tensor.item is None else parsed.op
+        types.setdefault(tensor.node, tensor.op_type)
+        if tensor.value and isinstance(tensor.index, int):
+            values.setdefault(tensor.value, (tensor.node, tensor.index))
+    reads = {node.name: node.inputs for node in manifest.nodes}
+    return Known(names, {true: clean for clean, true in names.items()}, types, values, reads)

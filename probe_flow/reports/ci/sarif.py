@@ -1,0 +1,105 @@
+"""SARIF 2.1.0, which code hosts and editors show beside the source: a run with results at lines of files.
+
+Source: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from probe_flow.errors import CODES, Diagnostic, Severity
+from probe_flow.version import __version__
+
+VERSION = "2.1.0"
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+LEVELS: Mapping[Severity, str] = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+
+
+class Result(Struct, frozen=True):
+    """One result.
+
+    Args:
+        rule: its id.
+        level: ``error``, ``warning`` or ``note``.
+        message: what people read.
+        file: path that the host knows, from the root of its checkout; empty for none.
+        line, column, end_line, end_column: from 1; 0 where not known.
+        properties: further facts.
+        fingerprint: what tells it from others in a next run, whatever line it has then.
+    """
+
+    rule: str
+    level: str
+    message: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+    properties: Mapping[str, object] = {}
+    fingerprint: str = ""
+
+
+def sarif(results: Iterable[Result], rules: Mapping[str, str]) -> dict[str, Any]:
+    """Return a SARIF log with one run.
+
+    Args:
+        results: what was found.
+        rules: id -> what it means, for the rules that results have.
+    """
+    found = list(results)
+    used = [rule for rule in rules if any(each.rule == rule for each in found)]
+    driver = {
+        "name": "probe_flow",
+        "version": __version__,
+        "rules": [
+            {"id": rule, "shortDescription": {"text": rules[rule]}, "name": rule.replace(" ", "")} for rule in used
+        ],
+    }
+    results_json = [_result(each, used) for each in found]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results_json}
+    return {"$schema": SCHEMA, "version": VERSION, "runs": [run]}
+
+
+def _result(each: Result, rules: list[str]) -> dict[str, Any]:
+    result: dict[str, Any] = {"ruleId": each.rule, "level": each.level, "message": {"text": each.message}}
+    if each.rule in rules:
+        result["ruleIndex"] = rules.index(each.rule)
+    if each.file:
+        names = {"startLine": each.line, "startColumn": each.column, "endLine": each.end_line}
+        region = {name: value for name, value in {**names, "endColumn": each.end_column}.items() if value}
+        place: dict[str, Any] = {"artifactLocation": {"uri": each.file}}
+        if region:
+            place["region"] = region
+        result["locations"] = [{"physicalLocation": place}]
+    if each.fingerprint:
+        result["partialFingerprints"] = {"probeFlow/v1": each.fingerprint}
+    if each.properties:
+        result["properties"] = dict(each.properties)
+    return result
+
+
+def of_diagnostics(found: Iterable[Diagnostic]) -> dict[str, Any]:
+    """Return diagnostics as a SARIF log, each at its place."""
+    results = [_of_diagnostic(each) for each in found]
+    return sarif(results, {each.rule: CODES[each.rule].title for each in results})
+
+
+def _of_diagnostic(each: Diagnostic) -> Result:
+    span = each.span
+    text = f"{each.message}; {each.help}" if each.help else each.message
+    if span is None:
+        return Result(each.code, LEVELS[each.severity], text, each.path or "")
+    return Result(
+        each.code,
+        LEVELS[each.severity],
+        text,
+        span.file,
+        span.line,
+        span.column,
+        span.end_line,
+        span.end_column,
+    )

@@ -1,0 +1,132 @@
+"""What stages share that run a model which declares its inputs: their options, and the folder of arrays it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec.structs import replace
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from probe_flow.dumpers.base.runner import RunnerSpec
+from probe_flow.stages.base import DumpPath, Duplicates, Model, Select
+from probe_flow.stages.dump.model_run import (
+    ModuleAttribute,
+    NodeFilter,
+    RunOptions,
+    UsedPath,
+    dump_of_model,
+    needs_model,
+)
+from probe_flow.work import Context
+
+if TYPE_CHECKING:
+    from probe_flow.records import Catalog
+
+
+class DrawnInputs(Model):
+    """Inputs drawn from a seed by the dtypes and shapes of the model: floats in [0, 1), integers from 0 to 9, bools."""
+
+    seed: int = Field(0, ge=0, description="Seed; the same one draws the same values on every machine.")
+    high: float | None = Field(None, gt=0, description="End of the range, never drawn; default 1, for integers 10.")
+
+
+class DeclaredInputs(Model):
+    """Where the inputs of the model come from: exactly one of the options."""
+
+    files: list[UsedPath] | None = Field(
+        None,
+        min_length=1,
+        description="`.npy` arrays, or raw bytes in other files, in the order of the model's inputs.",
+    )
+    named: dict[str, UsedPath] | None = Field(
+        None, min_length=1, description="The same by the names of the inputs.", examples=[{"x": "x.npy"}]
+    )
+    random: DrawnInputs | None = Field(None, description="Random numbers of a recorded seed.")
+
+    @model_validator(mode="after")
+    def _one(self) -> DeclaredInputs:
+        if sum(each is not None for each in (self.files, self.named, self.random)) != 1:
+            raise ValueError("give one of `files`, `named` and `random`")
+        return self
+
+
+class DeclaredRunOptions(RunOptions):
+    """Options of a stage that adopts a folder of arrays, or runs a model that declares its inputs and writes one."""
+
+    path: DumpPath | None = Field(
+        None, description="The folder of arrays to adopt, `{op}.{output}.{timestamp}.npy`; or give `model`."
+    )
+    inputs: ModuleAttribute | DeclaredInputs | None = Field(  # type: ignore[assignment]  # other inputs than of code
+        None,
+        description="Inputs of the model: `files`, `named`, `random`, or `module:attribute` of a function that returns "
+        "them (a tuple, or a mapping by name). Default: drawn from `seed` by the dtypes and shapes of the model.",
+    )
+    input_shape: dict[str, list[Annotated[int, Field(ge=0)]]] | None = Field(
+        None,
+        description="Shapes of inputs whose sizes the model leaves open.",
+        examples=[{"x": [1, 3, 224, 224]}],
+    )
+    calls: Literal[1] = Field(1, description="Such a model has no state: it runs once.")
+    filter: NodeFilter | None = Field(None, description="Nodes to dump; default: all.")
+    data: Literal["tensor", "statistics", "both"] = Field(
+        "tensor",
+        description="`statistics` writes minimum, maximum, mean and L2 norm in place of the elements; `both` writes "
+        "them beside the elements.",
+    )
+    max_tensor_bytes: int | None = Field(None, gt=0, description="Larger tensors are left out, and named.")
+    repeat: int = Field(
+        1,
+        gt=0,
+        le=10,
+        description="Run the model so often, each in a process of its own; what differs is not deterministic.",
+    )
+    select: Select = Field(default_factory=Select, description="Nodes to read; the arrays tell no rank, step or graph.")
+    duplicates: Duplicates = Field("newest", description="Which file wins when one tensor was dumped twice.")
+    quantised: bool | None = Field(
+        None, description="Whether the model is quantised; default: told by the names of its operators."
+    )
+
+    @field_validator("input_shape", "filter", "data", "max_tensor_bytes", "repeat", mode="after")
+    @classmethod
+    def _declared_needs_model(cls, value: object, info: ValidationInfo) -> object:
+        return needs_model(value, info)
+
+    @property
+    def dump(self) -> dict[str, Any]:
+        """The options of the dump, as runners take them; a stage of one framework adds its own."""
+        chosen = self.filter.model_dump(exclude_none=True) if self.filter is not None else {}
+        return {
+            **chosen,
+            "data": self.data,
+            "max_tensor_bytes": self.max_tensor_bytes,
+            "input_shape": self.input_shape,
+        }
+
+
+def run_declared(runner: RunnerSpec, options: DeclaredRunOptions, context: Context) -> Catalog:
+    """Return the catalog of the arrays, which are made first when a model is given."""
+    from probe_flow.dumps.offline.npy_folder import read_npy_folder
+
+    folders: list[Path] = []
+    if options.model is not None:
+        folders = dump_of_model(runner, options, options.dump, context, repeat=options.repeat)
+        _report_noise(folders, context)
+    catalog = read_npy_folder(
+        options.path if options.path is not None else folders[0],
+        side=context.stage,
+        select=options.select.selection,
+        duplicates=options.duplicates,
+        quantised=options.quantised,
+    )
+    repeats: Mapping[str, object] = {"repeats": tuple(str(folder) for folder in folders[1:])} if folders[1:] else {}
+    return replace(catalog, attrs={**catalog.attrs, **repeats})
+
+
+def _report_noise(folders: list[Path], context: Context) -> None:
+    from probe_flow.dumpers.arrays.repeats import largest, not_deterministic, unequal_files
+
+    found = largest(each for other in folders[1:] for each in unequal_files(folders[0], other))
+    if found:
+        context.report([not_deterministic(found)])

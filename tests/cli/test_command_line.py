@@ -1,0 +1,82 @@
+"""The command line as a whole: its help, what it says to words that it does not know, options that all spell alike."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from probe_flow.cli.elsewhere import MODES, VERBS
+from probe_flow.cli.main import COMMANDS, GROUPS, MORE_GROUPS, group
+
+
+def test_the_help_fits_a_screen_and_begins_with_an_example(probe_flow, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = probe_flow("--help").out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "Usage: probe-flow [OPTIONS] COMMAND [ARGS]..."
+    examples = [line.split()[1] for line in lines if line.startswith("  probe-flow ")]
+    assert examples
+    assert set(examples) <= set(COMMANDS)
+
+
+def test_every_command_stands_in_one_group_of_the_help(probe_flow):
+    listed = [name for names in (*GROUPS.values(), *MORE_GROUPS.values()) for name in names]
+    assert sorted(listed) == sorted(COMMANDS)
+    words = probe_flow("--help").out.replace(",", " ").split()
+    assert set(COMMANDS) <= set(words)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("shwo", "show"), ("acc-check", "acc_check"), ("suggest_mapping", "suggest-mapping")]
+)
+def test_a_mistyped_command_gets_a_suggestion(probe_flow, typed, meant):
+    done = probe_flow(typed, "x")
+    assert done.code == 2
+    assert f"there is no command `{typed}`; did you mean" in done.err
+    assert f"`{meant}`" in done.err
+
+
+def test_a_word_that_is_like_nothing_is_told_where_the_commands_are(probe_flow):
+    assert "`probe-flow --help` lists them" in probe_flow("zzzzzz").err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_of_msprobe_says_what_does_its_job_here(probe_flow, verb):
+    done = probe_flow(verb, "-i", "x")
+    assert done.code == 2
+    assert f"error[PF2120]: `{verb}` (" in done.err
+    assert verb not in COMMANDS
+    named = VERBS[verb].instead.split("`probe-flow ")[1:]
+    assert all(text.split()[0].rstrip("`,;") in COMMANDS for text in named)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mode_of_msprobe_says_what_does_its_job_here(probe_flow, tmp_path, mode):
+    for side in ("a", "b"):
+        (tmp_path / side).mkdir()
+    done = probe_flow("compare", "-tp", "a", "-gp", "b", "-m", mode)
+    assert done.code == 2
+    assert f"error[PF2120]: `-m {mode}` (" in done.err
+    assert "help: " in done.err
+
+
+def commands(command: click.Command, name: str):
+    if isinstance(command, click.Group) and command is not group:
+        for inner, found in command.commands.items():
+            yield from commands(found, f"{name} {inner}")
+    elif command is group:
+        for inner in COMMANDS:
+            found = group.get_command(click.Context(group), inner)
+            assert found is not None
+            yield from commands(found, inner)
+    else:
+        yield name, command
+
+
+def test_where_results_go_is_spelled_alike_everywhere():
+    context = click.Context(group)
+    for name, command in commands(group, ""):
+        spelled = [set(option.opts) for option in command.get_params(context) if isinstance(option, click.Option)]
+        outputs = [options for options in spelled if options & {"-o", "--output", "--output_path", "--out_path"}]
+        assert all({"-o", "--output"} <= options for options in outputs), name
