@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,11 +18,12 @@ from probe_flow.record.run_folder import LOCK, RECORD, VERSION, StoredRun, read_
 from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.conclusions import FindingRecord
 from probe_flow.record.types.rows import RowRecord
-from probe_flow.records import Catalog, Node, TensorKind
+from probe_flow.records import Catalog, Node, TensorKind, TensorRef
 from probe_flow.runs.queries.tensor import side_view
 from probe_flow.runs.reopen import StoredDumps
+from probe_flow.scripts.fx_operator import ComparedTensor
 from probe_flow.scripts.repro import Suspect, unusable, write_script
-from probe_flow.scripts.suspects import Reproduction, Trial, Writer, same_call
+from probe_flow.scripts.suspects import Reproduction, Trial, Writer, compute_alike, same_call
 from probe_flow.scripts.suspects import reproduce as reproduce_all
 
 
@@ -62,13 +63,14 @@ def reproduce(
         raise _gone("target", "the run read no dump of that name")
     call = _node(target, node) if found is None else _node_of(target, found)
     golden = _catalog(run, "golden", moved)
-    if golden is not None and golden.framework != target.framework:
+    if golden is not None and not compute_alike(target, golden):
         golden = None
-    _check(run, call, {"target": target, **({"golden": golden} if golden is not None else {})}, moved)
+    catalogs = {"target": target, **({"golden": golden} if golden is not None else {})}
+    tensors = tuple(_compared(run, call, catalogs, moved))
     row = (
         found.row if found is not None else next((each.row for each in run.record.findings if _is_of(each, call)), None)
     )
-    wanted = Suspect(target, call, golden, same_call(golden, call), row)
+    wanted = Suspect(target, call, golden, same_call(golden, call), row, tensors)
     reproductions, problems = reproduce_all([wanted], folder, trial, write=write)
     if problems:
         raise IncompleteError(problems)
@@ -126,11 +128,13 @@ def _catalog(run: StoredRun, side: str, moved: Mapping[str, str]) -> Catalog | N
     return found
 
 
-def _check(run: StoredRun, call: Node, catalogs: Mapping[str, Catalog], moved: Mapping[str, str]) -> None:
-    """Refuse dumps whose tensors of a call are not what the run recorded: they are others, or have changed.
+def _compared(
+    run: StoredRun, call: Node, catalogs: Mapping[str, Catalog], moved: Mapping[str, str]
+) -> Iterator[ComparedTensor]:
+    """Yield the tensors of a call with what each was compared with.
 
     Raises:
-        IncompleteError: PF6632.
+        IncompleteError: PF6632 a dump does not hold any more what was compared: it is another one, or has changed.
     """
 
     def known(stage: str, uses: str, path: str) -> object:
@@ -142,30 +146,32 @@ def _check(run: StoredRun, call: Node, catalogs: Mapping[str, Catalog], moved: M
         for row in rows.rows(rows.index.numbers_of_calls((code,))):
             if row.kind not in (TensorKind.TENSOR, TensorKind.STATISTICS):
                 continue
+            refs: dict[str, TensorRef | None] = {}
             for side, tensor in row.sides:
-                why = _change(catalogs[side], dumps, row, side) if side in catalogs else ""
-                if why:
-                    what = (
-                        f"the dump at `{catalogs[side].root}` does not hold what was compared: `{tensor.name}`: {why}"
-                    )
-                    raise _gone(side, what)
+                if side in catalogs:
+                    refs[side], why = _as_compared(catalogs[side], dumps, row, side)
+                    if why:
+                        place = f"the dump at `{catalogs[side].root}` does not hold what was compared"
+                        raise _gone(side, f"{place}: `{tensor.name}`: {why}")
+            yield ComparedTensor(row.direction, row.index, refs.get("target"), refs.get("golden"))
 
 
-def _change(catalog: Catalog, dumps: StoredDumps, row: RowRecord, side: str) -> str:
-    """Return why a tensor is not the one of a row, empty where it is."""
+def _as_compared(catalog: Catalog, dumps: StoredDumps, row: RowRecord, side: str) -> tuple[TensorRef | None, str]:
+    """Return the tensor of a row with its elements, None where it has none; or why it is another one."""
     tensor = dict(row.sides)[side]
     if catalog.task == "tensor":
         view = side_view(dumps, row, side, tensor)
-        return view.why if view.ref is None and tensor.value is None else ""
+        return view.ref, view.why if view.ref is None and tensor.value is None else ""
     known = [ref.recorded for ref in catalog.tensors if ref.id == tensor.name and ref.recorded is not None]
     told = number(tensor.min), number(tensor.max)
     is_same = not known or any((number(each.min), number(each.max)) == told for each in known)
-    return "" if is_same else "its statistics are others"
+    return None, "" if is_same else "its statistics are others"
 
 
 def _is_of(found: FindingRecord, node: Node) -> bool:
     run = node.key.execution
-    return node.entry == found.name and (run.rank, run.step) == (found.rank, found.step)
+    name = node.entry or node.key.name
+    return name == found.name and (run.rank, run.step, run.graph) == (found.rank, found.step, found.graph)
 
 
 def _node_of(catalog: Catalog, found: FindingRecord) -> Node:

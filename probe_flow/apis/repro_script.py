@@ -127,7 +127,7 @@ def _decided(frozen: Mapping[str, Any], outputs: list[Output]) -> tuple[str, str
             )
         return REPRODUCED, why
     found: dict[str, Output] = {}
-    for name, entries in frozen["sides"].items():
+    for name, entries in _settled(frozen, side).items():
         mine = list(_of_side(frozen, side, name, entries))
         outputs += mine
         found[name] = max(mine, key=lambda each: _badness(each.roundings))
@@ -144,6 +144,33 @@ def _decided(frozen: Mapping[str, Any], outputs: list[Output]) -> tuple[str, str
         f"for the same inputs this processor gives another result: {where} is off by {target.relative_error:.2g}, "
         f"{target.roundings:.3g} times its rounding"
     )
+
+
+def _settled(frozen: Mapping[str, Any], side: Side) -> Mapping[str, Any]:
+    """Return the entries of both sides with the arguments that no dump has: the first that give the golden's result.
+
+    Raises:
+        UnusableError: none does.
+    """
+    if not frozen.get("guesses"):
+        found: Mapping[str, Any] = frozen["sides"]
+        return found
+    why = ""
+    for guess in frozen["guesses"]:
+        sides = {name: {"forward": _with_guess(entries["forward"], guess)} for name, entries in frozen["sides"].items()}
+        try:
+            outputs = list(_of_side(frozen, side, "golden", sides["golden"]))
+        except Exception as error:  # what such arguments make a framework raise
+            why = why or f" ({type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]})"
+            continue
+        if all(_badness(each.roundings) <= ROUNDINGS for each in outputs):
+            return sides
+    raise UnusableError(f"no usual argument that the dumps lack gives the golden's result{why}")
+
+
+def _with_guess(entry: Mapping[str, Any], guess: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry with further arguments by name."""
+    return {**entry, "input_kwargs": {**entry["input_kwargs"], **guess}}
 
 
 def _badness(roundings: float) -> float:

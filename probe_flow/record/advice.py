@@ -26,6 +26,7 @@ from probe_flow.records import (
     SlotRole,
     TensorKind,
 )
+from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
 from probe_flow.records.row import PRODUCED
 
 HALF = frozenset({"float16", "bfloat16"})
@@ -172,9 +173,9 @@ def _before_the_node(key: NodeKey, slot: Slot, row: Row | None, facts: _Facts) -
 def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape | None) -> Iterator[AdviceRecord]:
     node, rows = facts.target.nodes.get(key), facts.rows(key)
     name = f"`{key.name}` ({node.op_type})" if node is not None and node.op_type else f"`{key.name}`"
-    if node is not None and runs_again(node, facts.target):
+    if node is not None and runs_again(node, facts.target, facts.golden):
         given = "its own inputs"
-        if facts.target.task != "tensor":
+        if facts.target.task == "statistics":
             given = "random values in the recorded ranges, which shows gross errors only"
         text = f"see whether {name} itself is wrong: `probe-flow repro RUN` computes it again from {given}"
         yield AdviceRecord(RUNS_AGAIN, text)
@@ -212,8 +213,14 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape
         )
 
 
-def runs_again(node: Node, target: Catalog) -> bool:
-    """Return True where `repro` can make a script of a node: a call of an API, or a module, in a dump with values."""
+def runs_again(node: Node, target: Catalog, golden: Catalog) -> bool:
+    """Return True where `repro` may make a script of a node.
+
+    Of a dump.json with values: a call of an API, or a module. Of a graph of TorchAir: an operator that was not fused and
+    was compared with one of an FX graph.
+    """
+    if target.framework == TORCHAIR_GE:
+        return golden.framework == TORCHAIR_FX and len(node.originals) < 2 and target.task == "tensor"
     is_call = node.kind is NodeKind.MODULE or (node.kind is NodeKind.API and node.key.phase is not Phase.NONE)
     return is_call and target.attrs.get("format") == "dump_json" and target.task in ("tensor", "statistics")
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from probe_flow.dumps.dump_json.raw_entries import raw_entries
-from probe_flow.errors import Diagnostic, IncompleteError
+from probe_flow.errors import Diagnostic, FormatError, IncompleteError, NotComparableError
 from probe_flow.files.atomic import atomic_text
 from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase
-from probe_flow.records.frameworks import MINDSPORE
+from probe_flow.records.frameworks import MINDSPORE, TORCHAIR_FX, TORCHAIR_GE
 from probe_flow.scripts.bundle import script_text
+from probe_flow.scripts.fx_operator import KIND, ComparedTensor, fx_call, write_tensors
 
 FORMAT = "dump_json"
 
@@ -35,6 +36,7 @@ class Suspect(Struct, frozen=True):
         node: of the target.
         golden_node: of the golden.
         row: order of the row that accuses it; None where none does.
+        tensors: its tensors and what each was compared with, of graphs of a device.
     """
 
     target: Catalog
@@ -42,6 +44,7 @@ class Suspect(Struct, frozen=True):
     golden: Catalog | None = None
     golden_node: Node | None = None
     row: int | None = None
+    tensors: tuple[ComparedTensor, ...] = ()
 
     @property
     def name(self) -> str:
@@ -87,8 +90,10 @@ def write_script(
     Raises:
         IncompleteError: PF6631 nothing of the kind can be made of the call; PF7001 a file cannot be written.
     """
+    if suspect.target.framework == TORCHAIR_GE:
+        return _write_fx_script(suspect, folder, taken, announce)
     if suspect.target.attrs.get("format") != FORMAT:
-        raise unusable(suspect.name, "scripts are made of dumps with a dump.json")
+        raise unusable(suspect.name, "scripts are made of dumps with a dump.json, and of TorchAir's")
     node, golden_node = innermost(suspect)
     key, entry = node.key, node.entry or node.key.name
     kind, _, api = key.name.partition(".")
@@ -117,9 +122,8 @@ def write_script(
                 tensors.append(place / file_name)
     except OSError as error:
         raise _unwritable(folder, error) from error
-    framework = "mindspore" if suspect.target.framework == MINDSPORE else "pytorch"
     settings = {
-        "framework": framework,
+        "framework": "mindspore" if suspect.target.framework == MINDSPORE else "pytorch",
         "entry": entry,
         "row": suspect.row,
         "kind": kind,
@@ -129,11 +133,48 @@ def write_script(
         "sides": sides,
         "folder": name,
     }
-    path = folder / f"{name}.py"
+    return _written(folder / f"{name}.py", settings, tensors, announce)
+
+
+def _written(
+    path: Path, settings: Mapping[str, Any], tensors: Sequence[Path], announce: Callable[[Path], object]
+) -> Script:
+    modules = MODULES[settings["framework"]]
     announce(path)
     with atomic_text(path) as file:
-        file.write(script_text("repro_script", settings, needs=" and ".join(MODULES[framework])))
-    return Script(path, entry, MODULES[framework], tuple(tensors))
+        file.write(script_text("repro_script", settings, needs=" and ".join(modules)))
+    return Script(path, settings["entry"], modules, tuple(tensors))
+
+
+def _write_fx_script(
+    suspect: Suspect, folder: Path, taken: Collection[str], announce: Callable[[Path], object]
+) -> Script:
+    """Write the script that runs the FX operator of a pair on the device's inputs."""
+    if suspect.golden is None or suspect.golden.framework != TORCHAIR_FX:
+        raise unusable(suspect.name, "the device's operators are computed by those of an FX dump, and it has none")
+    call = fx_call(suspect.tensors, suspect.golden)
+    if isinstance(call, str):
+        raise unusable(suspect.name, call)
+    name = _file_name(suspect.name, suspect.node.key.execution, taken)
+    try:
+        tensors = list(write_tensors(call, folder / name, announce))
+    except (NotComparableError, FormatError) as error:
+        raise unusable(suspect.name, error.diagnostic.message) from error
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    settings = {
+        "framework": "pytorch",
+        "entry": suspect.name,
+        "row": suspect.row,
+        "kind": KIND,
+        "api": call.api,
+        "direction": "forward",
+        "statistics": False,
+        "guesses": call.guesses,
+        "sides": call.sides,
+        "folder": name,
+    }
+    return _written(folder / f"{name}.py", settings, tensors, announce)
 
 
 def _file_name(entry: str, execution: Execution, taken: Collection[str]) -> str:

@@ -13,6 +13,8 @@ from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.records import Catalog, Comparison, FindingKind, Node, NodeKey
+from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
+from probe_flow.scripts.fx_operator import ComparedTensor
 from probe_flow.scripts.repro import FORMAT, Entries, Script, Suspect, entries_of, innermost, write_script
 from probe_flow.scripts.trial import NOT_RUN, Limits, try_scripts
 
@@ -165,6 +167,11 @@ def _entries(suspects: Sequence[Suspect]) -> Entries:
     return entries
 
 
+def compute_alike(target: Catalog, golden: Catalog) -> bool:
+    """Return True where calls of the target can be computed with what a golden has of them."""
+    return golden.framework == target.framework or (target.framework, golden.framework) == (TORCHAIR_GE, TORCHAIR_FX)
+
+
 def same_call(golden: Catalog | None, node: Node) -> Node | None:
     """Return the call of the golden that has the name and the execution of one of the target."""
     if golden is None:
@@ -201,7 +208,7 @@ def suspects_of(
     pairs = comparison.pairs
     target = dumps[0] if dumps else pairs.target
     golden = dumps[1] if len(dumps) > 1 else None if dumps else pairs.golden
-    if golden is not None and golden.framework != target.framework:
+    if golden is not None and not compute_alike(target, golden):
         golden = None
     rows: dict[NodeKey, int | None] = {}
     for kinds in _ACCUSING:
@@ -210,15 +217,19 @@ def suspects_of(
                 rows.setdefault(each.node, each.row)
     wanted = [key for key in (rows if calls is None else calls) if key in target.nodes][:limit]
     others: dict[NodeKey, NodeKey] = {}
-    named = set(wanted)
+    tensors: dict[NodeKey, list[ComparedTensor]] = {key: [] for key in wanted}
     for row in comparison.rows if wanted else ():
         pair = row.pair
-        if pair.target is not None and pair.golden is not None and pair.target.node in named:
+        if pair.target is not None and pair.golden is not None and pair.target.node in tensors:
             others.setdefault(pair.target.node, pair.golden.node)
             rows.setdefault(pair.target.node, row.order)
+            slot = pair.target.slot
+            tensors[pair.target.node].append(ComparedTensor(slot.role, slot.index, pair.target, pair.golden))
     found = []
     for key in wanted:
         node = target.nodes[key]
         other = golden.nodes.get(others[key]) if golden is not None and key in others else None
-        found.append(Suspect(target, node, golden, other or same_call(golden, node), rows.get(key)))
+        found.append(
+            Suspect(target, node, golden, other or same_call(golden, node), rows.get(key), tuple(tensors[key]))
+        )
     return found

@@ -9,6 +9,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from probe_flow.record.run_folder import LOCK
@@ -234,9 +235,62 @@ def test_a_tensor_file_that_changed_or_was_cut_is_refused_or_said(run, dumps, pr
     assert (done.code, "PF6632" in done.err, "does not hold what was compared" in done.err) == (3, True, True)
 
 
+TORCHAIR = EXAMPLES.parent / "torchair"
+
+
+@pytest.fixture
+def graphs(probe_flow, tmp_path: Path) -> str:
+    """A run that compared a GE dump with an FX dump, and blames `Gelu_1`."""
+    sides = ("-tp", TORCHAIR / "faulty" / "msprobe_ge_dump", "-gp", TORCHAIR / "faulty" / "msprobe_fx_dump")
+    assert probe_flow("compare", "-m", "torchair", *sides, "-o", "graphs").code == 1
+    return "graphs"
+
+
+def test_an_operator_of_a_graph_is_the_fx_operator_on_the_inputs_of_the_device(graphs, tmp_path, probe_flow):
+    done = probe_flow("repro", graphs, "-o", "scripts", "--no-run")
+    assert (done.code, done.out) == (0, "written: scripts/repro_Gelu_1.py\nnot run\n")
+    text = (tmp_path / "scripts" / "repro_Gelu_1.py").read_text()
+    ast.parse(text)
+    assert '"api": "gelu.default"' in text
+    tensors = tmp_path / "scripts" / "repro_Gelu_1"
+    assert np.load(tensors / "target" / "input.0.npy").dtype == np.float16
+    assert np.load(tensors / "golden" / "input.0.npy").dtype == np.float32
+    (recorded,) = (TORCHAIR / "faulty" / "msprobe_fx_dump").rglob("gelu_1-aten.gelu.default.OUTPUT.0.*.npy")
+    assert (np.load(tensors / "golden" / "output.0.npy") == np.load(recorded)).all()
+
+
+def test_numbers_among_the_arguments_of_an_fx_operator_are_those_of_its_dump(graphs, tmp_path, probe_flow):
+    assert probe_flow("repro", graphs, "--node", "SoftmaxV2", "-o", "scripts", "--no-run").code == 0
+    text = (tmp_path / "scripts" / "repro_SoftmaxV2.py").read_text()
+    frozen = json.loads(text.split("r'''\n")[1].split("\n'''")[0])
+    tensor, axis, halves = frozen["sides"]["target"]["forward"]["input_args"]
+    assert (tensor["dtype"], tensor["data_name"]) == ("torch.float16", "input.0.npy")
+    assert (axis, halves) == ({"type": "int", "value": -1}, {"type": "bool", "value": False})
+
+
+@pytest.mark.parametrize(
+    ("node", "why"),
+    [
+        ("Add_9", "the device may run several operators for it"),
+        ("Mul_3Add_8", "the device may run several operators for it"),
+        ("MatMulV2_6", "its results were not compared with those of one operator of an FX dump"),
+        ("trans_Cast_26", "is no operator `aten.*`"),
+    ],
+)
+def test_an_operator_without_an_fx_operator_of_its_inputs_has_no_script(graphs, probe_flow, node, why):
+    done = probe_flow("repro", graphs, "--node", node, "--no-run")
+    assert (done.code, "PF6631" in done.err, why in done.err) == (3, True, True), done.err
+
+
+def test_a_device_that_was_compared_with_itself_has_no_script(probe_flow):
+    sides = [TORCHAIR / "fusion" / name for name in sorted(path.name for path in (TORCHAIR / "fusion").iterdir())][:2]
+    assert probe_flow("compare", "-m", "torchair", "-tp", sides[1], "-gp", sides[0], "-o", "run").code in (0, 1, 3)
+    done = probe_flow("repro", "run", "--no-run")
+    assert "no suspects" in done.out or "PF6631" in done.err
+
+
 def test_other_dumps_have_no_script(probe_flow):
-    torchair = EXAMPLES.parent / "torchair" / "faulty"
-    words = ("-m", "torchair", "-tp", torchair / "msprobe_ge_dump", "-gp", torchair / "msprobe_fx_dump", "-o", "run")
-    assert probe_flow("compare", *words).code == 1
+    workflow = EXAMPLES.parents[1] / "workflows" / "offline_om_vs_onnx.yaml"
+    assert probe_flow("run", workflow, "--output", "run").code == 1
     done = probe_flow("repro", "run")
     assert (done.code, "PF6631" in done.err) == (3, True)
