@@ -13,6 +13,7 @@ FIRST = {
     "mindspore_graph": "golden",
     "offline": "onnx",
     "repro": "golden",
+    "torch": "models",
     "torchair": "healthy",
 }
 """A sample of each scenario; the others are unpacked with it."""
