@@ -173,6 +173,32 @@ def test_random_values_are_judged_by_the_standard_of_the_api(place, capsys):
     assert {each["standard"] for each in said["outputs"]} == {"ULP error Standard"}
 
 
+TORCHAIR = Path(__file__).parents[2] / "examples" / "torchair"
+ALL_OPERATORS = """
+version: 1
+name: all-operators
+params: {folder: {type: path}}
+stages:
+  target: {uses: dump.torchair_ge, path: "${params.folder}/msprobe_ge_dump"}
+  golden: {uses: dump.torchair_fx, path: "${params.folder}/msprobe_fx_dump"}
+  pairs:  {uses: match.torchair, target: target, golden: golden}
+  result: {uses: compare, pairs: pairs, policy: torchair, gate: findings}
+  repro:  {uses: repro, comparison: result, only: {comparison: result, where: {verdict: [pass, fail]}}}
+"""
+
+
+@pytest.mark.parametrize(("sample", "wrong"), [("healthy", []), ("faulty", ["Gelu_1"])])
+def test_operators_of_a_graph_are_right_but_for_the_planted_one(tmp_path, monkeypatch, sample, wrong):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "all.yaml").write_text(ALL_OPERATORS)
+    main(["run", "all.yaml", "--set", f"folder={TORCHAIR / sample}", "--output", "out"])
+    found = json.loads((tmp_path / "out" / "run.json").read_text())["reproductions"]
+    assert len(found) > 25
+    assert [each["entry"] for each in found if each["status"] != "not_reproduced"] == wrong
+    types = {each["entry"].rstrip("_0123456789") for each in found}
+    assert {"Gelu", "SoftmaxV", "LayerNormV", "Transpose", "Mul"} & types
+
+
 def test_a_script_moves_with_its_folder_and_needs_nothing_of_ours(place):
     entry = apis(place, "forward")[0]
     assert reproduced(place, entry)[0] == 0
