@@ -5,13 +5,14 @@ Source of the order: custom operators before built-in ones, 16 bits before full 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator
+from functools import cached_property
 
 from probe_flow.record.rows import source_line
 from probe_flow.record.types.conclusions import AdviceRecord
 from probe_flow.records import (
-    Catalog,
     Comparison,
     Edge,
     ErrorShape,
@@ -26,6 +27,7 @@ from probe_flow.records import (
     SlotRole,
     TensorKind,
 )
+from probe_flow.records.frameworks import TFDBG, TORCHAIR_FX, TORCHAIR_GE
 from probe_flow.records.row import PRODUCED
 
 HALF = frozenset({"float16", "bfloat16"})
@@ -62,6 +64,11 @@ _ACCUSING = frozenset({FindingKind.ORIGIN, FindingKind.NONFINITE_ORIGIN, Finding
 _CUSTOM_KERNELS = frozenset({"0", "1", "2", "10", "11"})
 """Values of `_fe_imply_type` for kernels that were added to the device's own library (CANN, OpImplType)."""
 
+_FED = frozenset({"_Arg", "Placeholder", "PlaceholderWithDefault", "PlaceholderV2"})
+_FROM_DATA_SETS = frozenset({"IteratorGetNext", "IteratorGetNextSync", "OneShotIterator", "FIFOQueueV2"})
+_WEIGHTS = frozenset({"VariableV2", "Variable", "VarHandleOp", "ReadVariableOp"})
+"""What gives the values of a step in TensorFlow that no operator of it computes."""
+
 _OVERLOAD = re.compile(r"(?P<namespace>\w+)\.\w+\.\w+")
 _OWN_NAMESPACES = frozenset({"aten", "prims", "prim", "npu", "torchair", "quantized", "c10d", "_c10d_functional"})
 
@@ -92,6 +99,14 @@ class _Facts:
             side = row.pair.target or row.pair.golden
             if side is not None and side.node in self._rows:
                 self._rows[side.node].append(row)
+
+    @cached_property
+    def fx_operators(self) -> set[NodeKey]:
+        """Operators of an FX graph whose inputs the golden has."""
+        if self.golden.framework != TORCHAIR_FX:
+            return set()
+        given = {ref.node for ref in self.golden.tensors if ref.slot.role is SlotRole.INPUT}
+        return {key for key in given if (node := self.golden.nodes.get(key)) and node.op_type.startswith("aten.")}
 
     def rows(self, key: NodeKey) -> list[Row]:
         return self._rows.get(key, [])
@@ -158,6 +173,9 @@ def _before_the_node(key: NodeKey, slot: Slot, row: Row | None, facts: _Facts) -
     name = f"`{key.name}`"
     if row is not None and TensorKind.SCALAR in {side.kind for side in (row.pair.target, row.pair.golden) if side}:
         return AdviceRecord("PF7417", f"{name} gets another argument than in the golden: make the two programs alike")
+    broken = _broken_prerequisite(row, facts)
+    if broken is not None:
+        return AdviceRecord("PF7429", f"{name} already reads something else: {broken}")
     if slot.role in (SlotRole.PARAMETER, SlotRole.BUFFER):
         return AdviceRecord("PF7410", f"a weight of {name} differs: load the same checkpoint on both sides")
     edge = facts.producer(key, slot)
@@ -173,11 +191,29 @@ def _before_the_node(key: NodeKey, slot: Slot, row: Row | None, facts: _Facts) -
     return AdviceRecord("PF7420", f"what {wrote} was not compared and {name} reads it: dump it on both sides")
 
 
+def _broken_prerequisite(row: Row | None, facts: _Facts) -> str | None:
+    """Return which of the things that two training steps must share differs, by what gives the value in TensorFlow."""
+    if row is None or row.pair.golden is None or facts.golden.framework != TFDBG:
+        return None
+    node = facts.golden.nodes.get(row.pair.golden.node)
+    op_type = node.op_type if node is not None else ""
+    if op_type in _FED:
+        return "feed both sides the same batch, saved once, and switch random preprocessing off"
+    if op_type in _FROM_DATA_SETS:
+        return "its batch comes from a data set: switch shuffling and random preprocessing off on both sides"
+    if op_type in _WEIGHTS or row.pair.golden.node.name.endswith("/read"):
+        return "it is a weight: start both sides from the same checkpoint"
+    return None
+
+
 def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape | None) -> Iterator[AdviceRecord]:
     node, rows = facts.target.nodes.get(key), facts.rows(key)
     name = f"`{key.name}` ({node.op_type})" if node is not None and node.op_type else f"`{key.name}`"
-    if node is not None and runs_again(node, facts.target):
-        text = f"see whether {name} itself is wrong: `probe-flow repro RUN` computes it again from its own inputs"
+    if node is not None and _runs_again(node, rows, facts):
+        given = "its own inputs"
+        if facts.target.task == "statistics":
+            given = "random values in the recorded ranges, which shows gross errors only"
+        text = f"see whether {name} itself is wrong: `probe-flow repro RUN` computes it again from {given}"
         yield AdviceRecord(RUNS_AGAIN, text)
     if node is not None and len(node.originals) > 1:
         parts = " + ".join(f"`{part}`" for part in node.originals[:MAX_PARTS])
@@ -193,8 +229,9 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape
         )
     if shape in _SHAPES:
         yield AdviceRecord(_SHAPES[shape][0], f"{name} {_SHAPES[shape][1]}")
+    is_custom = _is_custom(node, rows, facts)
     half = sorted({row.pair.target.dtype for row in rows if row.pair.target is not None} & HALF)
-    if _is_custom(node, rows, facts):
+    if is_custom:
         yield AdviceRecord("PF7412", f"{name} is a custom operator: test its kernel by itself on the dumped inputs")
     elif shape in _SHAPES:
         text = f"if these are alike, reproduce {name} alone on the dumped inputs and report it"
@@ -211,12 +248,31 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape
         yield AdviceRecord(
             "PF7414", f"{name} is a built-in operator: reproduce it alone on the dumped inputs and report it"
         )
+    if half and not is_custom and node is not None and node.op_type and facts.golden.framework == TFDBG:
+        listed = json.dumps({"black-list": {"to-add": [node.op_type]}})
+        yield AdviceRecord(
+            "PF7431",
+            f"{name} reads or writes {' and '.join(half)}: keep it in float32, for all of its type by the mixed "
+            f"precision list {listed}, or for this one by `with npu_scope.keep_dtype_scope():` around it in the script",
+        )
 
 
-def runs_again(node: Node, target: Catalog) -> bool:
-    """Return True where `repro` can make a script of a node: a call of an API, or a module, with tensors of it."""
+def _runs_again(node: Node, rows: list[Row], facts: _Facts) -> bool:
+    """Return True where `repro` may make a script of a node.
+
+    Of a dump.json with values: a call of an API, or a module. Of a graph of TorchAir: an operator that was not fused
+    and was compared with one of an FX graph, whose inputs are in its dump.
+    """
+    target = facts.target
+    if target.framework == TORCHAIR_GE:
+        compared = {row.pair.golden.node for row in rows if row.pair.golden is not None and _is_output(row)}
+        return len(node.originals) < 2 and len(compared) == 1 and compared <= facts.fx_operators
     is_call = node.kind is NodeKind.MODULE or (node.kind is NodeKind.API and node.key.phase is not Phase.NONE)
-    return is_call and target.attrs.get("format") == "dump_json" and target.task == "tensor"
+    return is_call and target.attrs.get("format") == "dump_json" and target.task in ("tensor", "statistics")
+
+
+def _is_output(row: Row) -> bool:
+    return row.pair.shown.slot.role is SlotRole.OUTPUT
 
 
 def _is_apart(rows: list[Row], facts: _Facts) -> bool:

@@ -33,7 +33,8 @@ code                     gap         evidence
 ``no_rule_shape``        missing     without rules: operators of one name, other shapes
 ``no_rule_count``        missing     without rules: operators of one name, other numbers of tensors
 ``no_rules``             missing     without rules: nothing says what the tensor is
-``ambiguous``            missing     without rules: several tensors could be it; the text names some
+``ambiguous``            missing     without rules: several tensors could be it; the text names some. With rules: two
+                                     originals share the name that the golden's file has
 ``no_rule_model``        missing     no rule file belongs to the model
 ``empty_l1``             missing     no operator of an L1 group has a file
 ``inner_node``           expected    inside of several operators for the same originals
@@ -44,6 +45,7 @@ code                     gap         evidence
 ``device_only``          expected    a cast or change of layout that the golden's compiler inserted
 ``not_selected``         outside     left out by a selection
 ``not_tensor``           expected    an empty slot
+``bfloat16``             (a note)    an array of float16 that holds bfloat16, as the graph says
 ``no_golden_execution``  missing     the golden has no such rank, model or step
 ``no_target_execution``  missing     the target has none
 =======================  ==========  ========================================================================
@@ -67,7 +69,7 @@ from probe_flow.matching.offline.index import DumpIndex, GoldenIndex
 from probe_flow.matching.offline.leftovers import GoldenLeftovers, leave_unknown_targets
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.models import RuleBook, model_outputs
-from probe_flow.matching.offline.nodes import silent_outputs, told_edges, told_nodes
+from probe_flow.matching.offline.nodes import edges_between, silent_outputs, told_edges, told_nodes
 from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS
 from probe_flow.matching.offline.reasons import OfflineReason
 from probe_flow.matching.offline.scenario import Given, check_scenario
@@ -271,7 +273,7 @@ def match_offline(
     Raises:
         UsageError: PF4401 and PF4402 if sides and rule files do not belong together, PF4404 for a wrong selection.
     """
-    given = Given(bool(book.files), book.close is not None, book.quant is not None)
+    given = Given(bool(book.files), bool(book.close), book.quant is not None)
     check_scenario(target, golden, given, quantised=quantised)
     match = _Match(target, golden, book, select, Ledger())
     ledger = match.ledger
@@ -292,7 +294,7 @@ def match_offline(
             continue
         other = goldens[partner]
         if given.any:
-            rules = book.rules_of(run)
+            rules = book.rules_of(run, partner)
             if rules is None:
                 _leave_all(mine, ledger, prefixes[run], OfflineReason.NO_RULE_MODEL, is_target=True)
             else:
@@ -311,6 +313,7 @@ def match_offline(
             leftovers.leave(numbers, is_claimed=is_claimed)
     for number, left in enumerate(goldens.values()):
         _leave_all(left, ledger, f"golden/{number}/", CommonReason.NO_EXECUTION["target"], is_target=False)
+    ledger.edges.extend(edges_between(ledger.pairs, ledger.edges))
     ledger.problems.extend(book.problems)
     pairs = with_selections(ledger.finished(target, golden))
     facts = match.facts()
