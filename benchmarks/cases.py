@@ -39,6 +39,7 @@ from benchmarks.reduced_cases import reduced
 from benchmarks.reruns import reruns
 from benchmarks.row_memory import row_memory
 from benchmarks.timing import Usage, interleave, ratios, run_command
+from benchmarks.training_cases import graph_text, tfdbg
 
 HEAVY = ("numpy", "dask", "distributed", "h5py", "ml_dtypes", "numba", "pandas", "rich", "torch", "onnx", "mindspore")
 OURS, AGAIN, PEER = "probe-flow", "probe-flow again", "peer"
@@ -105,6 +106,8 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
         "small": small,
         **{name: tensor_case(name) for name in PLANS},
         **{name: statistics_case(name) for name in DRIFTS},
+        "tfdbg": tfdbg,
+        "graph_text": graph_text,
         "D": many,
         "E": huge,
         "F": reruns,
