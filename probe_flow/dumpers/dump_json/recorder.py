@@ -211,6 +211,15 @@ class Recorder:
                 found[key] = [encoded(each, f"{name}.{key}.{n}", step.leaves, n) for n, each in enumerate(values)]
         self._add_gradients(step, name, found)
 
+    def one_more_gradient(self, name: str, direction: str, gradient: Any) -> None:
+        """Record the gradient of another value that a call gave (``input``) or read (``output``), as they come."""
+        self._place(name)
+        if self.selection.takes(name) and self.options.takes("backward", direction):
+            step = self._open()
+            known = step.data.get(name, {}).get(direction, [])
+            leaf = encoded(gradient, f"{name}.{direction}.{len(known)}", step.leaves, len(known))
+            self._add_gradients(step, name, {direction: [*known, leaf]})
+
     def gradient(self, name: str, direction: str, number: int, gradient: Any) -> Any:
         """Return what the entry of a module's gradients will say of one; with a scope, which ends later, the tensor."""
         if self.options.scope is not None or gradient is None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from pydantic import Field
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.records.frameworks import Kernels
-from probe_flow.stages.base import DumpPath, Select, StageOptions
-from probe_flow.work import Context
+from probe_flow.stages.base import Select
 
 if TYPE_CHECKING:
     from probe_flow.records import Catalog
@@ -42,17 +40,3 @@ def adopt(path: str, select: Select, *, side: str, uses: str) -> Catalog:
         help=f"it is read all the same; write `uses: {proper}`",
     )
     return replace(catalog, problems=(*catalog.problems, problem))
-
-
-class DumpJsonOptions(StageOptions):
-    """Which dump.json to adopt, and what of it."""
-
-    path: DumpPath = Field(
-        description="A `dump.json` or `debug.json`, or a folder that holds one (`step0/rank0`, `step0`, the root)."
-    )
-    select: Select = Field(default_factory=Select, description="Ranks, steps, graphs or nodes to read.")
-
-
-def run(options: DumpJsonOptions, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
-    """Return the catalog of the dump."""
-    return adopt(options.path, options.select, side=context.stage, uses=options.uses)
