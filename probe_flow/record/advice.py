@@ -127,6 +127,10 @@ class _Facts:
 def _steps(finding: Finding, facts: _Facts) -> Iterator[AdviceRecord]:
     if finding.kind is FindingKind.DRIFT:
         yield AdviceRecord("PF7415", "no operator is to blame: raise precision where the error grows most")
+    if finding.kind is FindingKind.RANDOM_STATE:
+        yield AdviceRecord(
+            "PF7430", "set the same seeds before both runs, or take random operators out of the comparison"
+        )
     key = finding.node
     if key is None or finding.kind not in _ACCUSING:
         return

@@ -105,8 +105,8 @@ class FindingKind(enum.Enum):
 
     ``golden_error``: the sides differ, but the reference says it is not the target. ``not_deterministic``: repeated
     runs of one side differ. ``suspect``: what comes near to being an origin, or what extremes do not clear before one;
-    it fails nothing. ``failure``: a node that fails by itself, where the dump tells of no path that an error could have
-    come along.
+    it fails nothing. ``random_state``: a random operator drew otherwise than the golden's. ``failure``: a node that
+    fails by itself, where the dump tells of no path that an error could have come along.
     """
 
     ORIGIN = "origin"
@@ -118,6 +118,7 @@ class FindingKind(enum.Enum):
     NOT_DETERMINISTIC = "not_deterministic"
     SUSPECT = "suspect"
     FAILURE = "failure"
+    RANDOM_STATE = "random_state"
 
 
 class ErrorShape(enum.Enum):
