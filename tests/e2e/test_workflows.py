@@ -37,6 +37,8 @@ FIRST_WRONG = {
     "offline_om_vs_onnx": "fc",
     "offline_om_vs_tensorflow": "block/conv2relu2",
     "offline_training_batch": "block/shortcut",
+    "tf_training": "gradients/dense2/Tanh_grad/TanhGrad",
+    "tf_training_two_runs": "gradients/dense2/Tanh_grad/TanhGrad",
 }
 """What is wrong in the bundled sample of each workflow."""
 

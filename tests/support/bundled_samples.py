@@ -13,6 +13,7 @@ FIRST = {
     "mindspore_graph": "golden",
     "offline": "onnx",
     "repro": "golden",
+    "tf_training": "step",
     "torch": "models",
     "torchair": "healthy",
 }

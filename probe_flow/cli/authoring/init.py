@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from probe_flow.cli.authoring.schema import write_schema
+from probe_flow.cli.authoring.tf_snippets import TF_SNIPPETS
 from probe_flow.cli.terminal.console import show
 from probe_flow.errors import Diagnostic, Severity, UsageError
 
@@ -113,7 +114,9 @@ def train(net, loss, optimizer, batches, folder="dumps/golden"):
             dump.start()
 '''
 
-SNIPPETS: Mapping[str, str] = MappingProxyType({"mindspore": MINDSPORE, "torchair": TORCHAIR, "torch": TORCH})
+SNIPPETS: Mapping[str, str] = MappingProxyType(
+    {"mindspore": MINDSPORE, "torch": TORCH, "torchair": TORCHAIR, **TF_SNIPPETS}
+)
 """Name -> code."""
 
 
@@ -130,7 +133,9 @@ SNIPPETS: Mapping[str, str] = MappingProxyType({"mindspore": MINDSPORE, "torchai
 @click.option("--with-sample", is_flag=True, help="Copy the sample dumps too, so that the workflow runs as it is.")
 @click.option("--force", is_flag=True, help="Replace files that are there, and links to files.")
 @click.option(
-    "--snippet", metavar="NAME", help="Print code for your own script: `mindspore`, `torch`, `torchair` (both dumps)."
+    "--snippet",
+    metavar="NAME",
+    help="Print code for your own script instead: `torch`, `mindspore`, `tfdbg` ... (a wrong name lists all).",
 )
 def command(name: str | None, output: Path, *, with_sample: bool, force: bool, snippet: str | None) -> None:
     """Copy the packaged workflow NAME to start from, or print the code that makes the dumps it compares.

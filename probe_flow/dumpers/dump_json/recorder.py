@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from probe_flow.dumpers.dump_json.call_tree import CallTree
+from probe_flow.dumpers.dump_json.callers import CallTree, Stacks
 from probe_flow.dumpers.dump_json.encoding import Leaves, encoded
 from probe_flow.dumpers.dump_json.folder import DumpFolder
 from probe_flow.dumpers.dump_json.options import DumpOptions
 from probe_flow.dumpers.dump_json.selection import Selection
-from probe_flow.dumpers.dump_json.stacks import Stacks
 from probe_flow.dumpers.dump_json.step_files import StepFiles
 
 _MODULES = ("Module.", "Cell.")

@@ -8,11 +8,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from probe_flow.dumpers.dump_files import link_again, make_folder, write_bytes
+from probe_flow.dumpers.dump_files import link_again, make_folder, write_bytes, write_parts
 
 DATA_FOLDER = "dump_tensor_data"
 MANIFEST = "dump_manifest.json"
 SCHEMA = "probe_flow/dump/1"
+Parts = tuple[bytes | memoryview, ...]
+"""The content of a file, in parts that follow each other."""
+
 _NAME_BYTES = 255
 _UNSAFE = re.compile(r"[/\\\x00]")
 
@@ -34,6 +37,7 @@ class StepFiles:
         self, folder: Path, head: Mapping[str, Any], facts: Mapping[str, Any], *, writes_tensors: bool
     ) -> None:
         self.folder = folder
+        self._tensors = folder / DATA_FOLDER
         self._head = {**head, "dump_data_dir": str(folder / DATA_FOLDER) if writes_tensors else None}
         self._facts = facts
         self._written: list[dict[str, Any]] = []
@@ -43,26 +47,28 @@ class StepFiles:
         make_folder(folder / DATA_FOLDER if writes_tensors else folder)
         self._manifest(is_complete=False)
 
-    def write(self, item: str, suffix: str, content: Callable[[], Any], facts: Mapping[str, Any]) -> str | None:
+    def write(
+        self, item: str, suffix: str, content: Callable[[], tuple[bytes | memoryview, ...]], facts: Mapping[str, Any]
+    ) -> str | None:
         """Write the elements of a tensor and return the name of the file; None if it cannot have one.
 
         Args:
             item: name of the tensor.
             suffix: ending of the file.
-            content: returns its bytes.
+            content: returns its bytes, in parts.
             facts: of the tensor, for the manifest.
         """
         name = self._name(item, suffix)
         if name is None:
             return None
-        write_bytes(self.folder / DATA_FOLDER, name, content())
+        write_parts(self._tensors, name, content())
         self._written.append({"file": f"{DATA_FOLDER}/{name}", "node": item, **facts})
         return name
 
     def link(self, item: str, suffix: str, file: str, facts: Mapping[str, Any]) -> str | None:
         """Give a file that holds the same elements another name; None if that cannot be done."""
         name = _UNSAFE.sub("_", item) + suffix
-        if name in self._names or not link_again(self.folder / DATA_FOLDER, file, name):
+        if name in self._names or not link_again(self._tensors, file, name):
             return None
         self._names.add(name)
         self._written.append({"file": f"{DATA_FOLDER}/{name}", "node": item, **facts})
@@ -108,7 +114,7 @@ class StepFiles:
         return name
 
     def _json(self, name: str, content: object) -> None:
-        write_bytes(self.folder, name, json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n")
+        write_bytes(self.folder, name, json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
 
     def _manifest(self, *, is_complete: bool, facts: Mapping[str, Any] | None = None) -> None:
         content = {

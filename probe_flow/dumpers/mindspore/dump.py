@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from probe_flow.dumpers.dump_json.folder import DumpFolder
 from probe_flow.dumpers.dump_json.options import DumpOptions
 from probe_flow.dumpers.dump_json.recorder import Recorder
 from probe_flow.dumpers.dump_json.session import ProgramDump, Taps, no_model
-from probe_flow.dumpers.mindspore.diagnostics import require_mindspore
+from probe_flow.dumpers.requirements import framework_missing, missing_modules
+from probe_flow.errors import Diagnostic, UsageError
 
 
 def dump_mindspore(
@@ -80,7 +82,8 @@ class MindSporeDump(ProgramDump):
     """What `dump_mindspore` returns."""
 
     def __init__(self, model: Any, folder: Path, options: DumpOptions, *, overwrite: bool = False) -> None:
-        require_mindspore()
+        if any(missing_modules("mindspore")):
+            raise UsageError(framework_missing("MindSpore", "mindspore"))
         _check_model(model, options)
         from probe_flow.dumpers.mindspore.leaves import MindSporeLeaves
 
@@ -96,10 +99,9 @@ class MindSporeDump(ProgramDump):
     def _make_taps(self, options: DumpOptions) -> Iterator[Taps]:
         from probe_flow.dumpers.mindspore.api_taps import ApiTaps, PrimitiveTaps
         from probe_flow.dumpers.mindspore.cell_taps import CellTaps
-        from probe_flow.dumpers.mindspore.pynative import require_pynative
         from probe_flow.dumpers.mindspore.watching import Watch
 
-        require_pynative()
+        _require_pynative()
         self._watch = Watch(self._recorder)
         if options.has_modules:
             yield CellTaps(self._watch, self._model)
@@ -112,10 +114,36 @@ class MindSporeDump(ProgramDump):
         self._watch.begin_step()
 
 
-def _rank() -> int | None:
-    from probe_flow.dumpers.mindspore.pynative import rank
+def _require_pynative() -> None:
+    """Have kernels run one after another.
 
-    return rank()
+    Raises:
+        UsageError: PF6331 in graph mode, where hooks of cells do not fire.
+    """
+    import mindspore
+
+    if mindspore.get_context("mode") != mindspore.PYNATIVE_MODE:
+        raise UsageError(
+            Diagnostic(
+                "PF6331",
+                "MindSpore is in graph mode, where hooks of cells do not fire",
+                help="call `mindspore.set_context(mode=mindspore.PYNATIVE_MODE)` first; in graph mode MindSpore dumps "
+                "its kernels itself (`MINDSPORE_DUMP_CONFIG`), see `dump.mindspore_graph`",
+            )
+        )
+    with suppress(AttributeError, RuntimeError):
+        mindspore.runtime.launch_blocking()
+
+
+def _rank() -> int | None:
+    """Return the rank of this process, of MindSpore's process group or as launchers tell it; None for neither."""
+    with suppress(ImportError, AttributeError, RuntimeError, ValueError):
+        from mindspore.communication import GlobalComm, get_rank
+
+        if GlobalComm.INITED:
+            return int(get_rank())
+    number, size = os.environ.get("RANK_ID", ""), os.environ.get("RANK_SIZE", "")
+    return int(number) if number.isdecimal() and size.isdecimal() and int(size) > 1 else None
 
 
 def _check_model(model: Any, options: DumpOptions) -> None:

@@ -78,10 +78,10 @@ class MindSporeLeaves(StepLeaves):
             leaf["data_name"] = name
 
 
-def _content(array: NDArray[Any]) -> memoryview:
+def _content(array: NDArray[Any]) -> tuple[memoryview, ...]:
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, array, allow_pickle=False)
-    return buffer.getbuffer()
+    return (buffer.getbuffer(),)
 
 
 def _statistics(array: NDArray[Any]) -> dict[str, Any]:

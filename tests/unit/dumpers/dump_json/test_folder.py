@@ -37,7 +37,7 @@ def test_a_step_is_incomplete_until_it_ends(tmp_path: Path) -> None:
 
     assert step.folder == tmp_path / "dump/step2/rank3"
     assert manifest(step)["is_complete"] is False
-    name = step.write("Torch.a.0.forward.input.0", ".pt", lambda: b"abc", {"dtype": "float32", "shape": [3]})
+    name = step.write("Torch.a.0.forward.input.0", ".pt", lambda: (b"ab", b"c"), {"dtype": "float32", "shape": [3]})
     assert name == "Torch.a.0.forward.input.0.pt"
     assert step.link("Torch.a.0.forward.output.0", ".pt", name, {}) == "Torch.a.0.forward.output.0.pt"
     step.skip("x", "it is too large")
@@ -69,9 +69,9 @@ def test_statistics_have_no_folder_of_tensors(tmp_path: Path) -> None:
 
 def test_names_cannot_lead_out_of_the_folder_nor_be_too_long(tmp_path: Path) -> None:
     step = folder(tmp_path / "dump").step(0, DumpOptions())
-    assert step.write("a.input.../../x", ".pt", lambda: b"", {}) == "a.input..._.._x.pt"
-    assert step.write("n" * 300, ".pt", lambda: b"", {}) is None
-    assert step.write("a.input.../../x", ".pt", lambda: b"", {}) is None
+    assert step.write("a.input.../../x", ".pt", lambda: (b"",), {}) == "a.input..._.._x.pt"
+    assert step.write("n" * 300, ".pt", lambda: (b"",), {}) is None
+    assert step.write("a.input.../../x", ".pt", lambda: (b"",), {}) is None
     step.finish({}, {}, {}, is_complete=True, facts={})
     assert [each["reason"] for each in manifest(step)["skipped"]] == [
         "the name of its file would have more than 255 bytes",
