@@ -38,6 +38,7 @@ from benchmarks.reduce import reduce
 from benchmarks.reduced_cases import reduced
 from benchmarks.reruns import reruns
 from benchmarks.row_memory import row_memory
+from benchmarks.scripts_cases import SCRIPT_CASES
 from benchmarks.timing import Usage, interleave, ratios, run_command
 
 HEAVY = ("numpy", "dask", "distributed", "h5py", "ml_dtypes", "numba", "pandas", "rich", "torch", "onnx", "mindspore")
@@ -113,6 +114,7 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
         "reduced": reduced,
         "rows": row_memory,
         "precheck": precheck,
+        **SCRIPT_CASES,
         "graphs": graphs,
         **{name: offline_case(name) for name in OFFLINE},
     }
