@@ -29,7 +29,7 @@
       if (table.columns.chosen !== null) wanted.columns = [...table.columns.chosen].join(",");
       const sort = table.sorting();
       if (sort) wanted.sort = sort;
-      if (plot.choice.id !== plot.choices[0].id) wanted.metric = plot.choice.id;
+      if (plot.choice && plot.choice.id !== plot.choices[0].id) wanted.metric = plot.choice.id;
       const text = new URLSearchParams(wanted).toString();
       return text ? HASH + text : "";
     }

@@ -96,7 +96,10 @@
       if (this.store.data.summary.done === "examined") document.getElementById("error-title").textContent = "Largest values along execution order";
       const select = document.getElementById("plot-metric");
       fill(select, this.plot.choices.map((choice) => el("option", { value: choice.id }, choice.label)));
-      select.addEventListener("change", () => this.chooseMetric(select.value));
+      select.addEventListener("change", () => {
+        this.plot.choose(select.value);
+        this.refresh();
+      });
       const reset = document.getElementById("plot-reset");
       reset.addEventListener("click", () => this.plot.resetZoom());
       this.plot.onZoom = (isZoomed) => {
@@ -107,7 +110,7 @@
     /** Draw another metric; null draws the first. One that this report has not is left out. */
     chooseMetric(id) {
       const choice = this.plot.choices.find((each) => each.id === id) ?? (id === null ? this.plot.choices[0] : null);
-      if (!choice || choice.id === this.plot.choice.id) return;
+      if (!choice || choice.id === this.plot.choice?.id) return;
       document.getElementById("plot-metric").value = choice.id;
       this.plot.choose(choice.id);
       this.refresh();
