@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from probe_flow.apis.numpy_core.reference import operators_page
 from probe_flow.cli.main import COMMANDS, group
 from probe_flow.cli.options import FrameworkCommand
 from probe_flow.errors import CODES
@@ -36,6 +37,7 @@ def generated_texts() -> dict[Path, str]:
         reference / "command-line.md": command_line_page(),
         reference / "metrics.md": reference_page(),
         reference / "diagnostics.md": diagnostics_page(CODES),
+        reference / "operators.md": operators_page(),
     }
 
 

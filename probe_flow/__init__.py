@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from probe_flow.api.rows import Rows
     from probe_flow.api.run import run
     from probe_flow.api.stored_run import Origin, Run, Tensors, open_run
+    from probe_flow.dumpers.torch.dump import dump_torch
     from probe_flow.errors import (
         Diagnostic,
         FormatError,
@@ -60,6 +61,7 @@ _PLACES = {
     "UsageError": "errors",
     "WorkflowError": "errors",
     "compare": "api.comparison",
+    "dump_torch": "dumpers.torch.dump",
     "match": "api.dumps",
     "open_run": "api.stored_run",
     "read_dump": "api.dumps",
@@ -96,6 +98,7 @@ __all__ = [
     "WorkflowError",
     "__version__",
     "compare",
+    "dump_torch",
     "match",
     "open_run",
     "read_dump",

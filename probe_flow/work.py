@@ -64,7 +64,8 @@ class Isolate(Protocol):
     def __call__(self, workers: int, seconds: int | None, unit: str) -> TaskMap: ...
 
 
-def _no_processes(workers: int, seconds: int | None, unit: str) -> TaskMap:  # noqa: ARG001
+def no_processes(workers: int, seconds: int | None, unit: str) -> TaskMap:  # noqa: ARG001
+    """Give none: the `Isolate` of contexts without worker processes."""
     raise RuntimeError("whoever made this context has no worker processes to give")
 
 
@@ -121,4 +122,4 @@ class Context(Struct, frozen=True):
     announce: Callable[[Path], object] = lambda _path: None
     compile_later: Callable[[], object] = lambda: None
     place: Place | None = None
-    isolate: Isolate = _no_processes
+    isolate: Isolate = no_processes

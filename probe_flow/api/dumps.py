@@ -137,6 +137,7 @@ def _stage(uses: str, path: str) -> tuple[StageType, StageOptions]:
 
 
 def _context(stage: str, record: RunRecord | None = None) -> Context:
+
     def no_map(*_: object, **__: object) -> Iterator[tuple[int, Any]]:
         raise NotImplementedError("adopting a dump needs no workers")
 

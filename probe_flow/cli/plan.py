@@ -36,7 +36,7 @@ def command(
     output_format: str,
 ) -> None:
     """Show the stages of WORKFLOW in order, why each runs and how much it reads. Checks paths; writes nothing."""
-    from probe_flow.cli.terminal.planned import plan_record, show_plan
+    from probe_flow.cli.terminal.planned import dot, mermaid, plan_record, show_plan
     from probe_flow.engine.run.plan import make_plan
 
     plan = make_plan(
@@ -47,8 +47,6 @@ def command(
         return
     show(plan.warnings, sources=plan.workflow.sources)
     if output_format in ("mermaid", "dot"):
-        from probe_flow.engine.run.drawing import dot, mermaid
-
         click.echo(mermaid(plan) if output_format == "mermaid" else dot(plan), nl=False)
         return
     show_plan(plan)

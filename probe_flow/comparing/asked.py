@@ -26,6 +26,18 @@ class Only(Struct, frozen=True):
     limit: int | None = None
 
 
+class Recompute(Struct, frozen=True):
+    """How many calls are computed again from their own inputs.
+
+    Args:
+        mode: ``never``; ``auto``: what is suspect, while it costs little; ``all``: every call.
+        limit: calls at most; None = 256, or no limit where all are asked for.
+    """
+
+    mode: Literal["auto", "all", "never"] = "auto"
+    limit: int | None = None
+
+
 class Asked(Struct, frozen=True):
     """What to measure, by what to judge it, and what the gate leaves out.
 
@@ -40,6 +52,7 @@ class Asked(Struct, frozen=True):
         baseline_tolerance: how much larger than accepted an error may be, relative to it.
         required: what the run needs to count as complete.
         only: the nodes to compare; None = all.
+        recompute: what is computed again.
     """
 
     policy: str | tuple[Rule, ...] = "torchair"
@@ -52,3 +65,4 @@ class Asked(Struct, frozen=True):
     baseline_tolerance: float = 0.1
     required: Required = field(default_factory=Required)
     only: Only | None = None
+    recompute: Recompute = Recompute()

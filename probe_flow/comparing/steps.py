@@ -17,11 +17,13 @@ from probe_flow.analysis.policies.registry import POLICIES
 from probe_flow.analysis.policies.rules import Rule, RulePolicy
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.search.failures import conclude_each, conclude_in_time
+from probe_flow.analysis.search.origin import diagnose
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
 from probe_flow.comparing.asked import Asked, Only
 from probe_flow.comparing.closer_looks import look_closer
 from probe_flow.comparing.noise import measure_noise
 from probe_flow.comparing.picks import with_picks
+from probe_flow.comparing.recompute import with_recomputed
 from probe_flow.comparing.reference import measure_reference, reference_problems
 from probe_flow.comparing.suppress import excuse, open_baseline, waiver_metrics
 from probe_flow.errors import Diagnostic, Severity, UsageError
@@ -137,10 +139,8 @@ def check_memory(rows: int, memory_bytes: int | None) -> None:
 Search: TypeAlias = Callable[[Sequence[Row], Pairs, Sequence[Verdict]], tuple[tuple[Finding, ...], list[Verdict]]]
 """Returns the findings, the most important first, and the verdicts with the roles of their rows."""
 
-SEARCHES: Mapping[Flow, Search] = MappingProxyType(
-    {Flow.GRAPH: conclude, Flow.ORDER: conclude, Flow.TIME: conclude_in_time, Flow.NONE: conclude_each}
-)
-"""How what is wrong is searched, by how the nodes of the target depend on each other."""
+SEARCHES: Mapping[Flow, Search] = MappingProxyType({Flow.TIME: conclude_in_time, Flow.NONE: conclude_each})
+"""How what is wrong is searched where nodes do not depend on each other by what they read."""
 
 
 def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Comparison | None) -> Comparison:
@@ -153,7 +153,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     rows, is_selection = _measured(pairs, ids, asked, context, suspects)
     verdicts = judge_all(rows, policy)
     context.emit("compare.judged", rows=len(rows), policy=policy.name)
-    findings, roles = SEARCHES[pairs.target.flow](rows, pairs, verdicts)
+    findings, roles = _searched(rows, pairs, verdicts, asked, context)
     silent = {} if is_selection else silent_sides(pairs)
     coverage = cover(pairs, rows, verdicts, silent)
     excused = excuse(rows, pairs, roles, findings, asked=asked, baseline=baseline, coverage=coverage, context=context)
@@ -195,6 +195,18 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
         waivers=excused.waivers,
         baseline=excused.baseline,
     )
+
+
+def _searched(
+    rows: list[Row], pairs: Pairs, verdicts: Sequence[Verdict], asked: Asked, context: Context
+) -> tuple[tuple[Finding, ...], list[Verdict]]:
+    """Search what is wrong; once more with what recomputing proves, where something is suspect."""
+    if pairs.target.flow in SEARCHES:
+        return SEARCHES[pairs.target.flow](rows, pairs, verdicts)
+    diagnosis = diagnose(rows, pairs)
+    if with_recomputed(rows, pairs, diagnosis, asked.recompute, context):
+        diagnosis = diagnose(rows, pairs)
+    return conclude(rows, pairs, verdicts, diagnosis)
 
 
 def _measured(

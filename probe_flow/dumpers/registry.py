@@ -34,6 +34,16 @@ def _unseeded(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
 
 _OURS = (
     RunnerSpec(
+        "torch",
+        "probe_flow.dumpers.torch.eager_runner:EagerRunner",
+        framework="torch",
+        modules=("torch",),
+        extra="torch",
+        folder="torch_dump",
+        said={NOT_DETERMINISTIC: NO_DETERMINISTIC_FORM},
+        notes=torch_notes,
+    ),
+    RunnerSpec(
         "torchair_fx",
         "probe_flow.dumpers.torchair.runners:FxRunner",
         framework="torch",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from sys import intern
@@ -211,10 +211,22 @@ def real_name(name: str, mapping: Mapping[str, str]) -> str | None:
     return found
 
 
-def read_name_mapping(path: Path, label: str) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
+def _file_name(text: str) -> str:
+    """Return the name of a file: a mapping must not point to another folder."""
+    return text.rpartition("/")[2]
+
+
+def read_name_mapping(
+    path: Path, label: str, *, taken: Callable[[str], str] = _file_name
+) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
     """Read a ``mapping.csv``: rows ``hash,real name`` without header; other rows are problems (PF3216).
 
     Of several rows with one hash the last counts, which is said when they differ (PF3026).
+
+    Args:
+        path: the file.
+        label: its name in messages.
+        taken: what counts of a real name; default: what follows the last ``/``.
     """
     mapping: dict[str, str] = {}
     lines: dict[str, int] = {}
@@ -226,8 +238,7 @@ def read_name_mapping(path: Path, label: str) -> tuple[Mapping[str, str], tuple[
             for number, row in enumerate(csv.reader(lines_of(stream)), start=1):
                 cells = [cell.strip() for cell in row]
                 if len(cells) == 2 and all(cells):
-                    # Only the file name counts: a mapping must not point to another folder.
-                    real = cells[1].rpartition("/")[2]
+                    real = taken(cells[1])
                     if mapping.get(cells[0], real) != real:
                         problems.append(_two_names(label, cells[0], number, lines[cells[0]]))
                     mapping[cells[0]], lines[cells[0]] = real, number

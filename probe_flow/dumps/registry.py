@@ -86,8 +86,8 @@ def _is_torchair_fx(folders: Folders, name: str) -> bool:  # noqa: ARG001
     return name.endswith(".npy") and parse_fx_name(name) is not None
 
 
-def _is_tfdbg(folders: Folders, name: str) -> bool:  # noqa: ARG001
-    return any(folder.startswith("_tfdbg_device_") for folder in folders)
+def _is_tfdbg(folders: Folders, name: str) -> bool:
+    return name.startswith("tfdbg_events.") or any(folder.startswith("_tfdbg_device_") for folder in folders)
 
 
 def _is_mindspore_graph(folders: Folders, name: str) -> bool:
@@ -99,7 +99,7 @@ _OURS = (
     ReaderSpec(
         TFDBG,
         _is_tfdbg,
-        "`run_*/_tfdbg_device_*` (TensorFlow debugger)",
+        "`run_*/_tfdbg_device_*` or `tfdbg_events.*` (TensorFlow debugger)",
         "probe_flow.dumps.tfdbg.reader:read_tfdbg",
     ),
     ReaderSpec(

@@ -12,7 +12,7 @@ a window of the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Literal, NoReturn
 
 from probe_flow.errors import Diagnostic, FormatError, Span
@@ -50,6 +50,20 @@ _INSIDE = {
 _SKIPPED_BYTES = 16 << 10
 """Skipped at a time."""
 
+
+def _rest_of_block(depth: int) -> bytes:
+    """Return the pattern of what is left of a block, its end included, with blocks of some depth in it.
+
+    No byte fits two parts of it, so that a text that does not match is found out in one pass back.
+    """
+    plain = rb"[^{}<>\"'#]*"
+    flat = plain + rb"(?:" + _STRING + plain + rb")*"
+    inner = flat
+    for _ in range(depth):
+        inner = flat + rb"(?:\{" + inner + rb"\}" + flat + rb")*"
+    return inner + rb"\}"
+
+
 _PIECE = re.compile(_STRING)
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([\s\S]))")
 _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
@@ -60,6 +74,26 @@ _QUOTES = b"\"'"
 _QUOTES_OR_COMMENT = b"\"'#"
 _ENDS = b"{}<>[]\"'"
 """Behind one of these no further byte belongs to what is matched; a word may go on."""
+
+
+def surplus(wanted: Iterable[str], *, keys: Iterable[str] = (), endings: Iterable[str] = ()) -> re.Pattern[bytes]:
+    """Return the pattern of whole fields that nobody wants, for `TextFields.pass_over`.
+
+    Args:
+        wanted: names of the fields that are; entries of the map ``attr`` are wanted by their keys.
+        keys: of the entries that are wanted.
+        endings: how further keys end that are wanted.
+    """
+    names = b"|".join(re.escape(name.encode()) for name in (*wanted, "attr"))
+    known = b"|".join(
+        [*(re.escape(key.encode()) for key in keys), *(rb"[^\"\\\n]*" + re.escape(end.encode()) for end in endings)]
+    )
+    other = rb"(?!(?:" + names + rb")[\s:{])[a-z_]\w*"
+    rest = _rest_of_block(4)  # a list in the value of an attribute of a description
+    entry = rb"attr\s*\{\s*key:\s*\"(?!(?:" + known + rb")\")[^\"\\\n]*\"" + rest
+    scalar = other + rb":\s*(?:" + _STRING + rb"|" + _WORD + rb")"
+    block = other + rb"\s*\{" + rest
+    return re.compile(rb"(?:(?:" + entry + rb"|" + scalar + rb"|" + block + rb")\s+(?![\"']))*")
 
 
 class TextFields:
@@ -179,6 +213,15 @@ class TextFields:
                 self._fail_at_end()
         self._leave()
         self._pass_gap(_GAP)
+
+    def pass_over(self, unwanted: re.Pattern[bytes]) -> bytes:
+        """Step over fields that are of no use, and return them; those that are hard to tell are left for `next`."""
+        pos, limit = self._pos, self._pos + _SKIPPED_BYTES
+        match = None if self._in_list else unwanted.match(self._text, pos, limit)
+        if match is None or match.end() in (pos, limit) or match.end() >= len(self._text):
+            return b""
+        self._pos = match.end()
+        return self._text[pos : self._pos]
 
     def fail(self, message: str) -> NoReturn:
         """Raise PF3221 at the current line."""

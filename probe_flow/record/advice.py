@@ -5,6 +5,7 @@ Source of the order: custom operators before built-in ones, 16 bits before full 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator
 
@@ -26,6 +27,7 @@ from probe_flow.records import (
     SlotRole,
     TensorKind,
 )
+from probe_flow.records.frameworks import TFDBG
 from probe_flow.records.row import PRODUCED
 
 HALF = frozenset({"float16", "bfloat16"})
@@ -61,6 +63,11 @@ _ACCUSING = frozenset({FindingKind.ORIGIN, FindingKind.NONFINITE_ORIGIN, Finding
 
 _CUSTOM_KERNELS = frozenset({"0", "1", "2", "10", "11"})
 """Values of `_fe_imply_type` for kernels that were added to the device's own library (CANN, OpImplType)."""
+
+_FED = frozenset({"_Arg", "Placeholder", "PlaceholderWithDefault", "PlaceholderV2"})
+_FROM_DATA_SETS = frozenset({"IteratorGetNext", "IteratorGetNextSync", "OneShotIterator", "FIFOQueueV2"})
+_WEIGHTS = frozenset({"VariableV2", "Variable", "VarHandleOp", "ReadVariableOp"})
+"""What gives the values of a step in TensorFlow that no operator of it computes."""
 
 _OVERLOAD = re.compile(r"(?P<namespace>\w+)\.\w+\.\w+")
 _OWN_NAMESPACES = frozenset({"aten", "prims", "prim", "npu", "torchair", "quantized", "c10d", "_c10d_functional"})
@@ -127,6 +134,10 @@ class _Facts:
 def _steps(finding: Finding, facts: _Facts) -> Iterator[AdviceRecord]:
     if finding.kind is FindingKind.DRIFT:
         yield AdviceRecord("PF7415", "no operator is to blame: raise precision where the error grows most")
+    if finding.kind is FindingKind.RANDOM_STATE:
+        yield AdviceRecord(
+            "PF7430", "set the same seeds before both runs, or take random operators out of the comparison"
+        )
     key = finding.node
     if key is None or finding.kind not in _ACCUSING:
         return
@@ -154,6 +165,9 @@ def _before_the_node(key: NodeKey, slot: Slot, row: Row | None, facts: _Facts) -
     name = f"`{key.name}`"
     if row is not None and TensorKind.SCALAR in {side.kind for side in (row.pair.target, row.pair.golden) if side}:
         return AdviceRecord("PF7417", f"{name} gets another argument than in the golden: make the two programs alike")
+    broken = _broken_prerequisite(row, facts)
+    if broken is not None:
+        return AdviceRecord("PF7429", f"{name} already reads something else: {broken}")
     if slot.role in (SlotRole.PARAMETER, SlotRole.BUFFER):
         return AdviceRecord("PF7410", f"a weight of {name} differs: load the same checkpoint on both sides")
     edge = facts.producer(key, slot)
@@ -167,6 +181,21 @@ def _before_the_node(key: NodeKey, slot: Slot, row: Row | None, facts: _Facts) -
         look = f"look at {named}, which ran between the two and was not compared" if named else _BETWEEN
         return AdviceRecord("PF7418", f"{name} reads another value than {wrote}: {look}")
     return AdviceRecord("PF7420", f"what {wrote} was not compared and {name} reads it: dump it on both sides")
+
+
+def _broken_prerequisite(row: Row | None, facts: _Facts) -> str | None:
+    """Return which of the things that two training steps must share differs, by what gives the value in TensorFlow."""
+    if row is None or row.pair.golden is None or facts.golden.framework != TFDBG:
+        return None
+    node = facts.golden.nodes.get(row.pair.golden.node)
+    op_type = node.op_type if node is not None else ""
+    if op_type in _FED:
+        return "feed both sides the same batch, saved once, and switch random preprocessing off"
+    if op_type in _FROM_DATA_SETS:
+        return "its batch comes from a data set: switch shuffling and random preprocessing off on both sides"
+    if op_type in _WEIGHTS or row.pair.golden.node.name.endswith("/read"):
+        return "it is a weight: start both sides from the same checkpoint"
+    return None
 
 
 def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape | None) -> Iterator[AdviceRecord]:
@@ -189,8 +218,9 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape
         )
     if shape in _SHAPES:
         yield AdviceRecord(_SHAPES[shape][0], f"{name} {_SHAPES[shape][1]}")
+    is_custom = _is_custom(node, rows, facts)
     half = sorted({row.pair.target.dtype for row in rows if row.pair.target is not None} & HALF)
-    if _is_custom(node, rows, facts):
+    if is_custom:
         yield AdviceRecord("PF7412", f"{name} is a custom operator: test its kernel by itself on the dumped inputs")
     elif shape in _SHAPES:
         text = f"if these are alike, reproduce {name} alone on the dumped inputs and report it"
@@ -206,6 +236,13 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape
     else:
         yield AdviceRecord(
             "PF7414", f"{name} is a built-in operator: reproduce it alone on the dumped inputs and report it"
+        )
+    if half and not is_custom and node is not None and node.op_type and facts.golden.framework == TFDBG:
+        listed = json.dumps({"black-list": {"to-add": [node.op_type]}})
+        yield AdviceRecord(
+            "PF7431",
+            f"{name} reads or writes {' and '.join(half)}: keep it in float32, for all of its type by the mixed "
+            f"precision list {listed}, or for this one by `with npu_scope.keep_dtype_scope():` around it in the script",
         )
 
 

@@ -143,6 +143,10 @@ def headline(run: RunRecord, word: str) -> str:
         if first is None and run.failure is not None:
             tail = f" In what was, {_failing(run.failure, run)}."
         return f"Not everything that was asked for was {run.done}." + tail
+    overflow = _overflow(run)
+    if overflow is not None:
+        where = operator(overflow) if overflow.node else "an operator without dump"
+        return f"The run overflowed, first at {where}."
     if first is not None:
         return f"The target first goes wrong at {operator(first)}."
     if nonfinite is not None:
@@ -176,7 +180,7 @@ def _what(run: RunRecord, word: str) -> str:
         more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
         wrong = f"; {_wrong(first, run)}" if first is not None else ""
         return (causes[0] if causes else f"not everything was {run.done}") + more + wrong
-    if word == "FAIL" and first is not None:
+    if word == "FAIL" and first is not None and _overflow(run) is None:
         return _wrong(first, run)
     if word == "FAIL" and _drifts(run):
         return "the error grows step by step, no single operator is to blame"
@@ -188,6 +192,10 @@ def _failing(worst: FindingRecord, run: RunRecord) -> str:
     """Return how many nodes fail where each stands for itself, and which of them most."""
     count = run.finding_counts[FindingKind.FAILURE].failing
     return f"{operator(worst)} fails" if count == 1 else f"{count} nodes fail, {operator(worst)} most"
+
+
+def _overflow(run: RunRecord) -> FindingRecord | None:
+    return next((each for each in run.findings if each.kind is FindingKind.OVERFLOW and each.fails), None)
 
 
 def _drifts(run: RunRecord) -> bool:

@@ -105,8 +105,9 @@ class FindingKind(enum.Enum):
 
     ``golden_error``: the sides differ, but the reference says it is not the target. ``not_deterministic``: repeated
     runs of one side differ. ``suspect``: what comes near to being an origin, or what extremes do not clear before one;
-    it fails nothing. ``failure``: a node that fails by itself, where the dump tells of no path that an error could have
-    come along.
+    it fails nothing. ``random_state``: a random operator drew otherwise than the golden's. ``failure``: a node that
+    fails by itself, where the dump tells of no path that an error could have come along. ``overflow``: a unit of the
+    device reported an overflow. ``remark``: what another file says of the run; it fails nothing.
     """
 
     ORIGIN = "origin"
@@ -118,6 +119,9 @@ class FindingKind(enum.Enum):
     NOT_DETERMINISTIC = "not_deterministic"
     SUSPECT = "suspect"
     FAILURE = "failure"
+    OVERFLOW = "overflow"
+    REMARK = "remark"
+    RANDOM_STATE = "random_state"
 
 
 class ErrorShape(enum.Enum):

@@ -54,6 +54,28 @@ class Pick(Struct, frozen=True, gc=False):
     slot: Slot
 
 
+class Recomputed(Struct, frozen=True, gc=False):
+    """How far a result is from what the inputs of its own side make, computed again in float64.
+
+    Args:
+        figure: the worst one: ``rms`` or ``gain``, which are relative, or ``peak``, in units of the tensor.
+        found: its size.
+        explained: what rounding explains of it.
+        score: its size over what no right result reaches; 0 where nothing was computed.
+        nonfinite: elements that are NaN or infinite on one side only.
+        golden: ``score`` of the golden's result, from the golden's inputs; None where that was not computed.
+        reason: why nothing was computed; empty where it was.
+    """
+
+    figure: str = ""
+    found: float = 0.0
+    explained: float = 0.0
+    score: float = 0.0
+    nonfinite: int = 0
+    golden: float | None = None
+    reason: str = ""
+
+
 class Aside(Struct, frozen=True, gc=False):
     """What few rows have before they are judged.
 
@@ -63,6 +85,7 @@ class Aside(Struct, frozen=True, gc=False):
         noise: each side against its repeated runs.
         pick: of indices that differ (argmax, top k), where the input that they were picked from is at hand.
         alone: what was measured of a tensor that only the target has, where NaN or infinity is on one side only.
+        recomputed: how far it is from what its own inputs make.
     """
 
     failure: Diagnostic | None = None
@@ -70,6 +93,7 @@ class Aside(Struct, frozen=True, gc=False):
     noise: tuple[Row, ...] = ()
     pick: Pick | None = None
     alone: Measurement | None = None
+    recomputed: Recomputed | None = None
 
 
 _NOTHING = Aside()
@@ -102,6 +126,10 @@ class Row(Struct, frozen=True, gc=False):
         """Return the row with other values of some fields of `aside`."""
         return replace(self, aside=replace(self.aside, **changes))
 
+    def with_recomputed(self, **found: Any) -> Row:
+        """Return the row with what computing it again gave: the fields of `Recomputed`."""
+        return self.with_aside(recomputed=Recomputed(**found))
+
     @property
     def failure(self) -> Diagnostic | None:
         """Why a two-sided pair has no measurement."""
@@ -121,6 +149,11 @@ class Row(Struct, frozen=True, gc=False):
     def pick(self) -> Pick | None:
         """Of indices that differ, where the input that they were picked from is at hand."""
         return self.aside.pick
+
+    @property
+    def recomputed(self) -> Recomputed | None:
+        """How far it is from what its own inputs make, where that was computed."""
+        return self.aside.recomputed
 
     @property
     def reasons(self) -> tuple[str, ...]:

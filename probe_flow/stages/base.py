@@ -152,6 +152,8 @@ class StageType(Struct, frozen=True):
         options: pydantic model of the options.
         run: does the work.
         summary: one line for `templates`, docs and the schema.
+        extends: name of the option whose comparison the stage gives back with more findings; the run then has this one
+            in its place. Empty for all that judge by themselves; a stage may do either.
         forecast: says what the stage would do with its options if it runs something of the user's, and why it cannot do
             what they ask for; None if neither.
     """
@@ -162,6 +164,7 @@ class StageType(Struct, frozen=True):
     run: Run
     summary: str
     forecast: Callable[[Any], Forecast | None] | None = None
+    extends: str = ""
 
     def foresee(self, options: StageOptions) -> Forecast | None:
         """Return what the stage would do beyond reading; None when it only reads."""

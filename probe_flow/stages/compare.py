@@ -142,6 +142,19 @@ class Require(Model):
     )
 
 
+class Analysis(Model):
+    """How much the search may cost beside comparing."""
+
+    recompute: Literal["auto", "all", "never"] = Field(
+        "auto",
+        description="Whether calls are computed again in float64 from the target's own inputs, where the dump holds "
+        "them: `auto` = what is suspect, while it costs little; `all` = every call that is known; `never`.",
+    )
+    limit: int | None = Field(
+        None, ge=0, description="Calls that are computed again at most; absent: 256, and no limit with `all`."
+    )
+
+
 class Where(Model):
     """Which rows a rule judges: every pattern given must fit."""
 
@@ -221,6 +234,7 @@ class Options(StageOptions):
     only: Annotated[Only | None, AfterValidator(_only)] = Field(
         None, description="Compare only the nodes that an earlier comparison suspects."
     )
+    analysis: Analysis = Field(default_factory=Analysis, description="How much the search may cost beside comparing.")
 
     def asked(self, place: Place | None = None) -> Asked:
         """Return the same as plain values; ``place`` is where the stage is written."""
@@ -239,6 +253,7 @@ class Options(StageOptions):
             baseline_tolerance=self.baseline_tolerance,
             required=Required(**self.require.model_dump()),
             only=asked_only(only) if only is not None else None,
+            recompute=asked.Recompute(self.analysis.recompute, self.analysis.limit),
         )
 
 

@@ -31,7 +31,8 @@ from probe_flow.cli.shell import input as shell_input
 from probe_flow.cli.shell.input import completions, history_file
 from probe_flow.cli.shell.session import Session, split
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[=>]|\][^\x07]*\x07)")
 WAIT_S = 300
 
@@ -314,6 +315,54 @@ def test_without_the_extra_lines_are_plain_and_a_note_tells(torchair, monkeypatc
     assert isinstance(lines, shell_input.PlainLines)
     assert note is not None
     assert note.code == "PF7207"
+
+
+class TestOfATrainingStep:
+    """The prompt on `precision_data`, before anything was compared."""
+
+    DATA = EXAMPLES / "tf_training" / "step"
+
+    def test_verbs_say_what_to_do_first_and_ac_compares_and_asks_that_run(self, typed, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        before = sorted(self.DATA.rglob("*"))
+        done = typed(self.DATA, "ls", "origin", "ac -c", "vcs -c 0.98 -l 1", "ni dense2/Tanh -s 1 -a", "ls -k te_tanh")
+
+        assert "nothing was compared yet: `ac -c` compares" in done.err
+        assert f"probe-flow run {ROOT}/workflows/tf_training.yaml --set data={self.DATA}" in done.out
+        assert "asking probe_flow_runs/step from now on" in done.out
+        after = done.out.partition("asking probe_flow_runs/step")[2]
+        for words in ("gradients/dense2/Tanh_grad/TanhGrad", "te_tanh", "dense2/MatMuldense2/BiasAdd"):
+            assert words in after
+        assert sorted(self.DATA.rglob("*")) == before
+
+    def test_files_are_shown_compared_and_converted_without_a_run(self, typed, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        for name, factor in (("a", 1.0), ("b", 1.5)):
+            np.save(tmp_path / f"{name}.npy", np.full((2, 3), factor, "f4"))
+        (file,) = (self.DATA / "npu/debug_0/dump").rglob("TanhGrad.*")
+        done = typed(self.DATA, "pt a.npy", "cp a.npy b.npy -p 2", f"dc {file} -o converted")
+
+        assert done.code == 0, done.err
+        assert len(list((tmp_path / "converted").glob("TanhGrad.*.npy"))) == 3
+
+    def test_the_dump_of_an_operator_is_converted_by_its_name(self, typed, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        done = typed(self.DATA, "ac -c", "dc gradients/dense2/Tanh_grad/TanhGrad.output.0 -o out", "dc nowhere")
+        assert list((tmp_path / "out").glob("TanhGrad.*.output.0.npy"))
+        assert done.code == 2
+
+    def test_in_a_terminal_the_greeting_says_how_to_begin(self, tmp_path):
+        pytest.importorskip("prompt_toolkit")
+        terminal = Terminal(self.DATA, tmp_path)
+        try:
+            terminal.wait_for("`ac -c` compares it")
+            terminal.wait_for("probe-flow>")
+            terminal.type("vcs\r")
+            terminal.wait_for("nothing was compared yet")
+            terminal.type("exit\r")
+            assert terminal.end() == 0
+        finally:
+            terminal.stop()
 
 
 class Terminal:

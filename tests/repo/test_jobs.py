@@ -9,7 +9,10 @@ from pathlib import Path
 import probe_flow
 
 PACKAGE = Path(probe_flow.__file__).parent
-KINDS = {"check_batch", "convert_batch", "look_at", "measure_batch", "parse_batch", "reduce_batch", "round_batch"}
+KINDS = {
+    "check_batch", "convert_batch", "look_at", "measure_batch", "parse_batch", "recompute_call", "reduce_batch",
+    "round_batch",
+}  # fmt: skip
 """The functions that run in workers."""
 
 

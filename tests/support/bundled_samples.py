@@ -13,6 +13,8 @@ FIRST = {
     "mindspore_graph": "golden",
     "offline": "onnx",
     "repro": "golden",
+    "tf_training": "step",
+    "torch": "models",
     "torchair": "healthy",
 }
 """A sample of each scenario; the others are unpacked with it."""

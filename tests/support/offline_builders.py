@@ -69,7 +69,7 @@ def match(
     """Pair two folders; arrays are told by their suffix."""
     book = RuleBook(
         () if rule is None else (read_rule_file(rule),),
-        close=None if close is None else read_rule_file(close),
+        close=() if close is None else (read_rule_file(close),),
         quant=None if quant is None else read_rule_file(quant),
     )
     return match_offline(read(target, "target"), read(golden, "golden"), book, select=select, **options)

@@ -46,7 +46,36 @@ def graph_of(case, tf, np):
     return x, [*found, looped, train]
 
 
+def events(folder: Path) -> None:
+    """Run a function under TensorFlow 2's debugger; values are those that TensorFlow's own reader gives."""
+    import numpy as np
+    import tensorflow as tf
+    from tensorflow.python.debug.lib.debug_events_reader import DebugDataReader
+
+    tf.debugging.experimental.enable_dump_debug_info(str(folder / "runs"), "FULL_TENSOR", circular_buffer_size=-1)
+
+    @tf.function
+    def step(x, w):
+        y = tf.nn.relu(tf.matmul(x, w, name="mm"), name="act")
+        parts = tf.split(y, 2, axis=1, name="parts")
+        return tf.reduce_sum(parts[1], name="sum"), tf.cast(y, tf.bfloat16, name="half")
+
+    step(tf.ones([2, 3]), tf.reshape(tf.range(12.0), [3, 4]))
+    tf.debugging.experimental.disable_dump_debug_info()
+    values = {}
+    with DebugDataReader(str(folder / "runs")) as reader:
+        reader.update()
+        for trace in reader.graph_execution_traces():
+            value = np.asarray(reader.graph_execution_trace_to_tensor_value(trace))
+            kept = value.view(np.uint16) if value.dtype.name == "bfloat16" else value
+            values.setdefault(f"{trace.op_name}:{trace.output_slot}", kept)
+    np.savez_compressed(folder / "values.npz", **values)
+
+
 def main(folder: Path, case: str) -> None:
+    if case == "events":
+        events(folder)
+        return
     import numpy as np
     import tensorflow as tf
     from tensorflow.python.debug.wrappers.dumping_wrapper import DumpingDebugWrapperSession

@@ -46,10 +46,10 @@ def graph_event(nodes: Sequence[tuple[str, str, Sequence[str]]]) -> bytes:
 class TfdbgRun:
     """One run folder; every tensor that is added is a microsecond younger than the one before it."""
 
-    def __init__(self, root: Path, number: int = 0) -> None:
-        self.folder = root / f"run_{FIRST_US + number * 1000}_{number}"
+    def __init__(self, root: Path, number: int = 0, *, time: int | None = None) -> None:
+        self.time = FIRST_US + number * 1000 if time is None else time
+        self.folder = root / f"run_{self.time}_{number}"
         self.folder.mkdir(parents=True)
-        self.time = FIRST_US + number * 1000
         (self.folder / "_tfdbg_fetches_info_").write_bytes(b"\n\x00[<tf.Tensor 'loss:0' shape=() dtype=float32>]")
 
     def add(self, name: str, array: np.ndarray, slot: int = 0, *, device: str = CPU, dtype: int | None = None) -> Path:
@@ -66,3 +66,29 @@ class TfdbgRun:
         path = self.folder / device / f"_tfdbg_graph_hash1_{FIRST_US}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(graph_event(nodes))
+
+
+def record(data: bytes) -> bytes:
+    """Return one record of a file of them; nobody looks at the checksums."""
+    return struct.pack("<Q", len(data)) + b"\0" * 4 + data + b"\0" * 4
+
+
+def trace_record(
+    name: str, tensor: bytes, *, slot: int = 0, context: str = "g1", mode: int = 7, at: float = 1.0
+) -> bytes:
+    body = text(1, context) + text(2, name) + whole(3, slot) + whole(4, mode) + block(5, tensor)
+    return record(varint(1 << 3 | 1) + struct.pack("<d", at) + block(10, body))
+
+
+def graph_record(name: str, op: str, inputs: Sequence[str] = (), *, graph: str = "g1") -> bytes:
+    body = text(1, op) + text(2, name) + text(3, "f") + text(4, graph) + b"".join(text(6, each) for each in inputs)
+    return record(block(7, body))
+
+
+def write_events(root: Path, traces: Sequence[bytes], graphs: Sequence[bytes] = (), *, time: int = 1795878871) -> Path:
+    root.mkdir(parents=True, exist_ok=True)
+    path = root / f"tfdbg_events.{time}.host.graph_execution_traces"
+    path.write_bytes(b"".join(traces))
+    (root / f"tfdbg_events.{time}.host.graphs").write_bytes(b"".join(graphs))
+    (root / f"tfdbg_events.{time}.host.metadata").write_bytes(record(b""))
+    return path

@@ -23,6 +23,7 @@ class Family(enum.Enum):
     EXPONENTIAL = "exponential"  # softmax, exp: an absolute error becomes a relative one
     ATTENTION = "attention"  # fused softmax(QK)V
     DISCRETE = "discrete"  # argmax, topk, comparison: no first-order growth at all
+    STEP = "step"  # floor, round and kin: whole numbers, off by one at most where the input comes near an edge
     UNKNOWN = "unknown"
 
 
@@ -41,10 +42,12 @@ _KEYWORDS: tuple[tuple[Family, str], ...] = (
         "matmul rmatmul mm bmm mv addmm baddbmm addbmm linear dense conv convolution einsum gemm tensordot "
         "fullyconnection innerproduct deconvolution",
     ),
+    (Family.DISCRETE, "floordivide floordiv floormod floordivision"),
+    (Family.STEP, "floor ceil round rint trunc"),
     (
         Family.DISCRETE,
         "argmax argmin argsort topk sort eq ne lt le gt ge equal notequal greater less logical bitwise isnan isinf "
-        "nonzero floor ceil round trunc unique and or xor invert",
+        "nonzero unique and or xor invert",
     ),
     (Family.TOTAL, "sum reducesum nansum"),
     (Family.REDUCE, "reduce mean prod var std norm cumsum avgpool averagepool pooling"),

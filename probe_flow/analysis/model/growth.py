@@ -67,6 +67,8 @@ def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) ->
     """
     if family is Family.DISCRETE:
         return _decisions(output, inputs)
+    if family is Family.STEP:
+        return _steps(output, inputs)
     unit = max([output.unit, *[tensor.unit for tensor in inputs]])
     scale = _summed_size(family, output, inputs)
     floor = unit * scale + output.step
@@ -83,8 +85,8 @@ def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) ->
 
 def explained_error(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
     """Return how much of an error those of the inputs explain: `Allowance.explained` of `allowance` alone."""
-    if family is Family.DISCRETE:
-        return _decisions(output, inputs).explained
+    if family in (Family.DISCRETE, Family.STEP):
+        return allowance(family, output, inputs).explained
     return _bounded(_explained(family, output, inputs))
 
 
@@ -103,6 +105,19 @@ def _decisions(output: Deviation, inputs: Sequence[Deviation]) -> Allowance:
     peak = floor + (flip if relative else 0.0)
     gain = (floor + explained) / max(output.size, TINY)
     return Allowance(_bounded(floor), _bounded(explained), _bounded(peak), _bounded(gain), output.size)
+
+
+def _steps(output: Deviation, inputs: Sequence[Deviation]) -> Allowance:
+    """Return what rounding to whole numbers may do: nothing on equal inputs, else one beyond the error of the input.
+
+    How many elements that carries over an edge is not bounded: all of them may have been whole before.
+    """
+    worst = max((tensor.peak for tensor in inputs), default=0.0)
+    floor = output.unit * output.size + output.step
+    step = 1.0 + worst if worst > 0.0 else 0.0
+    gain = (floor + step) / max(output.size, TINY)
+    peak = floor + step + 2.0 * output.unit * output.top
+    return Allowance(_bounded(floor), _bounded(step), _bounded(peak), _bounded(gain), output.size)
 
 
 def _is_rounded(output: Deviation, inputs: Sequence[Deviation]) -> bool:

@@ -27,6 +27,7 @@ POLICIES: Registry[Callable[[], Policy]] = Registry(
     {
         "torchair": "probe_flow.analysis.policies.torchair:TorchairPolicy",
         "offline": "probe_flow.analysis.policies.offline:OfflinePolicy",
+        "tf_training": "probe_flow.analysis.policies.tf_training:TfTrainingPolicy",
         "dump_json": "probe_flow.analysis.policies.dump_json:DumpJsonPolicy",
         "precheck": "probe_flow.analysis.policies.precheck:PrecheckPolicy",
     },

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from probe_flow.analysis.first_difference.communication import PREFIXES as COLLECTIVES
 from probe_flow.analysis.flow.calls import same_call
-from probe_flow.records import Mode, NodeKey, Phase, SlotRole
+from probe_flow.records import Finding, FindingKind, Mode, NodeKey, Phase, SlotRole
 from probe_flow.records.row import Row
 
 
@@ -114,3 +114,23 @@ def _is_inherited(row: Row, tainted_nodes: set[NodeKey], *, known: bool | None, 
         # Gradients depend on what the forward pass saved, which is not among the inputs.
         return row.node in tainted_nodes or (begun and row.node.phase is not Phase.FORWARD)
     return begun and row.pair.shown.slot.role is not SlotRole.PARAMETER
+
+
+def checksum_finding(number: int, rows: Sequence[Row], writer: int | None) -> Finding:
+    """Return the finding of a row whose checksum differs first, at the row that wrote it where that is known."""
+    row = rows[number]
+    shown = row if writer is None else rows[writer]
+    head = "" if writer is None else f"has no counterpart in the golden and wrote `{row.pair.shown.id}`: "
+    what = "checksum differs although the checksums of the inputs are equal"
+    if not row.is_produced:
+        what = f"checksum of the {row.pair.shown.slot.role.value} differs, and nothing before it explains that"
+    doubt = "; its recorded statistics agree, so it may have been hashed late" if is_hashed_late(row) else ""
+    return Finding(
+        kind=FindingKind.CHECKSUM_ORIGIN,
+        node=shown.node,
+        slot=shown.pair.shown.slot,
+        evidence=head + what + doubt,
+        severity=1.0,
+        row=number if writer is None else writer,
+        size="checksum differs",
+    )

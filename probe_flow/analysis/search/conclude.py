@@ -14,43 +14,18 @@ from probe_flow.analysis.flow.calls import is_gradient
 from probe_flow.analysis.flow.ordering import side_by_side
 from probe_flow.analysis.flow.producers import Writers
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, shape_of
-from probe_flow.analysis.model.noise import is_noisy, not_deterministic
-from probe_flow.analysis.search.checksums import is_hashed_late, search_checksums
+from probe_flow.analysis.model.noise import not_deterministic
+from probe_flow.analysis.search.checksums import checksum_finding, search_checksums
+from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
 from probe_flow.analysis.search.drift import find_drift
 from probe_flow.analysis.search.lone_nonfinite import begins_alone
-from probe_flow.analysis.search.near_misses import behind_extremes, near_misses
+from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried, random_state
 from probe_flow.analysis.search.not_compared import NotCompared
-from probe_flow.analysis.search.origin import Diagnosis, Suspect, diagnose
-from probe_flow.analysis.search.reference_check import witness_of
+from probe_flow.analysis.search.origin import diagnose
+from probe_flow.analysis.search.proof import sentence
+from probe_flow.analysis.search.reference_check import golden_errors, witness_of
 from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, Status, Verdict
 from probe_flow.records.row import Row, number_or_first
-
-
-def golden_errors(rows: Sequence[Row], numbers: Sequence[int]) -> list[Finding]:
-    """Return one finding, which fails nothing, for the first of some cleared rows that the reference clears."""
-    cleared = [number for number in numbers if rows[number].third is not None and not is_noisy(rows[number])]
-    if not cleared:
-        return []
-    number, *others = cleared
-    row = rows[number]
-    witness = witness_of(row)
-    assert witness is not None
-    more = f"; {len(others)} more tensor{'s' if len(others) > 1 else ''} alike" if others else ""
-    return [
-        Finding(
-            kind=FindingKind.GOLDEN_ERROR,
-            node=row.node,
-            slot=row.pair.shown.slot,
-            evidence=(
-                f"`{row.pair.shown.id}` differs from the golden beyond rounding, but is not to blame: {witness}{more}"
-            ),
-            severity=witness.golden.relative,
-            fails=False,
-            row=number,
-            metrics=row.measurement.metrics if row.measurement else {},
-        )
-    ]
-
 
 STRONG = 2.0
 """A suspect of this score is an origin even downstream of another one: its inputs' errors do not explain it."""
@@ -59,15 +34,26 @@ LATER = 5.0
 """The same where it depends on a suspect of an earlier step, whose error went into a parameter: what is made with that
 is off in one direction, which does not average out as noise does."""
 
+INHERITED = 4.0
+"""Error of an input, in rounding steps, from which it is no mere rounding."""
+
 NEAREST = 3
 """Operators before an origin that its evidence names where extremes do not clear them; findings name the others too."""
 
 
 def conclude(
-    rows: Sequence[Row], pairs: Pairs, verdicts: Sequence[Verdict]
+    rows: Sequence[Row], pairs: Pairs, verdicts: Sequence[Verdict], diagnosis: Diagnosis | None = None
 ) -> tuple[tuple[Finding, ...], list[Verdict]]:
-    """Return the findings, the most important first, and the verdicts with their roles."""
-    diagnosis = diagnose(rows, pairs)
+    """Return the findings, the most important first, and the verdicts with their roles.
+
+    Args:
+        rows: measured, in execution order.
+        pairs: of the comparison.
+        verdicts: of the policy.
+        diagnosis: of these rows, where it was made.
+    """
+    if diagnosis is None:
+        diagnosis = diagnose(rows, pairs)
     writers = Writers(rows)
     apart = NotCompared(rows, diagnosis)
     nonfinite = [suspect for suspect in diagnosis.suspects if suspect.figure is ErrorFigure.NONFINITE]
@@ -75,16 +61,21 @@ def conclude(
     origins, shown = _forward_once(_origins(diagnosis, rows), writers, alone, rows)
     origins, echoes = _apart_once(origins, shown, apart)
     heirs = _heirs(diagnosis, origins)
-    findings = [_origin_finding(suspect, rows, diagnosis, heirs, shown[suspect.row], apart) for suspect in origins]
+    findings = [
+        _origin_finding(suspect, rows, diagnosis, heirs, shown[suspect.row], apart, is_first=number == 0)
+        for number, suspect in enumerate(origins)
+    ]
     findings.extend(_nonfinite_finding(suspect, rows, alone.get(suspect.row)) for suspect in nonfinite)
     checksums = search_checksums(rows, diagnosis.order)
     wrote = {number: writers.of(number) for number in side_by_side(checksums.origins, diagnosis.order, rows)}
-    findings.extend(_checksum_finding(number, rows, writer) for number, writer in wrote.items())
+    findings.extend(checksum_finding(number, rows, writer) for number, writer in wrote.items())
     shown.update(wrote)
     if not findings:
         findings.extend(find_drift(rows, diagnosis))
     findings.extend(near_misses(rows, diagnosis, findings))
     findings.extend(behind_extremes(rows, diagnosis, findings))
+    findings.extend(only_carried(rows, diagnosis))
+    findings.extend(random_state(rows, diagnosis))
     findings.extend(golden_errors(rows, diagnosis.cleared))
     findings.extend(not_deterministic(rows, diagnosis.order))
     origin_rows = {row if writer is None else writer for row, writer in shown.items()}
@@ -120,12 +111,13 @@ def _origins(diagnosis: Diagnosis, rows: Sequence[Row]) -> list[Suspect]:
     strong = [
         suspect
         for suspect in diagnosis.suspects
-        if suspect.score >= _least_score(suspect, diagnosis, rows)
+        if (suspect.is_proven or suspect.score >= _least_score(suspect, diagnosis, rows))
         and not (suspect.figure is ErrorFigure.NONFINITE and suspect.inherits)
     ]
     # Behind a strong one, what is a little more than explained is its echo.
     first = next((place for place, suspect in enumerate(diagnosis.suspects) if suspect in strong[:1]), None)
-    weak = [suspect for suspect in diagnosis.suspects[:first] if suspect.score < STRONG and not suspect.inherits]
+    before_it = [suspect for suspect in diagnosis.suspects[:first] if suspect not in strong]
+    weak = [suspect for suspect in before_it if suspect.score < STRONG and not suspect.inherits]
     before = [suspect for suspect in weak if strong and _bears_on(suspect, strong[0], diagnosis, rows)]
     return before + strong + [suspect for suspect in weak if suspect not in before]
 
@@ -211,6 +203,8 @@ def _origin_finding(
     heirs: Mapping[int, int],
     writer: int | None,
     apart: NotCompared,
+    *,
+    is_first: bool,
 ) -> Finding:
     """Return the finding of a suspect, at the row that wrote what it read (``writer``) where that is to blame."""
     row = rows[suspect.row]
@@ -223,7 +217,11 @@ def _origin_finding(
         kind=FindingKind.ORIGIN,
         node=shown.node,
         slot=shown.pair.shown.slot,
-        evidence=_head(row, writer, rows, apart) + evidence + _by_reference(row) + tail,
+        evidence=_head(row, writer, rows, apart)
+        + evidence
+        + _proof(suspect, row, is_first=is_first)
+        + _by_reference(row)
+        + tail,
         severity=suspect.score,
         row=suspect.row if writer is None else writer,
         metrics=row.measurement.metrics if row.measurement else {},
@@ -270,6 +268,15 @@ def _head(row: Row, writer: int | None, rows: Sequence[Row], apart: NotCompared)
     return f"has another shape than the golden ({apart.told(writer)}); behind it, at `{row.pair.shown.id}`: "
 
 
+def _proof(suspect: Suspect, row: Row, *, is_first: bool) -> str:
+    """Return what recomputing showed of a suspect that is wrong by itself; of further ones why they are independent."""
+    shown = f"; {sentence(row)}" if suspect.is_proven else ""
+    if is_first:
+        return shown
+    why = "proof" if suspect.is_proven else "size" if suspect.inherits else "structure"
+    return f"{shown}; independent by {why}"
+
+
 def _by_reference(row: Row) -> str:
     witness = witness_of(row)
     return "" if witness is None else f"; {witness}"
@@ -311,6 +318,8 @@ def _evidence(suspect: Suspect, rows: Sequence[Row], diagnosis: Diagnosis, betwe
         return f"{found}, {ratio}, floor {floor:.1e}) before the node has done anything{doubt}"
     inputs = [d for n in suspect.inputs if (d := diagnosis.deviations[n]) is not None]
     if inputs:
+        if suspect.is_proven and any(each.relative > INHERITED * each.unit for each in inputs):
+            return f"inputs are off themselves ({_largest(inputs)}), {found})"
         agree = "inputs agree" if between is None else f"what was compared before `{between.pair.shown.id}` agrees"
         if suspect.is_by_extremes:
             agree += f" in minimum and maximum, which does not clear {_nearest(suspect, rows, diagnosis) or 'them'}"
@@ -364,25 +373,6 @@ def _nonfinite_finding(suspect: Suspect, rows: Sequence[Row], writer: int | None
         row=suspect.row if writer is None else writer,
         metrics=measurement.metrics,
         size=f"nan or inf in {extent.removeprefix('in ')}",
-    )
-
-
-def _checksum_finding(number: int, rows: Sequence[Row], writer: int | None) -> Finding:
-    row = rows[number]
-    shown = row if writer is None else rows[writer]
-    head = "" if writer is None else f"has no counterpart in the golden and wrote `{row.pair.shown.id}`: "
-    what = "checksum differs although the checksums of the inputs are equal"
-    if not row.is_produced:
-        what = f"checksum of the {row.pair.shown.slot.role.value} differs, and nothing before it explains that"
-    doubt = "; its recorded statistics agree, so it may have been hashed late" if is_hashed_late(row) else ""
-    return Finding(
-        kind=FindingKind.CHECKSUM_ORIGIN,
-        node=shown.node,
-        slot=shown.pair.shown.slot,
-        evidence=head + what + doubt,
-        severity=1.0,
-        row=number if writer is None else writer,
-        size="checksum differs",
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from probe_flow.analysis.model.deviation import ErrorFigure
-from probe_flow.analysis.search.origin import Diagnosis
+from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.analysis.search.reference_check import clears
 from probe_flow.records import Execution, Finding, FindingKind, Phase
 from probe_flow.records.row import Row
@@ -31,6 +31,8 @@ def find_drift(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
     runs: dict[Execution, list[int]] = {}
     known: dict[int, list[int]] = {}  # by the object, since hashing a run is slow
     for number in diagnosis.order:
+        if number in diagnosis.shaken:
+            continue
         if _is_result(rows[number]) and _relative(diagnosis, number) is not None:
             run = rows[number].node.execution
             found = known.get(id(run))

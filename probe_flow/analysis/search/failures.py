@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.deviation import ErrorFigure, deviation_of
-from probe_flow.analysis.search.conclude import golden_errors
-from probe_flow.analysis.search.reference_check import MULTIPLIERS, clears
+from probe_flow.analysis.search.reference_check import MULTIPLIERS, clears, golden_errors
 from probe_flow.records import Finding, FindingKind, NodeKey, Pairs, Role, Status, Verdict
 from probe_flow.records.row import Row, by_node, number_or_first
 

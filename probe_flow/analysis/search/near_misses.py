@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from probe_flow.analysis.search.origin import Diagnosis
+from probe_flow.analysis.search.diagnosis import Diagnosis
+from probe_flow.analysis.search.proof import Proof, proof_of, sentence
 from probe_flow.records import Finding, FindingKind, NodeKey
 from probe_flow.records.row import Row
 
@@ -63,6 +64,32 @@ def behind_extremes(rows: Sequence[Row], diagnosis: Diagnosis, findings: Sequenc
     return [_hidden_finding(rows[n], n, rows[first]) for n in hidden if first is not None and n not in named]
 
 
+def only_carried(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
+    """Return findings, which fail nothing, for what is off by too much though it and all that feeds it is right.
+
+    Args:
+        rows: all rows.
+        diagnosis: what the search found.
+    """
+    return [_carried_finding(rows[number], number, diagnosis) for number in diagnosis.carried[:MOST]]
+
+
+def _carried_finding(row: Row, number: int, diagnosis: Diagnosis) -> Finding:
+    deviation = diagnosis.deviations[number]
+    assert deviation is not None
+    return Finding(
+        kind=FindingKind.SUSPECT,
+        node=row.node,
+        slot=row.pair.shown.slot,
+        evidence=f"`{row.pair.shown.id}` differs (relative error {deviation.relative:.1e}) and only carries on what "
+        f"reached it: {sentence(row)}, and so is what feeds it",
+        severity=1.0,
+        fails=False,
+        row=number,
+        metrics=row.measurement.metrics if row.measurement else {},
+    )
+
+
 def _hidden_finding(row: Row, number: int, origin: Row) -> Finding:
     return Finding(
         kind=FindingKind.SUSPECT,
@@ -90,3 +117,40 @@ def _finding(row: Row, number: int, score: float, diagnosis: Diagnosis) -> Findi
         row=number,
         metrics=row.measurement.metrics if row.measurement else {},
     )
+
+
+def random_state(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
+    """Return one finding, which fails nothing, for the first random result that differs; none where all agree.
+
+    Args:
+        rows: all rows.
+        diagnosis: what the search found.
+    """
+    if not diagnosis.random:
+        return []
+    first, *others = diagnosis.random
+    row, deviation = rows[first], diagnosis.deviations[first]
+    assert deviation is not None
+    more = f", and {len(others)} more random result{'s' if len(others) > 1 else ''}" if others else ""
+    right = [number for number in diagnosis.random if proof_of(rows[number]) is Proof.RIGHT]
+    proven = ""
+    if right:
+        which = "each" if len(right) == len(diagnosis.random) else f"{len(right)} of them"
+        proven = (
+            f"; by its own input {which} keeps or drops as it should"
+            if others
+            else ("; each of its elements is dropped, or its own input scaled, as it should be")
+        )
+    return [
+        Finding(
+            kind=FindingKind.RANDOM_STATE,
+            node=row.node,
+            slot=row.pair.shown.slot,
+            evidence=f"random state differs: `{row.pair.shown.id}` was drawn otherwise than the golden's (relative "
+            f"error {deviation.relative:.1e}){more}{proven}; what follows was judged by its own inputs",
+            severity=deviation.relative,
+            fails=False,
+            row=first,
+            metrics=row.measurement.metrics if row.measurement else {},
+        )
+    ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from probe_flow.analysis.search.origin import Diagnosis, Suspect
+from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
 from probe_flow.records import NodeKey, TensorKind
 from probe_flow.records.row import Row
 

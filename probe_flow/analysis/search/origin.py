@@ -8,18 +8,21 @@ error and descends from a suspect inherits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TypeAlias
 
-from msgspec import Struct, field
+from msgspec.structs import replace
 
-from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
+from probe_flow.analysis.flow.calls import Call, Calls, is_gradient, is_random
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
 from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import Deviation, Deviations, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.plain_values import plain_gap
+from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
 from probe_flow.analysis.search.guesses import is_doubtful
+from probe_flow.analysis.search.proof import Proof, proof_of, score_of
 from probe_flow.analysis.search.reference_check import clears
 from probe_flow.records import FigureColumn, Mode, NodeKey, Pairs
 from probe_flow.records.row import Pick, Row
@@ -48,7 +51,7 @@ def hidden_before(number: int, rows: Sequence[Row], deviations: Deviations, sour
         Empty where no such output is known.
     """
     found: dict[NodeKey, int] = {}
-    for row in _outputs_before(number, rows, sources):
+    for row in outputs_before(number, rows, sources):
         deviation, node = deviations[row], rows[row].node
         if deviation is not None and deviation.is_bare and deviation.count > EXTREMES and node != rows[number].node:
             found.setdefault(node, row)
@@ -57,7 +60,7 @@ def hidden_before(number: int, rows: Sequence[Row], deviations: Deviations, sour
     return tuple(found.values())
 
 
-def _outputs_before(number: int, rows: Sequence[Row], sources: Sources) -> Iterator[int]:
+def outputs_before(number: int, rows: Sequence[Row], sources: Sources) -> Iterator[int]:
     """Yield the outputs that a row was computed from, one operator further back at a time, the latest first."""
     seen, level = {number}, [number]
     while level:
@@ -88,70 +91,17 @@ SAME_VALUE = 2.0**-20
 """Relative difference of float arguments that says nothing: they may come from a computation."""
 
 
-class Suspect(Struct, frozen=True):
-    """A row whose error is not explained.
+NEAR = 0.6
+"""Share of its limit from which a row comes near to being a suspect."""
 
-    Args:
-        row: row number.
-        score: largest excess over the limits; above 1.
-        figure: which figure it was.
-        deviation: the row's error.
-        allowance: what it was allowed.
-        inputs: rows that were weighed as explanation.
-        inherits: whether an earlier suspect feeds it.
-        limit: how many times its allowance the figure may be.
-    """
+WIDE = 0.1
+"""Allowed error, relative to a tensor's size, from which what is wrong with it hides in what is explained."""
 
-    row: int
-    score: float
-    figure: ErrorFigure
-    deviation: Deviation | None
-    allowance: Allowance | None
-    inputs: tuple[int, ...]
-    inherits: bool
-    limit: float = 1.0
+FEEDERS = 6
+"""Outputs before a suspect that are computed again with it."""
 
-    @property
-    def excess(self) -> float:
-        """How many times its allowance the figure is."""
-        return self.score * self.limit
-
-    @property
-    def is_by_extremes(self) -> bool:
-        """Whether minimum and maximum are all that is known of the row, and finite values all that is wrong."""
-        return self.deviation is not None and self.deviation.is_bare and self.figure is not ErrorFigure.NONFINITE
-
-
-class Diagnosis(Struct, frozen=True):
-    """What the search found.
-
-    Args:
-        suspects: in order of time, ranks side by side, origins and amplifiers alike.
-        tainted: row -> the suspect's row that it descends from.
-        deviations: per row, None where nothing was measured.
-        order: row numbers in order of time.
-        scales: row -> size of the terms that its rounding errors are relative to, where it was judged.
-        scores: row -> its largest figure over what is explained, 1 being the limit, where it was judged.
-        cleared: rows that would be suspects if the reference did not say that the target is no worse than the golden,
-            or repeated runs that they differ by as much; in order of time, without those that inherit from a suspect.
-        quantised_runs: identities of the executions in which the target computed with quantised values.
-        passed: node of a suspect -> the nodes between it and the nearest compared tensors before it.
-        hidden: row that extremes alone accuse -> outputs before it, the nearest first, whose extremes do not show
-            whether it began there.
-        is_flow_unknown: no edge between operators is known, so that each suspect stands for itself.
-    """
-
-    suspects: tuple[Suspect, ...]
-    tainted: Mapping[int, int]
-    deviations: Deviations
-    order: Sequence[int]
-    scales: Mapping[int, float]
-    scores: Mapping[int, float]
-    cleared: tuple[int, ...] = ()
-    quantised_runs: frozenset[object] = frozenset()
-    passed: Mapping[NodeKey, tuple[NodeKey, ...]] = field(default_factory=dict)
-    hidden: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    is_flow_unknown: bool = False
+TRACED = 16
+"""Suspects, and rows near to being ones, whose feeders are looked for."""
 
 
 def diagnose(rows: Sequence[Row], pairs: Pairs) -> Diagnosis:
@@ -175,6 +125,12 @@ class _Search:
         self.damaged: dict[Call, int] = {}
         self.scores = FigureColumn(len(rows))
         self.cleared: set[int] = set()
+        self.near: dict[int, Suspect] = {}
+        self.unjudged: list[int] = []
+        self.carried: list[int] = []
+        self.decided: list[int] = []
+        self.random: list[int] = []
+        self.shaken: set[int] = set()
 
     def run(self) -> Diagnosis:
         for number in self.order:
@@ -192,8 +148,14 @@ class _Search:
         passed = {key: through.get(key, ()) for key in {self.rows[suspect.row].node for suspect in suspects}}
         return Diagnosis(
             suspects, tainted, self.deviations, self.order, scales, self.scores, cleared, quantised, passed,
-            self._hidden_before(suspects), self.allowances.is_flow_unknown,
+            self._hidden_before(suspects), self.allowances.is_flow_unknown, tuple(self.near),
+            self._fed_by([*(each.row for each in suspects), *self.near][:TRACED]), tuple(self.unjudged),
+            tuple(self.carried), tuple(self.decided), tuple(self.random), self.shaken,
         )  # fmt: skip
+
+    def _fed_by(self, numbers: Iterable[int]) -> dict[int, tuple[int, ...]]:
+        """Return the outputs that some rows were computed from, the nearest first."""
+        return {n: tuple(islice(outputs_before(n, self.rows, self.allowances.sources), FEEDERS)) for n in numbers}
 
     def _hidden_before(self, suspects: Sequence[Suspect]) -> dict[int, tuple[int, ...]]:
         """Return the suspects that extremes alone accuse, with what may hide their error before them."""
@@ -262,6 +224,7 @@ class _Search:
         is_wild = any(n in self.wild for n in (around if produced else updated)) or (produced and call in self.damaged)
         if is_wild:
             score = 0.0
+        score = self._of_random(number, call, around, score, is_known=sources is not None)
         begins = deviation.nonfinite and not is_wild and not any(d.nonfinite for _, d in known)
         if begins and not self._clears(number, ErrorFigure.NONFINITE):
             if sources is None and self.first_nonfinite is not None:
@@ -271,18 +234,17 @@ class _Search:
         if score > 1.0 and is_doubtful(row, deviation):
             self.allowances.forget(number)
             return False
+        found = Suspect(
+            number, score, figure, deviation, allowed, tuple(n for n, _ in known), ancestor is not None,
+            limits.get(figure, 1.0),
+        )  # fmt: skip
+        found, ancestor = self._with_proof(
+            found, call, ancestor, is_wide=is_wild or allowed.rms > WIDE * deviation.size
+        )
+        score = found.score
         self.scores[number] = score
         if score > 1.0:
-            self.suspects[number] = Suspect(
-                number,
-                score,
-                figure,
-                deviation,
-                allowed,
-                tuple(n for n, _ in known),
-                ancestor is not None,
-                limits.get(figure, 1.0),
-            )
+            self.suspects[number] = found
             for module in call.around():
                 self.damaged.setdefault(module, number)
         error = deviation.likely if deviation.is_bare else deviation.rms
@@ -291,6 +253,74 @@ class _Search:
         elif sources is None and not is_alone and score <= 1.0 and self.suspects and error > 6.0 * allowed.floor:
             self.tainted[number] = self._root(next(iter(self.suspects)))
         return not is_alone or score <= 1.0 or figure is ErrorFigure.NONFINITE
+
+    def _of_random(self, number: int, call: Call, around: Sequence[int], score: float, *, is_known: bool) -> float:
+        """Return the score of a row: none where it was drawn at random; remember what was, and what is made of it."""
+        if self.shaken and (not is_known or any(n in self.shaken for n in around)):
+            self.shaken.add(number)
+        if not self.rows[number].is_produced or not is_random(call, self.rows):
+            return score
+        if score > 1.0:
+            self.random.append(number)
+        self.shaken.add(number)
+        return 0.0
+
+    def _with_proof(
+        self, found: Suspect, call: Call, ancestor: int | None, *, is_wide: bool
+    ) -> tuple[Suspect, int | None]:
+        """Return a row and what it descends from, by what recomputing it proves; remember what that leaves open.
+
+        Args:
+            found: the row as it was judged, a suspect or not.
+            call: of the row.
+            ancestor: the suspect that it descends from.
+            is_wide: whether next to any error would be explained.
+        """
+        row = self.rows[found.row]
+        proof = proof_of(row) if row.is_produced else None
+        if proof is Proof.WRONG:
+            return replace(
+                found, score=max(found.score, score_of(row)), inherits=False, limit=1.0, is_proven=True
+            ), None
+        if proof is Proof.RIGHT and found.score > 1.0 and found.figure is not ErrorFigure.NONFINITE:
+            score, ancestor = self._of_carrier(found, call, ancestor)
+            return replace(found, score=score), ancestor
+        if proof is None and row.is_produced and (is_wide or found.row in self.shaken):
+            self.unjudged.append(found.row)
+        if proof is None and row.is_produced and found.deviation is not None and found.deviation.unit == 0.0:
+            self.decided.append(found.row)
+        if NEAR <= found.score <= 1.0:
+            self.near[found.row] = found
+        return found, ancestor
+
+    def _of_carrier(self, found: Suspect, call: Call, ancestor: int | None) -> tuple[float, int | None]:
+        """Return score and ancestor of a row that is off by too much although its own inputs make just that.
+
+        What it carries on is blamed: what comes near to being a suspect, or an input that nothing is known to have
+        written. Where there is neither, and not all that feeds it is proven to be right, it stays a suspect itself.
+        """
+        own = score_of(self.rows[found.row])
+        if ancestor is not None:
+            return own, ancestor
+        before = self._fed_by((found.row,))[found.row]
+        around = [n for n in (*call.read, *before) if n in self.near and proof_of(self.rows[n]) is not Proof.RIGHT]
+        if around:
+            blamed = max(around, key=lambda n: self.near[n].score)
+            self.suspects[blamed] = replace(self.near.pop(blamed), score=1.0 + SAME_VALUE)
+            return own, blamed
+        unknown = [
+            (d.relative, n)
+            for n in call.read
+            if (d := self.deviations[n]) is not None and d.relative > d.unit and self.allowances.sources(n) is None
+        ]
+        if unknown:
+            blamed = max(unknown)[1]
+            self.suspects[blamed] = replace(found, row=blamed, deviation=self.deviations[blamed], inputs=())
+            return own, blamed
+        if not before or any(proof_of(self.rows[n]) is not Proof.RIGHT for n in before):
+            return found.score, None
+        self.carried.append(found.row)
+        return own, None
 
     def _limits(self, number: int) -> Mapping[ErrorFigure, float]:
         """Return how many times its allowance each figure of a row may be."""

@@ -10,15 +10,15 @@ not decide.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.deviation import UNIT, Deviation, ErrorFigure, deviation_of
-from probe_flow.analysis.model.noise import is_within_noise
-from probe_flow.records import Pair
+from probe_flow.analysis.model.noise import is_noisy, is_within_noise
+from probe_flow.records import Finding, FindingKind, Pair
 from probe_flow.records.row import Row
 
 MULTIPLIERS: Mapping[ErrorFigure, float] = MappingProxyType(
@@ -107,3 +107,29 @@ def with_figures(row: Row) -> Row:
         "golden_error": witness.golden.relative,
     }
     return replace(row, measurement=row.measurement.with_metrics(figures))
+
+
+def golden_errors(rows: Sequence[Row], numbers: Sequence[int]) -> list[Finding]:
+    """Return one finding, which fails nothing, for the first of some cleared rows that the reference clears."""
+    cleared = [number for number in numbers if rows[number].third is not None and not is_noisy(rows[number])]
+    if not cleared:
+        return []
+    number, *others = cleared
+    row = rows[number]
+    witness = witness_of(row)
+    assert witness is not None
+    more = f"; {len(others)} more tensor{'s' if len(others) > 1 else ''} alike" if others else ""
+    return [
+        Finding(
+            kind=FindingKind.GOLDEN_ERROR,
+            node=row.node,
+            slot=row.pair.shown.slot,
+            evidence=(
+                f"`{row.pair.shown.id}` differs from the golden beyond rounding, but is not to blame: {witness}{more}"
+            ),
+            severity=witness.golden.relative,
+            fails=False,
+            row=number,
+            metrics=row.measurement.metrics if row.measurement else {},
+        )
+    ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from probe_flow.cli.authoring.schema import write_schema
+from probe_flow.cli.authoring.tf_snippets import TF_SNIPPETS
 from probe_flow.cli.terminal.console import show
 from probe_flow.errors import Diagnostic, Severity, UsageError
 
@@ -65,7 +66,29 @@ def fx_backend(folder="dumps/msprobe_fx_dump"):
 #     model(*inputs)
 '''
 
-SNIPPETS: Mapping[str, str] = MappingProxyType({"torchair": TORCHAIR})
+TORCH = '''\
+# A dump of what a PyTorch program computes, to be compared by:
+#   probe-flow run pytorch_compare.yaml --set target=dumps/target --set golden=dumps/golden
+# Run the script once for each side, into a folder of its own, with the same inputs, weights and seed.
+# Needs probe_flow on the machine that runs it (no extra beside torch).
+import probe_flow as pf
+
+
+def train(model, loss, optimizer, batches, folder="dumps/golden"):
+    """Dump two steps of training: every module and every call, forward and backward."""
+    # level="L0" records modules only, "L1" calls of APIs only; data="statistics" writes no elements;
+    # steps=[0], ranks=[0], include=["layers.1"] narrow it. config="config.json" takes msprobe's configuration.
+    with pf.dump_torch(model, folder, level="mix", data="tensor") as dump:
+        for inputs, wanted in batches[:2]:
+            loss(model(inputs), wanted).backward()
+            dump.stop()  # the optimizer is not recorded
+            optimizer.step()
+            optimizer.zero_grad()
+            dump.step()
+            dump.start()
+'''
+
+SNIPPETS: Mapping[str, str] = MappingProxyType({"torchair": TORCHAIR, "torch": TORCH, **TF_SNIPPETS})
 """Name -> code."""
 
 
@@ -81,7 +104,11 @@ SNIPPETS: Mapping[str, str] = MappingProxyType({"torchair": TORCHAIR})
 )
 @click.option("--with-sample", is_flag=True, help="Copy the sample dumps too, so that the workflow runs as it is.")
 @click.option("--force", is_flag=True, help="Replace files that are there, and links to files.")
-@click.option("--snippet", metavar="NAME", help="Print code for your own script instead; `torchair`: both dumps.")
+@click.option(
+    "--snippet",
+    metavar="NAME",
+    help="Print code for your own script instead: `torchair`, `torch`, `tfdbg` ... (a wrong name lists all).",
+)
 def command(name: str | None, output: Path, *, with_sample: bool, force: bool, snippet: str | None) -> None:
     """Copy the packaged workflow NAME to start from, or print the code that makes the dumps it compares.
 

@@ -20,7 +20,7 @@ from probe_flow.cli.number import Number
 from probe_flow.cli.peer.peer_syntax import PeerCommand
 from probe_flow.cli.shell.prompt import Prompt, pass_asker
 from probe_flow.errors import Diagnostic, UsageError, WorkflowError
-from probe_flow.files.existing import is_file
+from probe_flow.files.existing import exists, is_file
 from probe_flow.runs.queries.asker import Asker, Reply
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 COSINE = 0.98
 OPERATORS = 3
 """Defaults of msprobe."""
+
+OF_TRAINING = "tf_training"
+"""Packaged workflow of a training step."""
 
 _EXIT_INCOMPLETE = 3
 _NAME_OPTION = click.option("-n", "named", metavar="NAME", help="The same as NAME.")
@@ -104,12 +107,12 @@ def _ni(
 @click.command("pt", cls=PeerCommand)
 @click.argument("name", required=False)
 @_NAME_OPTION
-@pass_asker
-def _pt(asker: Asker, *, name: str | None, named: str | None) -> None:
+@click.pass_obj
+def _pt(prompt: Prompt, *, name: str | None, named: str | None) -> None:
     """Show the values of a tensor of the run, or of a `.npy` file."""
     wanted = _one(name, named)
     if not is_file(wanted):
-        _print(asker.tensor(wanted))
+        _print(prompt.asker.tensor(wanted))
         return
     from probe_flow.reports.tensor_values import values_of
     from probe_flow.runs.queries.answers_tensor import file_lines
@@ -125,9 +128,9 @@ def _pt(asker: Asker, *, name: str | None, named: str | None) -> None:
 @click.option("-al", "absolute", type=Number(), default=0.001, show_default=True, help="Absolute tolerance.")
 @click.option("-rl", "relative", type=Number(), default=0.001, show_default=True, help="Relative tolerance.")
 @click.option("-s", "save", is_flag=True, help="Also write the result to `cp_result.txt`.")
-@pass_asker
+@click.pass_obj
 def _cp(
-    asker: Asker,
+    prompt: Prompt,
     *,
     names: tuple[str, ...],
     named: tuple[str, str] | None,
@@ -142,7 +145,7 @@ def _cp(
     both = (*names, *(named or ()))
     if len(both) != 2:
         raise click.UsageError("`cp` takes two tensors")
-    first, second = (_ref(asker, name, prefers) for name, prefers in zip(both, ("target", "golden"), strict=True))
+    first, second = (_ref(prompt, name, prefers) for name, prefers in zip(both, ("target", "golden"), strict=True))
     found = compare_two(first, second, absolute=absolute, relative=relative, limit=count)
     lines = list(found.lines())
     for line in lines:
@@ -153,6 +156,29 @@ def _cp(
         with atomic_text(Path("cp_result.txt")) as file:
             file.write("\n".join(lines) + "\n")
         click.echo("wrote cp_result.txt")
+
+
+@click.command("dc", cls=PeerCommand)
+@click.argument("name", required=False)
+@_NAME_OPTION
+@click.option("-f", "layout", help="Layout to bring the tensors into, such as NCHW; default: as they are stored.")
+@click.option("-o", "output", type=click.Path(path_type=Path), default=Path("dump_convert"), show_default=True)
+@click.pass_obj
+def _dc(prompt: Prompt, *, name: str | None, named: str | None, layout: str | None, output: Path) -> int:
+    """Convert a device file, a folder of them, or the dump of an operator of the run to `.npy`."""
+    wanted = _one(name, named)
+    files = [wanted] if exists(Path(wanted)) else _target_files(prompt.asker, wanted)
+    if not files:
+        raise click.UsageError(f"`{wanted}` is no file, and no operator of the run whose dump is there")
+    given = [word for file in files for word in ("-d", file)]
+    return prompt.command_line(["parse", *given, "-t", "npy", "-o", str(output), *(["-f", layout] if layout else [])])
+
+
+def _target_files(asker: Asker, name: str) -> list[str]:
+    """Return the device files that hold tensors of a name."""
+    sides = [side for view in asker.tensor_answer(name).views for side in view.sides if side.name == "target"]
+    found = (side.ref.file or side.ref.source for side in sides if side.ref is not None)
+    return list(dict.fromkeys(file for file in found if file))
 
 
 @click.command("ls", cls=PeerCommand)
@@ -194,7 +220,14 @@ def _one(name: str | None, named: str | None) -> str:
 
 
 def _compared_again(prompt: Prompt, sets: Mapping[str, str]) -> Asker:
-    """Run the workflow of the run again with its parameters, and return the new run."""
+    """Run the workflow of the run again with its parameters, and return the new run.
+
+    A prompt on the folder of a training step, of which nothing was compared yet, runs the packaged workflow of such.
+    """
+    if prompt.run is None and prompt.data is not None:
+        from probe_flow.workflow.templates.packaged import templates
+
+        return _run_again(prompt, templates()[OF_TRAINING], {"data": str(prompt.data)}, Path("probe_flow_runs", "step"))
     record = prompt.asker.run.record
     path = Path(record.workflow.folder, record.workflow.path)
     given = {name: value for name, value in record.params.items() if value is not None}
@@ -202,8 +235,12 @@ def _compared_again(prompt: Prompt, sets: Mapping[str, str]) -> Asker:
     if not is_file(path):
         raise click.UsageError(f"the workflow of this run is not at `{path}`; run it again by `probe-flow run`")
     _check_stages(record, path, {**known, **sets})
-    output = _new_folder(prompt.asker.run.folder)
-    settings = [word for name, value in {**known, **sets}.items() for word in ("--set", f"{name}={value}")]
+    return _run_again(prompt, path, {**known, **sets}, prompt.asker.run.folder)
+
+
+def _run_again(prompt: Prompt, path: Path, sets: Mapping[str, str], beside: Path) -> Asker:
+    output = _new_folder(beside) if beside.exists() else beside
+    settings = [word for name, value in sets.items() for word in ("--set", f"{name}={value}")]
     words = ["run", str(path), *settings, "--output", str(output), "--quiet"]
     click.echo("probe-flow " + shlex.join(words))
     if prompt.command_line(words) not in (0, 1, _EXIT_INCOMPLETE) or not (output / "run.json").is_file():
@@ -241,11 +278,11 @@ def _new_folder(folder: Path) -> Path:
     return found
 
 
-def _ref(asker: Asker, name: str, prefers: str) -> TensorRef:
+def _ref(prompt: Prompt, name: str, prefers: str) -> TensorRef:
     """Return a tensor with elements: a file, or one that a name of the run means on the side that has this name."""
     if is_file(name):
         return _file_ref(Path(name))
-    answer = asker.tensor_answer(name, limit=1)
+    answer = prompt.asker.tensor_answer(name, limit=1)
     if answer.matching > 1:
         if answer.how == "part":
             raise UsageError(
@@ -275,5 +312,5 @@ def _file_ref(path: Path) -> TensorRef:
 
 
 ALIASES: Mapping[str, click.Command] = MappingProxyType(
-    {str(verb.name): verb for verb in (_ac, _vcs, _vc, _ni, _pt, _cp, _ls)}
+    {str(verb.name): verb for verb in (_ac, _vcs, _vc, _ni, _pt, _cp, _dc, _ls)}
 )

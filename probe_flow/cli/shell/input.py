@@ -137,12 +137,15 @@ def _options(session: Session, verb: str) -> Iterator[str]:
 
 def _names(session: Session, kind: str, part: str) -> Iterator[str]:
     """Yield names that begin with a part, then those that hold it."""
+    asker = session.asker
+    if asker is None:
+        return
     if kind in _OF_NODES:
-        names = list(dict.fromkeys(node.title for node in session.asker.nodes))
+        names = list(dict.fromkeys(node.title for node in asker.nodes))
     elif kind in _OF_TENSORS:
-        names = session.asker.tensor_names()
+        names = asker.tensor_names()
     elif kind in _OF_METRICS:
-        names = [f"{name}=" for name in session.asker.metric_names()]
+        names = [f"{name}=" for name in asker.metric_names()]
     else:
         return
     fold = part.casefold()

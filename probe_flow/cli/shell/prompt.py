@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Concatenate, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import click
@@ -21,12 +22,25 @@ class Prompt(NamedTuple):
     """The object of click's context of every verb.
 
     Args:
-        asker: the run that is asked.
+        run: what is asked; None before anything was compared.
         command_line: for verbs that compare again.
+        data: folder of a training step (`precision_data`) that the prompt was opened on; None if on a run.
     """
 
-    asker: Asker
+    run: Asker | None
     command_line: CommandLine
+    data: Path | None = None
+
+    @property
+    def asker(self) -> Asker:
+        """The run that is asked.
+
+        Raises:
+            click.UsageError: nothing was compared yet.
+        """
+        if self.run is None:
+            raise click.UsageError(f"nothing was compared yet: `ac -c` compares `{self.data}`")
+        return self.run
 
 
 def pass_asker(function: Callable[Concatenate[Asker, Options], Result]) -> Callable[Options, Result]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Protocol
 
 import click
@@ -38,12 +39,14 @@ class Session:
     """A prompt on one run.
 
     Args:
-        asker: the run that is asked; `open` puts another in its place.
+        asker: the run that is asked; `open` puts another in its place. None: nothing was compared yet.
         command_line: for verbs that compare again.
+        data: folder of a training step, which `ac -c` then compares.
     """
 
-    def __init__(self, asker: Asker, command_line: CommandLine) -> None:
+    def __init__(self, asker: Asker | None, command_line: CommandLine, *, data: Path | None = None) -> None:
         self.asker = asker
+        self._data = data
         self._command_line = command_line
         self.verbs: Mapping[str, click.Command] = {**VERBS, **ALIASES}
 
@@ -51,6 +54,8 @@ class Session:
         """Return the first line that the user sees."""
         from probe_flow.record.conclusion import last_line
 
+        if self.asker is None:
+            return f"`{self._data}` was not compared yet: `ac -c` compares it\n`help` lists what can be asked"
         return f"{last_line(self.asker.run.record, folder=self.asker.shown)}\n`help` lists what can be asked"
 
     def to_end(self, lines: Lines) -> int:
@@ -86,7 +91,7 @@ class Session:
             click.echo(f"there is no `{printable(name)}` here; {near or '`help` lists what can be asked'}", err=True)
             return USAGE
         try:
-            prompt = Prompt(self.asker, self._command_line)
+            prompt = Prompt(self.asker, self._command_line, self._data)
             result = verb.main(arguments, prog_name=name, standalone_mode=False, obj=prompt)
         except click.ClickException as error:
             error.show()

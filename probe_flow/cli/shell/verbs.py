@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from probe_flow.api.dumps import asker_of
-from probe_flow.cli.shell.prompt import Prompt, pass_asker
+from probe_flow.cli.shell.prompt import Prompt
 from probe_flow.cli.show import command as show_command
 from probe_flow.runs.queries.asker import Asker
 
@@ -53,11 +53,11 @@ class ShowVerb(click.Command):
 
 @click.command("open")
 @click.argument("run", type=click.Path(path_type=Path))
-@pass_asker
-def _open(asker: Asker, run: Path) -> Asker:
+@click.pass_obj
+def _open(prompt: Prompt, run: Path) -> Asker:
     """Ask another RUN from now on."""
     found = asker_of(run)
-    click.echo(f"asking {found.shown}; before: {asker.shown}")
+    click.echo(f"asking {found.shown}" + (f"; before: {prompt.run.shown}" if prompt.run is not None else ""))
     return found
 
 

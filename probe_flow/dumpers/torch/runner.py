@@ -68,7 +68,7 @@ class TorchRunner(Runner):
             return torch.load(file, map_location="cpu", weights_only=True)
 
     def copied(self, inputs: Any) -> Any:
-        return _on_tensors(lambda tensor: tensor.detach().clone(), inputs)
+        return on_tensors(lambda tensor: tensor.detach().clone(), inputs)
 
     def described(self, value: object) -> tuple[str, Sequence[int]] | None:
         from probe_flow.dumpers.torch.tensors import dtype_name
@@ -86,11 +86,15 @@ class TorchRunner(Runner):
 
     def step(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         if self.job.device is not None:
-            args, kwargs = _on_tensors(lambda tensor: tensor.to(self.job.device), (tuple(args), dict(kwargs)))
+            args, kwargs = on_tensors(lambda tensor: tensor.to(self.job.device), (tuple(args), dict(kwargs)))
         with contextlib.nullcontext() if self.job.has_backward else torch.no_grad():
             result = self._model(*args, **kwargs)
         if self.job.has_backward:
-            _backward(result)
+            self.backward(result)
+
+    def backward(self, result: Any) -> None:
+        """Run the backward pass."""
+        sum_of(result).backward()
 
     def words(self, error: BaseException) -> str:
         """Return kind and first line of an error, of one that torch met while it captured the model what it says of it.
@@ -106,13 +110,19 @@ class TorchRunner(Runner):
         return inner[:WORDS] if met else f"{type(error).__name__}: {text[:WORDS]}"
 
 
-def _on_tensors(change: Any, values: Any) -> Any:
+def on_tensors(change: Any, values: Any) -> Any:
+    """Return arguments with their tensors changed."""
     from torch.utils._pytree import tree_map
 
     return tree_map(lambda value: change(value) if isinstance(value, torch.Tensor) else value, values)
 
 
-def _backward(result: Any) -> None:
+def sum_of(result: Any) -> torch.Tensor:
+    """Return the sum of all results that require a gradient.
+
+    Raises:
+        IncompleteError: PF6324 there is none.
+    """
     from torch.utils._pytree import tree_leaves
 
     leaves = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
@@ -124,4 +134,4 @@ def _backward(result: Any) -> None:
                 help="leave out `backward`, or make parameters that require gradients",
             )
         )
-    torch.stack([leaf.sum().real.to(torch.float32) for leaf in leaves]).sum().backward()
+    return torch.stack([leaf.sum().real.to(torch.float32) for leaf in leaves]).sum()

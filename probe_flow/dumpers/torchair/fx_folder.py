@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
 import shutil
@@ -16,6 +15,7 @@ from typing import Any
 
 from probe_flow.dumpers.arrays.repeats import Unequal, array_difference
 from probe_flow.dumpers.dump_files import make_folder, write_json
+from probe_flow.dumpers.torch.ranks import world_and_rank
 from probe_flow.dumps.device_folders.layout import rank_of
 from probe_flow.dumps.reduced.reduced_names import SUFFIX
 from probe_flow.dumps.torchair.fx_manifest import DUMP_MANIFEST, DUMP_SCHEMA
@@ -33,7 +33,7 @@ def open_fx_folder(path: Path, options: Mapping[str, Any], *, overwrite: bool) -
         UsageError: PF6321 if there is something that a dump must not be mixed with.
         IncompleteError: PF6326 if it cannot be written.
     """
-    world, rank = world_and_rank()
+    world, rank = world_and_rank() or (1, 0)
     path = path.absolute()
     folder = path / f"worldsize{world}_global_rank{rank}"
     if path.exists():
@@ -43,17 +43,6 @@ def open_fx_folder(path: Path, options: Mapping[str, Any], *, overwrite: bool) -
     make_folder(folder)
     write_json(folder / DUMP_MANIFEST, _facts(world, rank, options))
     return folder
-
-
-def world_and_rank() -> tuple[int, int]:
-    """Return world size and global rank, of torch's process group or as launchers tell them; 1 and 0 by themselves."""
-    with suppress(ImportError, AttributeError, RuntimeError):
-        import torch
-
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            return torch.distributed.get_world_size(), torch.distributed.get_rank()
-    world, rank = (os.environ.get(name, "") for name in ("WORLD_SIZE", "RANK"))
-    return (int(world), int(rank)) if world.isdecimal() and rank.isdecimal() else (1, 0)
 
 
 def _check_root(path: Path, world: int, folder: Path) -> None:

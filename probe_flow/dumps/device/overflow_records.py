@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -47,6 +47,22 @@ _ADDRESSES = frozenset({"pc_start", "para_base", "src_addr", "dst_addr", "kernel
 _UNUSED_ID = 65535
 _MAX_RECORD_BYTES = 4096
 
+_CORE_BITS = {
+    0x8: "sign inversion of the smallest negative number",
+    0x10: "overflow of an integer operation",
+    0x20: "overflow of a floating-point operation",
+    0x80: "a negative input converted to an unsigned type",
+    0x100: "overflow of a conversion to float16",
+    0x400: "overflow of an accumulation in the cube",
+}
+_DHA_CODES = {0x9: "overflow", 0xA: "underflow", 0xB: "NaN in the source", 0xC: "NaN in the destination"}
+_DHA_CODES[0xD] = "NaN in source and destination"
+_L2_CODES = {1: "overflow", 2: "underflow", 3: "NaN in the source", 4: "NaN in the destination"}
+_L2_CODES[5] = "NaN in source and destination"
+_CORES = frozenset({"AIC", "AIV", "AI Core"})
+_CODED = {"DHA Atomic Add": (8, 0xFF, _DHA_CODES), "L2 Atomic Add": (16, 0x7, _L2_CODES)}
+"""Published tables of the device's own tools: the status of a core is a set of bits, that of an adder a code."""
+
 Value = int | tuple[int, ...]
 
 
@@ -67,6 +83,19 @@ class UnitOverflow(Struct, frozen=True):
         """Whether the status says so: any bit of it is set."""
         status = self.fields.get("status", 0)
         return any(status) if isinstance(status, tuple) else status != 0
+
+    @property
+    def meanings(self) -> tuple[str, ...]:
+        """What the status says, each bit or code with its number, those included that no table knows.
+
+        >>> UnitOverflow("AI Core", {"status": 0x121}).meanings
+        ('0x1 unknown', '0x20 overflow of a floating-point operation', '0x100 overflow of a conversion to float16')
+        >>> UnitOverflow("DHA Atomic Add", {"status": 0x900}).meanings
+        ('0x9 overflow',)
+        """
+        status = self.fields.get("status", 0)
+        words = status if isinstance(status, tuple) else (status,)
+        return tuple(dict.fromkeys(meaning for word in words if word for meaning in _of_word(self.unit, word)))
 
     @property
     def task(self) -> tuple[int, int]:
@@ -201,3 +230,20 @@ def _no_record(path: Path | str, what: str, offset: int | None) -> FormatError:
         help_text="dump again with overflow detection on; a file that is no overflow record needs another name",
         offset=offset,
     )
+
+
+def _of_word(unit: str, word: int) -> Iterator[str]:
+    if unit in _CODED:
+        shift, mask, codes = _CODED[unit]
+        code, rest = word >> shift & mask, word & ~(mask << shift)
+        if code:
+            yield f"{code:#x} {codes.get(code, 'unknown')}"
+        if rest:
+            yield f"{rest:#x} unknown"
+        return
+    if unit not in _CORES:
+        yield f"{word:#x}, of which no table is published"
+        return
+    for bit in range(word.bit_length()):
+        if word >> bit & 1:
+            yield f"{1 << bit:#x} {_CORE_BITS.get(1 << bit, 'unknown')}"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
 from probe_flow.dumps.device_folders.dump_files import (
     MAPPING_FILE,
     hashed_without_mapping,
-    name_mappings,
     not_a_dump_file,
 )
-from probe_flow.dumps.file_names import is_hashed, parse_fx_name, real_name
+from probe_flow.dumps.file_names import is_hashed, parse_fx_name, read_name_mapping, real_name
 from probe_flow.dumps.manifest import DUMP_MANIFEST
 from probe_flow.dumps.offline.names import ArrayName, parse_array_name, parse_om_name
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
@@ -60,7 +60,7 @@ def array_files(listing: DumpListing) -> ArrayFiles:
     """
     problems = list(listing.problems)
     own = [file for file in listing.files if not file.folders]
-    mapping = name_mappings(own, problems).get((), {})
+    mapping = _true_names(own, problems)
     found: list[ArrayFile] = []
     odd: Counter[str] = Counter()
     device: list[str] = []
@@ -86,8 +86,19 @@ def array_files(listing: DumpListing) -> ArrayFiles:
     return ArrayFiles(found, problems)
 
 
+def _true_names(files: Sequence[DumpFile], problems: list[Problem]) -> Mapping[str, str]:
+    """Return what `mapping.csv` says of names; those of operators keep their scopes."""
+    for file in files:
+        if file.name == MAPPING_FILE:
+            names, bad = read_name_mapping(Path(file.path), file.relative, taken=str)
+            problems.extend(bad)
+            return names
+    return {}
+
+
 def _true_name(file: DumpFile, mapping: Mapping[str, str]) -> str | None:
-    return real_name(file.name, mapping) if is_hashed(file.name) else file.name
+    found = real_name(file.name, mapping)
+    return found if found is not None or is_hashed(file.name) else file.name
 
 
 def _what(file: DumpFile, name: str | None) -> str:

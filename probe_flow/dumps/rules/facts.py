@@ -38,11 +38,11 @@ _FACTS = {
     "_session_graph_id": "_session_graph_id",
     "aipp_config_path": "aipp_config_path",
 }
-_OP_ATTRS = _RULE_ATTRS | frozenset(_FACTS)
+OP_ATTRS = _RULE_ATTRS | frozenset(_FACTS)
 _MODEL_ATTRS = frozenset(
     {"atc_cmdline", "atc_version", "attr_model_out_nodes_name", "framework_type", "opp_version", "soc_version"}
 )
-_OUTPUT_ATTRS = frozenset({ORIGIN_NAME, ORIGIN_INDEX, ORIGIN_LAYOUT, FIRST_LAYOUT, ORIGIN_SHAPE})
+OUTPUT_ATTRS = frozenset({ORIGIN_NAME, ORIGIN_INDEX, ORIGIN_LAYOUT, FIRST_LAYOUT, ORIGIN_SHAPE})
 
 _SLICE = re.compile(r"_lxslice\d+")
 _CONTROL = ":-1"
@@ -65,12 +65,12 @@ class WrongKindError(ValueError):
 
 def is_op_attribute(name: str) -> bool:
     """Tell whether an attribute of an operator says something about its rule."""
-    return name in _OP_ATTRS or name.endswith(KERNEL_NAME)
+    return name in OP_ATTRS or name.endswith(KERNEL_NAME)
 
 
 def is_output_attribute(name: str) -> bool:
     """Tell whether an attribute of an output description says something about its rule."""
-    return name in _OUTPUT_ATTRS
+    return name in OUTPUT_ATTRS
 
 
 def is_model_attribute(name: str) -> bool:
@@ -80,7 +80,7 @@ def is_model_attribute(name: str) -> bool:
 
 def is_attribute(name: str) -> bool:
     """Tell whether an attribute says something wherever it may stand."""
-    return is_op_attribute(name) or name in _OUTPUT_ATTRS or name in _MODEL_ATTRS
+    return is_op_attribute(name) or name in OUTPUT_ATTRS or name in _MODEL_ATTRS
 
 
 def rule_output(

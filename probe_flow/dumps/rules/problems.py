@@ -37,12 +37,13 @@ def too_large(path: str, size: int, limit: int) -> FormatError:
     )
 
 
-def graph_text(path: str) -> FormatError:
-    """Return the error of a graph that the compiler printed as text."""
-    name = Path(path).name
-    message = f"`{name}` is neither a rule JSON nor an offline model: it is the text of a graph"
-    help_text = f"convert it with `atc --mode=5 --om={name} --json={name}.json`, and name that JSON"
-    return FormatError(Diagnostic("PF4303", message, path=path, help=help_text))
+def no_attributes(path: str) -> FormatError:
+    """Return the error of a graph's text that has operators and edges only."""
+    message = (
+        f"`{Path(path).name}` is text without attributes (DUMP_GE_GRAPH=3): it does not say what operators were made of"
+    )
+    help_text = "dump the graph again with DUMP_GE_GRAPH=2 and DUMP_GRAPH_LEVEL=3, and give `ge_proto_*_Build.txt`"
+    return FormatError(Diagnostic("PF4311", message, path=path, help=help_text))
 
 
 def no_rules(path: str, what: str) -> FormatError:

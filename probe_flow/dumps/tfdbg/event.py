@@ -99,7 +99,7 @@ def read_tensor_event(path: str) -> TensorEvent:
             its bytes do not fill.
     """
     with BinaryFile(path) as file:
-        message = _Message(WireReader(FileBytes(file), path))
+        message = Message(WireReader(FileBytes(file), path))
         value = message.last(message.last(message.whole(), _EVENT_SUMMARY), _SUMMARY_VALUE)
         tensor = message.last(value, _VALUE_TENSOR)
         if value is None or tensor is None:
@@ -107,7 +107,7 @@ def read_tensor_event(path: str) -> TensorEvent:
             raise _no_tensor(path, f"is no tensor: it holds {what}")
         name = message.text(message.last(value, _VALUE_NODE)) or message.text(message.last(value, _VALUE_TAG))
         node, slot, debug_op = _parsed(name, path)
-        return _checked(message.tensor(tensor, node, slot, debug_op), path)
+        return checked(message.tensor(tensor, node, slot, debug_op), path)
 
 
 def read_graph_event(path: str) -> list[GraphNode]:
@@ -117,13 +117,13 @@ def read_graph_event(path: str) -> list[GraphNode]:
         FormatError: PF3001 and PF3002 unreadable, PF3013 damaged or cut off, PF3440 no graph.
     """
     with BinaryFile(path) as file:
-        outer = _Message(WireReader(FileBytes(file), path))
+        outer = Message(WireReader(FileBytes(file), path))
         graph = outer.last(outer.whole(), _EVENT_GRAPH)
         if graph is None:
             raise _no_tensor(path, "is no graph: it holds another kind of event")
         raw = file.read_at(graph.start, graph.stop - graph.start)
         # An operator has several bytes a field, so this refuses no graph.
-        message = _Message(WireReader(raw, path, base=graph.start, fields_left=4 * len(raw) + 1))
+        message = Message(WireReader(raw, path, base=graph.start, fields_left=4 * len(raw) + 1))
         return [message.node(each) for each in message.all(message.whole(), _GRAPH_NODE)]
 
 
@@ -135,7 +135,12 @@ def _parsed(name: str, path: str) -> tuple[str, int, str]:
     return node, int(slot), debug_op
 
 
-def _checked(event: TensorEvent, path: str) -> TensorEvent:
+def checked(event: TensorEvent, path: str) -> TensorEvent:
+    """Return what a file says of a tensor.
+
+    Raises:
+        FormatError: PF3441 if its bytes do not fill its shape.
+    """
     _, canonical = DTYPES.get(event.dtype, ("", None))
     if canonical is None or event.opaque_reason is not None:
         return event
@@ -158,32 +163,37 @@ def _no_tensor(path: str, what: str) -> FormatError:
     )
 
 
-class _Message(Struct):
+class Message(Struct):
     """Looks up fields of messages in one file; None stands for a message that is not there."""
 
     wire: WireReader
 
     def whole(self) -> Field:
+        """Return the file as one message."""
         return Field(0, DELIMITED, 0, 0, len(self.wire.data))
 
     def all(self, owner: Field | None, number: int) -> Iterator[Field]:
+        """Yield the messages and texts of one number."""
         if owner is not None:
             for field in self.wire.fields(owner.start, owner.stop):
                 if field.number == number and field.wire == DELIMITED:
                     yield field
 
     def last(self, owner: Field | None, number: int) -> Field | None:
+        """Return the last of these, which counts."""
         found = None
         for field in self.all(owner, number):
             found = field
         return found
 
     def text(self, field: Field | None) -> str:
+        """Return a short text; empty for none."""
         if field is None or field.stop - field.start > _MAX_NAME_BYTES:
             return ""
         return self.wire.text(field.start, field.stop)
 
     def tensor(self, tensor: Field, node: str, slot: int, debug_op: str) -> TensorEvent:
+        """Return what a TensorProto says, unchecked."""
         dtype, content = 0, (0, 0)
         shape: tuple[int, ...] = ()
         for field in self.wire.fields(tensor.start, tensor.stop):
@@ -210,6 +220,7 @@ class _Message(Struct):
         return tuple(dims)
 
     def node(self, node: Field) -> GraphNode:
+        """Return what a NodeDef says."""
         name = op = ""
         inputs: list[str] = []
         for field in self.wire.fields(node.start, node.stop):

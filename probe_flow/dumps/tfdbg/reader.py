@@ -1,12 +1,13 @@
-"""Read runs of the TensorFlow debugger (tfdbg, `DumpingDebugWrapperSession` and `DumpingDebugHook`) into a catalog."""
+"""Read runs of the TensorFlow debugger (tfdbg) into a catalog: those of sessions, and those of TensorFlow 2."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -14,7 +15,16 @@ from msgspec.structs import replace
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.dumps.selection import EVERYTHING, Selection, keeps_no_execution, keeps_no_node
 from probe_flow.dumps.tfdbg.event import DTYPES, IDENTITY, GraphNode, TensorEvent, read_graph_event, read_tensor_event
-from probe_flow.dumps.tfdbg.names import usual_names
+from probe_flow.dumps.tfdbg.event_files import GRAPHS, TRACES, event_sets, read_graphs, read_traces
+from probe_flow.dumps.tfdbg.problems import (
+    below,
+    figures_only,
+    no_tensor,
+    not_of_the_debugger,
+    one_of_sets,
+    several_devices,
+    several_graphs,
+)
 from probe_flow.dumps.tfdbg.runs import (
     DEVICE_PREFIX,
     GRAPH_PREFIX,
@@ -24,7 +34,7 @@ from probe_flow.dumps.tfdbg.runs import (
     chosen_runs,
 )
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, Severity, UsageError
-from probe_flow.files.walk import DumpFile, DumpListing, fingerprint, list_dump
+from probe_flow.files.walk import DumpFile, DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.records import (
     ArrayFacts,
     Catalog,
@@ -48,6 +58,11 @@ MAX_DEPTH = 64
 
 _FILE = re.compile(r"(?P<node>.+)_(?P<slot>\d{1,6})_(?P<op>Debug[A-Za-z]+)_(?P<time>\d{1,20})(?:-\d{1,9})?", re.DOTALL)
 """The time is in microseconds; a number behind it tells files of one microsecond apart."""
+
+_ARGUMENT = re.compile(r"_arg_(.+)_(\d{1,6})_\d{1,6}")
+_INSERTED = re.compile(r"/_\d{1,9}(?=/|$)")
+"""What TensorFlow calls what it inserts: a fed placeholder `input/x` runs as `_arg_input/x_0_0` (name, output, number),
+copies and bodies of control flow get a part of digits (`merge/_15`, `lp/body/_9/add`)."""
 
 _COPIES = frozenset({"Copy", "CopyHost"})
 
@@ -81,6 +96,9 @@ def read_tfdbg(
     undone where that is unambiguous, and the name in the run is the tensor's ``item``. What a loop wrote several
     times are several calls. `Catalog.attrs` has ``select`` and ``runs`` (names of the folders).
 
+    A folder of TensorFlow 2's debugger (`enable_dump_debug_info`) is read too: its newest run, with the names that
+    operators have inside of functions.
+
     Args:
         path: the folder of the runs, or of one run.
         side: name of the stage.
@@ -93,18 +111,32 @@ def read_tfdbg(
         IncompleteError: PF3202 no run, or no tensor in what is read.
     """
     problems: list[Problem] = []
+    reader = _Reader(problems, select.node_filter())
+    sets = event_sets(Path(path))
+    if sets:
+        root = dump_root(path)
+        if len(sets) > 1:
+            problems.append(one_of_sets(root, sets))
+        files = list(reader.read_events(root, sets[-1]))
+        return _catalog(reader, root, side, select, files, sets[-1:])
     root, runs = chosen_runs(os.fspath(path), run, problems)
     kept = [each for each in runs if select.takes_execution(None, each.step, None)]
     if not kept:
         raise UsageError(keeps_no_execution(Execution(step=each.step) for each in runs))
-    reader = _Reader(problems, select.node_filter())
-    files: list[DumpFile] = []
+    read: list[DumpFile] = []
     for each in kept:
-        files += reader.read(each)
+        read += reader.read(each)
+    return _catalog(reader, root, side, select, read, [each.folder.name for each in kept])
+
+
+def _catalog(
+    reader: _Reader, root: Path, side: str, select: Selection, files: Sequence[DumpFile], names: Sequence[str]
+) -> Catalog:
+    problems = reader.problems
     if not reader.nodes:
         if reader.names:
             raise UsageError(keeps_no_node(reader.names))
-        raise IncompleteError(_no_tensor(kept, problems))
+        raise IncompleteError(no_tensor(root, names, problems))
     problems.extend(select.unanswered(dict.fromkeys(key.execution for key in reader.nodes)))
     return Catalog(
         side,
@@ -116,7 +148,7 @@ def read_tfdbg(
         edges=tuple(reader.edges),
         problems=tuple(problems),
         fingerprint=fingerprint(files),
-        attrs={"select": select.as_attrs(), "runs": tuple(each.folder.name for each in kept)},
+        attrs={"select": select.as_attrs(), "runs": tuple(names)},
         flow=Flow.GRAPH,
     )
 
@@ -135,9 +167,34 @@ class _Reader(Struct):
     def read(self, run: Run) -> Sequence[DumpFile]:
         """Read one run and return its files."""
         listing = list_dump(run.folder, max_depth=MAX_DEPTH)
-        self.problems.extend(replace(each, path=_below(run, each.path)) for each in listing.problems)
+        self.problems.extend(replace(each, path=below(run, each.path)) for each in listing.problems)
         graph = {node.name: node for node in _graphs(run, listing, self.problems)}
-        found = _of_one_device(list(_tensor_files(run, listing, self.problems)), run, self.problems)
+        self.take(run, graph, _of_one_device(list(_tensor_files(run, listing, self.problems)), run, self.problems))
+        return listing.files
+
+    def read_events(self, root: Path, prefix: str) -> Sequence[DumpFile]:
+        """Read a run of TensorFlow 2's debugger, whose tensors lie in one file, and return its files."""
+        listing = list_dump(root)
+        files = {file.name: file for file in listing.files}
+        traces, graphs = files[f"{prefix}.{TRACES}"], files.get(f"{prefix}.{GRAPHS}")
+        known = read_graphs(graphs.path, self.problems) if graphs is not None else {}
+        first: dict[str, str] = {}
+        others: dict[str, None] = {}
+        found: list[_File] = []
+        for trace in read_traces(traces.path, self.problems):
+            event = trace.event
+            if first.setdefault(event.node, trace.context) != trace.context:
+                others[event.node] = None
+                continue
+            found.append(_File(trace.context, traces, trace.time, event.node, event.slot, event))
+        if others:
+            self.problems.append(several_graphs(traces, list(others)))
+        graph = {name: known[context][name] for name, context in first.items() if name in known.get(context, {})}
+        self.take(Run(root, 0), graph, found)
+        return [file for file in (traces, graphs) if file is not None]
+
+    def take(self, run: Run, graph: dict[str, GraphNode], found: list[_File]) -> None:
+        """Add the tensors of one run."""
         usual = usual_names(dict.fromkeys(file.node for file in found), graph)
         by_node: dict[str, dict[int, list[_File]]] = defaultdict(lambda: defaultdict(list))
         for file in map(partial(_renamed, usual), found):
@@ -146,7 +203,6 @@ class _Reader(Struct):
         true_names = {name: usual.get(name, (name, None))[0] for name in graph}
         self.edges.extend(_edges(Execution(step=run.step), graph, true_names, self.nodes))
         self.problems.extend(_without_numbers(run, found))
-        return listing.files
 
     def _add(self, run: Run, by_node: dict[str, dict[int, list[_File]]], graph: dict[str, GraphNode]) -> None:
         execution = Execution(step=run.step)
@@ -168,7 +224,7 @@ class _Reader(Struct):
             for file in files:
                 self.tensors.append(_tensor_ref(file, key).stored_in(self.tables))
                 if file.problem is not None:
-                    self.problems.append(replace(file.problem, path=_below(run, file.file.relative)))
+                    self.problems.append(replace(file.problem, path=below(run, file.file.relative)))
 
 
 def _renamed(usual: Mapping[str, tuple[str, int | None]], file: _File) -> _File:
@@ -181,10 +237,6 @@ def _renamed(usual: Mapping[str, tuple[str, int | None]], file: _File) -> _File:
     return replace(file, node=name, slot=file.slot if slot is None else slot, ran_as=file.node, item=item)
 
 
-def _below(run: Run, path: str | None) -> str:
-    return f"{run.folder.name}/{path}" if path else run.folder.name
-
-
 def _graphs(run: Run, listing: DumpListing, problems: list[Problem]) -> Iterator[GraphNode]:
     for file in listing.files:
         if file.name.startswith(GRAPH_PREFIX) and len(file.folders) == 1:
@@ -193,7 +245,7 @@ def _graphs(run: Run, listing: DumpListing, problems: list[Problem]) -> Iterator
             except FormatError as error:
                 # Names and values need no graph: types of operators are what is lost.
                 severity = Severity.WARNING
-                problems.append(replace(error.diagnostic, severity=severity, path=_below(run, file.relative)))
+                problems.append(replace(error.diagnostic, severity=severity, path=below(run, file.relative)))
 
 
 def _tensor_files(run: Run, listing: DumpListing, problems: list[Problem]) -> Iterator[_File]:
@@ -204,7 +256,7 @@ def _tensor_files(run: Run, listing: DumpListing, problems: list[Problem]) -> It
             continue
         named = _FILE.fullmatch("/".join((*file.folders[1:], file.name))) if is_of_device else None
         if named is None:
-            problems.append(_not_of_the_debugger(run, file))
+            problems.append(not_of_the_debugger(run, file))
             continue
         if named["op"] != IDENTITY:
             other_ops[named["op"]] += 1
@@ -216,7 +268,7 @@ def _tensor_files(run: Run, listing: DumpListing, problems: list[Problem]) -> It
             yield _File(file.folders[0], file, time, named["node"], int(named["slot"]), None, error.diagnostic)
         else:
             yield _File(file.folders[0], file, time, event.node, event.slot, event)
-    problems.extend(_figures_only(run, op, count) for op, count in other_ops.items())
+    problems.extend(figures_only(run, op, count) for op, count in other_ops.items())
 
 
 def _of_one_device(found: Sequence[_File], run: Run, problems: list[Problem]) -> list[_File]:
@@ -226,7 +278,7 @@ def _of_one_device(found: Sequence[_File], run: Run, problems: list[Problem]) ->
         devices[file.node].add(file.device)
     several = {node: min(names) for node, names in devices.items() if len(names) > 1}
     if several:
-        problems.append(_several_devices(run, several, devices))
+        problems.append(several_devices(run, several, devices))
     return [file for file in found if several.get(file.node, file.device) == file.device]
 
 
@@ -294,45 +346,35 @@ def _without_numbers(run: Run, found: Sequence[_File]) -> Iterator[Problem]:
         )
 
 
-def _not_of_the_debugger(run: Run, file: DumpFile) -> Problem:
-    return Diagnostic(
-        "PF3205",
-        f"`{_below(run, file.relative)}` is passed over: the TensorFlow debugger writes no file of this name",
-        severity=Severity.NOTE,
-        path=_below(run, file.relative),
-    )
+def usual_name(name: str) -> tuple[str, int | None]:
+    """Return the name in the user's graph, and the output that it stands for where the name says that.
+
+    >>> usual_name("_arg_input/x_0_0"), usual_name("lp/body/_9/add_0"), usual_name("merge/_15"), usual_name("a_1/b")
+    (('input/x', 0), ('lp/body/add_0', None), ('merge', None), ('a_1/b', None))
+    """
+    argument = _ARGUMENT.fullmatch(name)
+    if argument is not None:
+        return argument[1], int(argument[2])
+    return _INSERTED.sub("", name), None
 
 
-def _figures_only(run: Run, op: str, count: int) -> Problem:
-    return Diagnostic(
-        "PF3445",
-        f"{count} files of `{run.folder.name}` hold what `{op}` says of tensors, not the tensors",
-        severity=Severity.WARNING,
-        help="dump with the debug operation `DebugIdentity`, which is the default",
-        path=run.folder.name,
-    )
+def usual_names(names: Iterable[str], known: Collection[str]) -> dict[str, tuple[str, int | None]]:
+    """Return the usual name of every operator of a run that has another one.
 
+    A name that the run has anyway, or that two operators would share, stays as it is: none is taken for another.
 
-def _several_devices(run: Run, several: dict[str, str], devices: dict[str, set[str]]) -> Problem:
-    name, device = next(iter(several.items()))
-    others = ", ".join(f"`{each.removeprefix(DEVICE_PREFIX)}`" for each in sorted(devices[name] - {device}))
-    return Diagnostic(
-        "PF3446",
-        f"{len(several)} operator{'s' if len(several) > 1 else ''} of `{run.folder.name}` ran on several devices; "
-        f"that of `{device.removeprefix(DEVICE_PREFIX)}` is read, not that of {others}",
-        severity=Severity.WARNING,
-        help="dump a run on one device to compare all of it",
-        notes=tuple(f"`{each}`" for each in list(several)[:_MAX_LISTED]),
-        path=run.folder.name,
-    )
-
-
-def _no_tensor(runs: Sequence[Run], problems: Sequence[Problem]) -> Diagnostic:
-    names = ", ".join(f"`{run.folder.name}`" for run in runs[:_MAX_LISTED])
-    return Diagnostic(
-        "PF3202",
-        f"no tensor in {names}: the run did not end, or nothing was watched",
-        help="let the step end under the debugger, then read its folder; `run: NUMBER` reads another run",
-        notes=tuple(problem.message for problem in problems[:_MAX_LISTED]),
-        path=str(runs[0].folder),
-    )
+    Args:
+        names: true names of what was dumped.
+        known: names of all operators of the run, dumped or not.
+    """
+    found: dict[str, tuple[str, int | None]] = {}
+    owners: dict[tuple[str, int | None], str] = {}
+    shared: set[tuple[str, int | None]] = set()
+    for name in names:
+        usual = usual_name(name)
+        if usual[0] == name or not usual[0] or usual[0] in known:
+            continue
+        if owners.setdefault(usual, name) != name:
+            shared.add(usual)
+        found[name] = usual
+    return {name: usual for name, usual in found.items() if usual not in shared}

@@ -99,7 +99,7 @@ class Results:
             for file in result.files:
                 self._note(Path(file))
         elif isinstance(result, Comparison):
-            self._add_comparison(name, result)
+            self._add_comparison(self._judged_by(planned), result)
         elif kind is Kind.REPORT:
             self._add_files(planned, result)
         elif isinstance(result, Scripts):
@@ -115,8 +115,16 @@ class Results:
             if not self._waiting[name]:
                 self._held.pop(name, None)
 
+    def _judged_by(self, planned: PlannedStage) -> str:
+        """Return the stage whose comparison a result is: its own, or one that it adds findings to, and so on."""
+        stage = planned.stage
+        extended = stage.inputs.get(stage.type.extends, ())
+        before = next((each for each in self.selected if each.stage.name in extended), None)
+        return stage.name if before is None else self._judged_by(before)
+
     def _add_comparison(self, name: str, comparison: Comparison) -> None:
-        count = sum(planned.stage.type.produces is Kind.COMPARISON for planned in self.selected)
+        judging = [each for each in self.selected if each.stage.type.produces is Kind.COMPARISON]
+        count = len({self._judged_by(each) for each in judging})
         folder = self.folder if count == 1 else self.folder / name
         rows = self._write(comparison, folder / "comparison.jsonl", write_comparison_jsonl)
         nodes = self._write(comparison, folder / "nodes.jsonl", write_nodes_jsonl)

@@ -67,7 +67,7 @@ from probe_flow.matching.offline.index import DumpIndex, GoldenIndex
 from probe_flow.matching.offline.leftovers import GoldenLeftovers, leave_unknown_targets
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.models import RuleBook, model_outputs
-from probe_flow.matching.offline.nodes import silent_outputs, told_edges, told_nodes
+from probe_flow.matching.offline.nodes import edges_between, silent_outputs, told_edges, told_nodes
 from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS
 from probe_flow.matching.offline.reasons import OfflineReason
 from probe_flow.matching.offline.scenario import Given, check_scenario
@@ -271,7 +271,7 @@ def match_offline(
     Raises:
         UsageError: PF4401 and PF4402 if sides and rule files do not belong together, PF4404 for a wrong selection.
     """
-    given = Given(bool(book.files), book.close is not None, book.quant is not None)
+    given = Given(bool(book.files), bool(book.close), book.quant is not None)
     check_scenario(target, golden, given, quantised=quantised)
     match = _Match(target, golden, book, select, Ledger())
     ledger = match.ledger
@@ -292,7 +292,7 @@ def match_offline(
             continue
         other = goldens[partner]
         if given.any:
-            rules = book.rules_of(run)
+            rules = book.rules_of(run, partner)
             if rules is None:
                 _leave_all(mine, ledger, prefixes[run], OfflineReason.NO_RULE_MODEL, is_target=True)
             else:
@@ -311,6 +311,7 @@ def match_offline(
             leftovers.leave(numbers, is_claimed=is_claimed)
     for number, left in enumerate(goldens.values()):
         _leave_all(left, ledger, f"golden/{number}/", CommonReason.NO_EXECUTION["target"], is_target=False)
+    ledger.edges.extend(edges_between(ledger.pairs, ledger.edges))
     ledger.problems.extend(book.problems)
     pairs = with_selections(ledger.finished(target, golden))
     facts = match.facts()

@@ -22,38 +22,49 @@ class RuleBook(Struct):
     Args:
         files: of the target's models; with ``by_model``, one or more files per model.
         by_model: whether a file is chosen by the name of the model, as in a folder of files.
-        close: of the golden model without fusion.
+        close: of the golden's models without fusion, where that is a device dump too.
         quant: of the quantisation tool.
     """
 
     files: Sequence[RuleFile] = ()
     by_model: bool = False
-    close: RuleFile | None = None
+    close: Sequence[RuleFile] = ()
     quant: RuleFile | None = None
     problems: list[Diagnostic] = field(default_factory=list)
-    _merged: dict[str, FusionRules] = field(default_factory=dict)
+    _merged: dict[tuple[str, str | None], FusionRules] = field(default_factory=dict)
 
-    def rules_of(self, execution: Execution) -> FusionRules | None:
-        """Return the rules of the model of an execution, None when there are none (PF4408 says why in `problems`)."""
+    def rules_of(self, execution: Execution, golden: Execution) -> FusionRules | None:
+        """Return the rules of the model of an execution, None when there are none (PF4408 says why in `problems`).
+
+        Args:
+            execution: of the target.
+            golden: what it is compared with; chooses among several files of a golden that is a device dump.
+        """
         if not self.files:
-            return None if self.quant is None else self._of(self.quant, None)
-        found = self._by_name(execution.model or "") if self.by_model else self.files[0]
-        return None if found is None else self._of(found, self.quant)
+            return None if self.quant is None else self._of(self.quant, None, None)
+        found = self._by_name(execution.model or "", self.files) if self.by_model else self.files[0]
+        close = None
+        if self.close:
+            close = self.close[0] if len(self.close) == 1 else self._by_name(golden.model or "", self.close)
+            if close is None:
+                return None
+        return None if found is None else self._of(found, close, self.quant)
 
-    def _of(self, file: RuleFile, quant: RuleFile | None) -> FusionRules:
-        rules = self._merged.get(file.path)
+    def _of(self, file: RuleFile, close: RuleFile | None, quant: RuleFile | None) -> FusionRules:
+        key = (file.path, close.path if close is not None else None)
+        rules = self._merged.get(key)
         if rules is None:
-            rules = self._merged[file.path] = fusion_rules(file, close=self.close, quant=quant)
+            rules = self._merged[key] = fusion_rules(file, close=close, quant=quant)
             self.problems.extend(rules.problems)
         return rules
 
-    def _by_name(self, model: str) -> RuleFile | None:
-        names = [(graph.name, file) for file in self.files for graph in file.graphs]
+    def _by_name(self, model: str, files: Sequence[RuleFile]) -> RuleFile | None:
+        names = [(graph.name, file) for file in files for graph in file.graphs]
         for name, file in names:
             if model in (name, f"{name}_0"):
                 return file
-        if not model and len(self.files) == 1:
-            return self.files[0]
+        if not model and len(files) == 1:
+            return files[0]
         wanted = _NUMBER.findall(model)
         for name, file in names:
             numbers = _NUMBER.findall(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -11,7 +11,7 @@ from probe_flow.dumps.graph.links import MAYBE_VIEW_TYPES, VIEW_TYPES
 from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES, Origins
 from probe_flow.matching.rules.merge import FusionGroup, FusionOp, FusionRules
-from probe_flow.records import Edge, Node, NodeKey, Reason, Relation, RuleFacts, SlotRole
+from probe_flow.records import Edge, Node, NodeKey, Pair, Reason, Relation, RuleFacts, SlotRole, TensorRef
 
 NEVER_DUMPED = NETWORK_INPUTS | HELD_TYPES | PASSED_TYPES
 """Types of operators that a device may run without writing a file, or does not run."""
@@ -121,3 +121,30 @@ def told_edges(
                 keys.get(id(op)) or op_key(target, op),
                 number,
             )
+
+
+def edges_between(pairs: Sequence[Pair], known: Iterable[Edge]) -> Iterator[Edge]:
+    """Yield the data flow between graphs of one rank and step: one is fed what another gives.
+
+    No graph says so. Both tensors are one tensor of the user's graph, which is known once they are paired.
+    """
+    if len({pair.target.node.execution for pair in pairs if pair.target is not None}) < 2:
+        return
+    fed = {(edge.consumer, edge.input) for edge in known}
+    made: dict[tuple[object, ...], TensorRef] = {}
+    for is_read in (False, True):
+        for pair in pairs:
+            target, golden = pair.target, pair.golden
+            if target is None or golden is None or is_read != (target.slot.role is SlotRole.INPUT):
+                continue
+            run = target.node.execution
+            place = (run.rank, run.step, golden.node, golden.slot)
+            if not is_read:
+                made.setdefault(place, target)
+                continue
+            maker, number = made.get(place), target.slot.path[0]
+            if maker is None or maker.node.execution == run or not isinstance(number, int):
+                continue
+            output = maker.slot.path[0]
+            if isinstance(output, int) and (target.node, number) not in fed:
+                yield Edge(maker.node, output, target.node, number)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from probe_flow.dumps.rules.facts import KERNEL_NAME
 from probe_flow.dumps.rules.records import RuleFile, RuleOp
 from probe_flow.matching.rules.groups import grouped, key_of, numbered
 from probe_flow.matching.rules.quantised_filter import marked
@@ -13,7 +14,13 @@ from probe_flow.matching.rules.records import CONSTANTS, FusionOp, FusionOutput
 from probe_flow.matching.rules.subgraphs import joined
 
 _DEQUANT_TYPE, _QUANT_TYPE = "AscendDequant", "AscendQuant"
-_KERNEL_FACTS = ("_is_custom_op", "_fe_imply_type")
+_KERNEL_FACTS = {
+    KERNEL_NAME: "kernel_name",
+    "_ge_attr_op_kernel_lib_name": "kernel_lib",
+    "_is_custom_op": "_is_custom_op",
+    "_fe_imply_type": "_fe_imply_type",
+}
+"""What a rule says of a kernel -> its name in nodes.jsonl."""
 _DEQUANT_ENDINGS = ("_dequant_layer", "AscendDequant", "_dequant")
 
 
@@ -47,7 +54,7 @@ def _fusion_op(op: RuleOp) -> FusionOp:
         passes=op.passes,
         compares_inputs=not is_dequant,
         compares_outputs=op.op_type != _QUANT_TYPE,
-        kernel={fact: str(op.attrs[fact]) for fact in _KERNEL_FACTS if fact in op.attrs},
+        kernel={name: str(op.attrs[fact]) for fact, name in _KERNEL_FACTS.items() if fact in op.attrs},
     )
 
 

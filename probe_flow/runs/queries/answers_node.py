@@ -54,6 +54,7 @@ def _view_lines(view: NodeView, *, has_attributes: bool) -> Iterator[str]:
         "holds": _listed(view.children, _MAX_CHILDREN),
         "originals": _listed(view.record.originals, MAX_OTHERS),
         "passes": _listed(view.record.passes, MAX_OTHERS),
+        "kernel": printable(node.kernel),
     }
     yield from (f"  {name:<11}  {text}" for name, text in facts.items() if text)
     yield from (f"  {'run again':<11}  {printable(each['in_words'])}" for each in view.reproductions)

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from probe_flow.files.yaml.places import Place
 
 
-class ExaminationOptions(StageOptions):
-    """What all of them have."""
+class JudgedOptions(StageOptions):
+    """What fails the run, and what is excused."""
 
-    catalog: CatalogOf = Field(description="Stage that gives the dump.")
     gate: Literal["findings", "all_pass"] = Field(
         "findings",
         description="What fails the run: `findings` = NaN or infinity that begins somewhere and was not asked for; "
@@ -49,3 +48,9 @@ class ExaminationOptions(StageOptions):
             baseline=self.baseline,
             required=Required(coverage=self.coverage),
         )
+
+
+class ExaminationOptions(JudgedOptions):
+    """The same of a dump that another stage read."""
+
+    catalog: CatalogOf = Field(description="Stage that gives the dump.")

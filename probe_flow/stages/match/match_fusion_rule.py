@@ -50,8 +50,9 @@ class Options(MatchOptions):
     )
     fusion_rule: RulePath | None = Field(
         None,
-        description="Fusion rules of the target's model: the JSON that ATC makes of it, the `.om` itself, or a folder "
-        "of such files for several models, chosen by the names of their graphs. Default: none; tensors are matched by "
+        description="Fusion rules of the target's model: the text of its graph (`ge_proto_*_Build.txt`), the JSON that "
+        "ATC makes of it, the `.om` itself, or a folder of such files for several models, chosen by the names of their "
+        "graphs. Default: none; tensors are matched by "
         "name.",
     )
     close_fusion_rule: RulePath | None = Field(
@@ -96,7 +97,7 @@ def _book(options: Options) -> RuleBook:
 
     try:
         files, is_folder = read_rule_files(options.fusion_rule) if options.fusion_rule is not None else ((), False)
-        close = None if options.close_fusion_rule is None else read_rule_file(options.close_fusion_rule)
+        close = read_rule_files(options.close_fusion_rule)[0] if options.close_fusion_rule is not None else ()
         quant = None if options.quant_fusion_rule is None else read_rule_file(options.quant_fusion_rule)
     except FormatError as error:
         raise UsageError(error.diagnostic) from error

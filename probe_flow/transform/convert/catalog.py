@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from probe_flow.elements.converted.files import FileKind
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.streamed_file import clear_stale
 from probe_flow.jobs import in_batches
 from probe_flow.records import Catalog, TensorKind
-from probe_flow.transform.convert.names import add_to_mapping
+from probe_flow.records.frameworks import TFDBG
+from probe_flow.transform.convert.names import ArrayName, add_to_mapping, array_names
 from probe_flow.transform.convert.tensors import Batch, Done, Job, Wanted, convert_batch, lost_batch
 from probe_flow.work import Context
 
@@ -50,7 +52,8 @@ def convert_catalog(
     """
     is_ours = folder is None
     output = context.output / "converted" / context.stage if folder is None else Path(folder)
-    jobs = _jobs(catalog, output, nodes)
+    names = array_names(catalog) if catalog.framework == TFDBG and wanted.kind is FileKind.NPY else {}
+    jobs = _jobs(catalog, output, nodes, names)
     if not jobs:
         raise IncompleteError(_nothing(catalog, nodes))
     if is_ours:
@@ -79,8 +82,11 @@ def convert_catalog(
     return replace(catalog, side=context.stage, root=str(output.resolve()), tensors=tuple(tensors))
 
 
-def _jobs(catalog: Catalog, output: Path, nodes: Sequence[str] | None) -> list[Job]:
-    """Return the tensors with elements, each with the folder that mirrors where its file lies in the dump."""
+def _jobs(catalog: Catalog, output: Path, nodes: Sequence[str] | None, names: Mapping[int, ArrayName]) -> list[Job]:
+    """Return the tensors with elements, each with the folder that mirrors where its file lies in the dump.
+
+    Those with a name of their own go to one folder.
+    """
     jobs: list[Job] = []
     for index, ref in enumerate(catalog.tensors):
         if ref.kind is not TensorKind.TENSOR:
@@ -89,7 +95,8 @@ def _jobs(catalog: Catalog, output: Path, nodes: Sequence[str] | None) -> list[J
             continue
         file = Path(ref.extents[0].file if ref.extents else ref.source or "")
         inside = file.is_relative_to(catalog.root) and catalog.root
-        jobs.append(Job(index, ref, output / file.parent.relative_to(catalog.root) if inside else output))
+        below = output / file.parent.relative_to(catalog.root) if inside and not names else output
+        jobs.append(Job(index, ref, below, names.get(index)))
     return jobs
 
 

@@ -2,7 +2,8 @@
 
 ``{dump file}.{input|output}.{i}.npy`` and ``.pt``; for plain bytes ``{dump file}.{input|output}.{i}.{shape}.{type}.
 {layout}.bin``; with the layout in MindSpore's way ``{dump file}.{input|output}.{i}.{layout}.npy``; in another layout
-``{dump file}.{input|output}.{i}.{shape}.npy``. A name of 255 characters or more becomes 32 hexadecimal digits.
+``{dump file}.{input|output}.{i}.{shape}.npy``. A name of 255 characters or more becomes 32 hexadecimal digits. Arrays
+of TensorFlow's debugger have the names that `array_names` gives.
 """
 
 from __future__ import annotations
@@ -10,15 +11,20 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 from probe_flow.elements.converted.files import FileKind
 from probe_flow.files.opening import open_text
 from probe_flow.files.whole_files import write_whole
-from probe_flow.records import Slot
+from probe_flow.records import Catalog, Slot
 
+_UNUSUAL = re.compile(r"[^A-Za-z0-9_-]")
+_TIME = re.compile(r"_(\d{1,20})(?:-\d{1,9})?$")
 MAPPING_FILE = "mapping.csv"
 MAX_NAME = 254
 """Longer names are replaced; file systems stop at 255 bytes."""
@@ -80,6 +86,48 @@ def short_name(name: str) -> str:
     if len(name) <= MAX_NAME and len(os.fsencode(name)) <= MAX_NAME:
         return name
     return uuid.uuid3(uuid.NAMESPACE_DNS, name).hex + Path(name).suffix
+
+
+class ArrayName(Struct, frozen=True):
+    """Name of an array of TensorFlow's debugger, and its true one where the name does not give that of its operator."""
+
+    name: str
+    true_name: str | None = None
+
+
+def array_names(catalog: Catalog) -> dict[int, ArrayName]:
+    """Return ``{operator}.{output}.{microseconds}.npy`` for each tensor of TensorFlow's debugger, by its place.
+
+    Whatever is no letter, digit, ``-`` or ``_`` of an operator's name becomes ``_``. Of operators that then share a
+    name the second gets ``__2`` behind it, and so on; `mapping.csv` has the true name of each of them, and of all
+    others that ``/`` and ``.`` do not give.
+    """
+    owners: dict[str, list[str]] = {}
+    for key in catalog.nodes:
+        known = owners.setdefault(_UNUSUAL.sub("_", key.name), [])
+        if key.name not in known:
+            known.append(key.name)
+    found: dict[int, ArrayName] = {}
+    taken: set[str] = set(owners)
+    stems: dict[str, tuple[str, bool]] = {}
+    for cleaned, names in owners.items():
+        for number, name in enumerate(names, start=1):
+            stem = cleaned
+            while number > 1 and stem in taken:
+                stem, number = f"{cleaned}__{number}", number + 1
+            taken.add(stem)
+            stems[name] = (stem, len(names) > 1 or cleaned != name.replace("/", "_").replace(".", "_"))
+    used: set[str] = set()
+    for index, ref in enumerate(catalog.tensors):
+        stem, is_mapped = stems[ref.node.name]
+        written = _TIME.search(ref.extents[0].file if ref.extents else ref.source or "")
+        time = int(written[1]) if written is not None else catalog.nodes[ref.node].order
+        while f"{stem}.{ref.slot.index}.{time}" in used:  # turns of a loop within one microsecond
+            time += 1
+        used.add(f"{stem}.{ref.slot.index}.{time}")
+        tail = f".{ref.slot.index}.{time}.npy"
+        found[index] = ArrayName(stem + tail, ref.node.name + tail if is_mapped else None)
+    return found
 
 
 def add_to_mapping(folder: Path, names: Mapping[str, str]) -> None:

@@ -18,7 +18,7 @@ from probe_flow.records import Extent, TensorRef
 from probe_flow.tensors.encoding import held_as
 from probe_flow.tensors.layouts import PLAIN_LAYOUTS
 from probe_flow.tensors.stored_shapes import has_tensors_of
-from probe_flow.transform.convert.names import converted_name, short_name
+from probe_flow.transform.convert.names import ArrayName, converted_name, short_name
 from probe_flow.transform.convert.writes import Wish, fulfil
 
 _ONE_TENSOR = (".npy", ".pt")
@@ -44,11 +44,15 @@ class Wanted(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """One tensor, by its place in the catalog, and the folder for it."""
+    """One tensor, by its place in the catalog, and the folder for it.
+
+    ``named`` is its name where the dumped file does not give one.
+    """
 
     index: int
     ref: TensorRef
     folder: Path
+    named: ArrayName | None = None
 
 
 class Batch(Struct, frozen=True):
@@ -75,11 +79,11 @@ class Done(Struct, frozen=True):
 def convert_batch(batch: Batch) -> list[Done]:
     """Convert the tensors of a batch; what is wrong with one costs that one."""
     ended: list[Done] = []
-    planned: dict[int, tuple[TensorRef, Relaid, str]] = {}
+    planned: dict[int, tuple[TensorRef, Relaid, ArrayName]] = {}
     for outcome in fulfil(_wishes(batch, planned, ended), replaces=batch.replaces):
         index = outcome.wish.key
         ref, relaid, name = planned[index]
-        long_name = name if name != outcome.wish.path.name else None
+        long_name = name.true_name or (name.name if name.name != outcome.wish.path.name else None)
         if outcome.problem is not None:
             ended.append(Done(index, problem=_of(outcome.problem, ref)))
         elif isinstance(outcome.made, ConvertedFile):
@@ -93,7 +97,7 @@ def lost_batch(batch: Batch, reason: Diagnostic) -> list[Done]:
     return [Done(job.index, problem=reason) for job in batch.jobs]
 
 
-def _wishes(batch: Batch, planned: dict[int, tuple[TensorRef, Relaid, str]], ended: list[Done]) -> Iterator[Wish]:
+def _wishes(batch: Batch, planned: dict[int, tuple[TensorRef, Relaid, ArrayName]], ended: list[Done]) -> Iterator[Wish]:
     wanted = batch.wanted
     for job in batch.jobs:
         ref = _in_order(job.ref, wanted.axes)
@@ -104,8 +108,8 @@ def _wishes(batch: Batch, planned: dict[int, tuple[TensorRef, Relaid, str]], end
         if isinstance(found, Diagnostic):
             ended.append(Done(job.index, problem=found))
             continue
-        name = _name(ref, found, wanted)
-        path = job.folder / short_name(name)
+        name = job.named or ArrayName(_name(ref, found, wanted))
+        path = job.folder / short_name(name.name)
         planned[job.index] = (ref, found, name)
         yield Wish(job.index, path, partial(write_converted, found, path, wanted.kind))
 

@@ -11,6 +11,7 @@
     not_deterministic: "Not deterministic",
     suspect: "Near to an origin",
     failure: "Fails",
+    random_state: "Random state differs",
   };
   const MAX_SUSPECTS = 4;
   const FIGURES = ["relative_euclidean_distance", "cosine", "max_abs_err", "max_rel_err"];

@@ -227,3 +227,11 @@ def test_a_larger_error_of_an_input_never_shrinks_the_allowance(family, output, 
     before, after = allowance(family, output, inputs), allowance(family, output, [worse, *inputs[1:]])
     for name in ("floor", "explained", "peak", "gain", "rms"):
         assert getattr(after, name) >= getattr(before, name) * (1 - 1e-12)
+
+
+def test_rounding_to_whole_numbers_is_off_by_one_at_most():
+    source, rounded = deviation(rms=0.01, peak=0.05), deviation(unit=0.0, size=100.0, top=300.0)
+    found = allowance(Family.STEP, rounded, [source])
+    assert (found.explained, found.peak) == (1.05, 1.05)
+    exact = allowance(Family.STEP, rounded, [deviation(rms=0.0, peak=0.0)])
+    assert (exact.rms, exact.peak) == (0.0, 0.0)

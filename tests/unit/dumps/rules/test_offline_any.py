@@ -123,7 +123,7 @@ def test_any_rules_and_dumps(
     other = catalog("golden", kinds[1], golden, quantised=quantised[1])
     found = []
     for _ in range(2):
-        book = RuleBook(() if rule is None else (rule,), close=close, quant=quant)
+        book = RuleBook(() if rule is None else (rule,), close=() if close is None else (close,), quant=quant)
         try:
             pairs = match_offline(mine, other, book)
         except UsageError:  # sides or files that do not belong together

@@ -70,12 +70,3 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
 def test_a_definition_that_is_too_large_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(rule_file, "MAX_BYTES", 16)
     assert problem(writer.write_om(tmp_path / "net.om", NET)).code == "PF4302"
-
-
-@pytest.mark.parametrize("raw", [b"graph { op { } }", b'name: "net"\nversion: 2\ngraph {', b"\n graph{\n"])
-def test_the_text_of_a_graph_is_told_with_the_way_to_its_json(tmp_path, raw):
-    path = tmp_path / "ge_proto_00000001_graph_1_Build.txt"
-    path.write_bytes(raw)
-    found = problem(path)
-    assert found.message.endswith("it is the text of a graph")
-    assert "atc --mode=5 --om=ge_proto_00000001_graph_1_Build.txt" in found.help

@@ -14,8 +14,7 @@ from tfdbg_writer import CPU, TfdbgRun, event, shape_message, tensor_event, tens
 
 from probe_flow.dumps.selection import Selection
 from probe_flow.dumps.tfdbg.event import read_graph_event, read_tensor_event
-from probe_flow.dumps.tfdbg.names import usual_names
-from probe_flow.dumps.tfdbg.reader import read_tfdbg
+from probe_flow.dumps.tfdbg.reader import read_tfdbg, usual_names
 from probe_flow.errors import CODES, FormatError, IncompleteError, UsageError
 from probe_flow.records import Execution, TensorKind
 

@@ -28,7 +28,7 @@ def kept(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["two_runs", "loop_v2"])
+@pytest.fixture(scope="module", params=["two_runs", "loop_v2", "events"])
 def live(request, tmp_path_factory) -> Path:
     if find_spec("tensorflow") is None:
         pytest.skip("tensorflow is not installed")

@@ -1,0 +1,94 @@
+"""What the search for the origin found: suspects, what descends from them, and what it could not judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from msgspec import Struct, field
+
+from probe_flow.analysis.model.deviation import Deviation, Deviations, ErrorFigure
+from probe_flow.analysis.model.growth import Allowance
+from probe_flow.records import NodeKey
+
+
+class Suspect(Struct, frozen=True):
+    """A row whose error is not explained.
+
+    Args:
+        row: row number.
+        score: largest excess over the limits; above 1.
+        figure: which figure it was.
+        deviation: the row's error.
+        allowance: what it was allowed.
+        inputs: rows that were weighed as explanation.
+        inherits: whether an earlier suspect feeds it.
+        limit: how many times its allowance the figure may be.
+        is_proven: whether it is wrong whatever came in: its own inputs, computed with again, make another result.
+    """
+
+    row: int
+    score: float
+    figure: ErrorFigure
+    deviation: Deviation | None
+    allowance: Allowance | None
+    inputs: tuple[int, ...]
+    inherits: bool
+    limit: float = 1.0
+    is_proven: bool = False
+
+    @property
+    def excess(self) -> float:
+        """How many times its allowance the figure is."""
+        return self.score * self.limit
+
+    @property
+    def is_by_extremes(self) -> bool:
+        """Whether minimum and maximum are all that is known of the row, and finite values all that is wrong."""
+        return self.deviation is not None and self.deviation.is_bare and self.figure is not ErrorFigure.NONFINITE
+
+
+class Diagnosis(Struct, frozen=True):
+    """What the search found.
+
+    Args:
+        suspects: in order of time, ranks side by side, origins and amplifiers alike.
+        tainted: row -> the suspect's row that it descends from.
+        deviations: per row, None where nothing was measured.
+        order: row numbers in order of time.
+        scales: row -> size of the terms that its rounding errors are relative to, where it was judged.
+        scores: row -> its largest figure over what is explained, 1 being the limit, where it was judged.
+        cleared: rows that would be suspects if the reference did not say that the target is no worse than the golden,
+            or repeated runs that they differ by as much; in order of time, without those that inherit from a suspect.
+        quantised_runs: identities of the executions in which the target computed with quantised values.
+        passed: node of a suspect -> the nodes between it and the nearest compared tensors before it.
+        hidden: row that extremes alone accuse -> outputs before it, the nearest first, whose extremes do not show
+            whether it began there.
+        is_flow_unknown: no edge between operators is known, so that each suspect stands for itself.
+        near: rows that come near to being suspects, in order of time.
+        fed_by: suspect, or row near to one -> outputs that it was computed from, the nearest first.
+        unjudged: rows of results of which next to any error would be explained, in order of time.
+        decided: rows of decisions that differ (comparisons, picks, masks), in order of time.
+        random: rows of random results that differ, in order of time.
+        shaken: rows that were computed from them.
+        carried: rows that would be suspects if recomputing did not prove that they and what feeds them are right.
+    """
+
+    suspects: tuple[Suspect, ...]
+    tainted: Mapping[int, int]
+    deviations: Deviations
+    order: Sequence[int]
+    scales: Mapping[int, float]
+    scores: Mapping[int, float]
+    cleared: tuple[int, ...] = ()
+    quantised_runs: frozenset[object] = frozenset()
+    passed: Mapping[NodeKey, tuple[NodeKey, ...]] = field(default_factory=dict)
+    hidden: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    is_flow_unknown: bool = False
+    near: tuple[int, ...] = ()
+    fed_by: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    unjudged: tuple[int, ...] = ()
+    carried: tuple[int, ...] = ()
+    decided: tuple[int, ...] = ()
+    random: tuple[int, ...] = ()
+    shaken: AbstractSet[int] = frozenset()

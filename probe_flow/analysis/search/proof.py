@@ -1,0 +1,67 @@
+"""What it proves that a result was computed again from the inputs that it had (`Row.recomputed`).
+
+A result that its own inputs explain only carries on what they brought, however much that became. One that they do not
+explain is wrong by itself, whatever came in; that is believed where the golden's result is what the golden's inputs
+make, which shows that the operator is understood.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+
+from probe_flow.records.row import Row
+
+BEYOND = 2.0
+"""From how many times what no right result reaches one is wrong by itself; between 1 and this nothing is proven."""
+
+
+class Proof(enum.Enum):
+    """What is proven of a result."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+
+
+def proof_of(row: Row) -> Proof | None:
+    """Return what recomputing a result proves; None where it was not done, or is between both."""
+    own = row.recomputed
+    if own is None or own.reason:
+        return None
+    if own.score <= 1.0 and not own.nonfinite:
+        return Proof.RIGHT
+    is_understood = own.golden is not None and own.golden <= 1.0
+    if is_understood and own.score > BEYOND and not own.nonfinite and row.third is None and not row.noise:
+        return Proof.WRONG
+    return None
+
+
+def score_of(row: Row) -> float:
+    """Return by how much a result that is wrong by itself exceeds what no right one reaches."""
+    own = row.recomputed
+    assert own is not None
+    return own.score
+
+
+def sentence(row: Row) -> str:
+    """Return what recomputing a result showed, in words; empty where it was not computed.
+
+    An example: ``given its own inputs, the output is off by 1.2e-02 where float16 explains 5.0e-04``.
+    """
+    own = row.recomputed
+    if own is None or own.reason or proof_of(row) is None:
+        return ""
+    if own.score == 0.0:
+        return "given its own inputs, the output is exact"
+    dtype = row.pair.target.dtype if row.pair.target is not None else ""
+    what = {
+        "rms": f"off by {own.found:.1e}",
+        "gain": f"off by a factor of {own.found:.1e}",
+        "peak": f"off by up to {own.found:.1e} in single elements",
+    }[own.figure]
+    explains = (
+        "and exact values are due"
+        if own.explained == 0.0 or math.isinf(own.score)
+        else (f"where {dtype} explains {own.explained:.1e}")
+    )
+    return f"given its own inputs, the output is {what} {explains}"

@@ -1,0 +1,283 @@
+"""Compute a call again in float64 from the inputs that it had, and say how far its dumped results are from that.
+
+What remains is the error of the operator itself, whatever came in. What rounding explains of it is measured too: the
+call is computed once more with inputs that are off by one rounding of their element type, in a random direction each
+(Higham, Accuracy and Stability of Numerical Algorithms, chapter 1: what a stable algorithm gives is right for inputs
+that are off by little).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probe_flow.apis.calls import (
+    Call,
+    DeviceArgument,
+    DtypeName,
+    Path,
+    Plain,
+    TensorSpec,
+    UnusableError,
+    argument_leaves,
+    leaves,
+    shown_path,
+    with_leaves,
+)
+from probe_flow.apis.numpy_core import convolution, elementwise, moves, products, reductions
+from probe_flow.apis.numpy_core.binding import bound
+from probe_flow.apis.numpy_core.names import Function
+from probe_flow.apis.numpy_core.own_error import OwnError, own_error
+from probe_flow.apis.side import flat_results
+
+Array = NDArray[Any]
+
+WIDE = 8
+"""Bytes of an element while it is computed with."""
+
+COPIES = 6
+"""Tensors of the size of a result, and half as many of that of an input, that computing may hold at once."""
+
+_PICKED = frozenset((reductions.argmax, reductions.argmin, reductions.topk, reductions.sort, reductions.argsort))
+_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+_STEPS = {"float16": 2.0**-24, "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16}
+"""Distance of neighbours near zero, where values are so small that relative errors say nothing."""
+
+
+def needed_bytes(function: Function, call: Call) -> int:
+    """Return how much memory computing a call takes at most, by the shapes that the dump records."""
+    inputs = [leaf.numel for _, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec)]
+    results = [leaf.numel for _, leaf in leaves(call.results) if isinstance(leaf, TensorSpec)]
+    return WIDE * (COPIES // 2 * sum(inputs) + COPIES * sum(results) + _workspace(function, call))
+
+
+def _workspace(function: Function, call: Call) -> int:
+    """Return how many elements an operator lays out beside its inputs and results."""
+    shapes = [leaf.shape for _, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec)]
+    results = [leaf.numel for _, leaf in leaves(call.results) if isinstance(leaf, TensorSpec)]
+    if function.__module__ == convolution.__name__ and results:
+        window = math.prod(shapes[1][1:]) if len(shapes) > 1 else 16
+        return max(results) * window // max(1, shapes[1][0] if len(shapes) > 1 else 1) + max(results)
+    if function is products.attention and len(shapes) > 1:
+        return 3 * math.prod(shapes[0][:-1]) * (shapes[1][-2] if len(shapes[1]) > 1 else 1)
+    if function is products.einsum and len(shapes) > 2:
+        raise UnusableError("what a sum over more than two tensors takes is not known beforehand")
+    return 0
+
+
+def is_exact(function: Function) -> bool:
+    """Return True for operators that only move elements, whose results are rounded by a cast at most."""
+    return function.__module__ == moves.__name__
+
+
+def arrays_of(call: Call, read: Callable[[Path, TensorSpec], Array]) -> dict[Path, Array]:
+    """Return the tensors among the arguments, as float64, int64, bool or complex128."""
+    return {place: wide(read(place, leaf)) for place, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec)}
+
+
+def wide(values: Array) -> Array:
+    """Return elements in the widest type of their kind."""
+    if values.dtype == np.bool_:
+        return values
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64, copy=False)
+    return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64, copy=False)
+
+
+def computed(function: Function, call: Call, arrays: Mapping[Path, Array]) -> list[tuple[Path, Array]]:
+    """Return the results of a call, one behind the other, with their places.
+
+    Raises:
+        UnusableError: its arguments are none that are computed, or contradict each other.
+    """
+
+    def value(place: Path, leaf: object) -> Any:
+        if isinstance(leaf, TensorSpec):
+            return arrays[place]
+        return None if isinstance(leaf, DeviceArgument) else leaf if isinstance(leaf, DtypeName) else _plain(leaf)
+
+    taken = bound(function, with_leaves(call.args, value), with_leaves(dict(call.kwargs), value))
+    try:
+        with np.errstate(all="ignore"):
+            found = function(*taken.args, **taken.kwargs)
+    except (ValueError, TypeError, IndexError, AttributeError, ZeroDivisionError, OverflowError) as error:
+        raise UnusableError(f"its arguments do not fit each other: {error}") from error
+    return [(place, np.asarray(each)) for place, each in flat_results(found)]
+
+
+def _plain(leaf: object) -> object:
+    assert isinstance(leaf, Plain)
+    return leaf.value
+
+
+def perturbed(
+    call: Call, arrays: Mapping[Path, Array], units: Mapping[str, float], *, least: float = 0.0
+) -> dict[Path, Array]:
+    """Return the tensors with each float element off by one rounding of its type, upwards or downwards at random.
+
+    Args:
+        call: names their types.
+        arrays: the tensors.
+        units: element type -> relative rounding.
+        least: of the result, to which automatic casts may have rounded the inputs first.
+    """
+    found = dict(arrays)
+    for number, (place, leaf) in enumerate(argument_leaves(call)):
+        if isinstance(leaf, TensorSpec) and arrays[place].dtype.kind == "f":
+            unit = max(units.get(leaf.dtype, 0.0), least)
+            signs = np.random.default_rng(number).integers(0, 2, arrays[place].shape, dtype=np.int8)
+            found[place] = arrays[place] * (1.0 + unit * (2.0 * signs - 1.0))
+    return found
+
+
+def own_errors(
+    function: Function,
+    call: Call,
+    read: Callable[[Path, TensorSpec], Array],
+    read_result: Callable[[Path, TensorSpec], Array],
+    units: Mapping[str, float],
+    *,
+    limit_bytes: int,
+) -> list[OwnError]:
+    """Return the own error of every result of a call that the dump has.
+
+    Args:
+        function: that computes it (`names.find`).
+        call: as the dump records it.
+        read, read_result: return the elements of an argument, of a result.
+        units: element type -> relative error that storing in it explains.
+        limit_bytes: of memory.
+
+    Raises:
+        UnusableError: why it is not computed.
+    """
+    needed = needed_bytes(function, call)
+    if needed > limit_bytes:
+        raise UnusableError(
+            f"computing it takes {needed / 2**20:,.0f} MiB, and {limit_bytes / 2**20:,.0f} MiB are allowed"
+        )
+    results = [(place, leaf) for place, leaf in leaves(call.results) if isinstance(leaf, TensorSpec)]
+    if not results:
+        raise UnusableError("the dump has no tensor among its results")
+    arrays = arrays_of(call, read)
+    if not arrays:
+        raise UnusableError("it has no tensor among its arguments")
+    truth = dict(_matched(results, computed(function, call, arrays)))
+    known = {place: read_result(place, leaf) for place, leaf in results}
+    if function is elementwise.dropout:
+        truth = {place: _kept(known[place], values, arrays, call) for place, values in truth.items()}
+    if function in _PICKED:
+        return _of_picks(call, arrays, results, truth, known)
+    coarse = max(units.get(leaf.dtype, 0.0) for _, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec))
+
+    def errors(moved: Mapping[Path, Array]) -> list[OwnError]:
+        return [
+            own_error(
+                place, known[place], truth[place], moved.get(place),
+                unit=_unit(leaf.dtype, units, coarse, exact=is_exact(function)),
+                step=_STEPS.get(leaf.dtype, 0.0), largest=_LARGEST.get(leaf.dtype, math.inf),
+            )
+            for place, leaf in results
+        ]  # fmt: skip
+
+    found = errors({})
+    is_rounded = any(each.dtype.kind == "f" for each in truth.values()) and function is not elementwise.dropout
+    if is_exact(function) or not is_rounded or all(each.worst[3] <= 1.0 for each in found):
+        return found  # storage alone explains it
+    least = max(units.get(leaf.dtype, 0.0) for _, leaf in results)
+    return errors(dict(_matched(results, computed(function, call, perturbed(call, arrays, units, least=least)))))
+
+
+def _unit(dtype: str, units: Mapping[str, float], coarse: float, *, exact: bool) -> float:
+    """Return the rounding of a result: its own, or that of the inputs it was computed in, and then widened."""
+    own = units.get(dtype, 0.0)
+    return own if exact or not own else max(own, coarse)
+
+
+def _matched(
+    results: Sequence[tuple[Path, TensorSpec]], found: Sequence[tuple[Path, Array]]
+) -> list[tuple[Path, Array]]:
+    """Return what was computed for each dumped result, by place.
+
+    Raises:
+        UnusableError: it gives no result there, or one of another shape.
+    """
+    known = dict(found)
+    pairs = []
+    for place, leaf in results:
+        values = known.get(place, found[0][1] if len(found) == len(results) == 1 else None)
+        if values is None or values.shape != leaf.shape:
+            shown = "none" if values is None else f"one of shape {list(values.shape)}"
+            raise UnusableError(
+                f"result {shown_path(place)} has shape {list(leaf.shape)} in the dump, and its arguments make {shown}"
+            )
+        pairs.append((place, values))
+    return pairs
+
+
+DROPPED_SIGMAS = 6.0
+"""By how many standard deviations the number of dropped elements may be off from what the probability says."""
+
+
+def _kept(dumped: Array, scaled: Array, arrays: Mapping[Path, Array], call: Call) -> Array:
+    """Return what dropout makes with the mask that the dumped result shows: each element is 0, or as scaled.
+
+    Where more or fewer are dropped than the probability explains, none may be.
+    """
+    source = arrays.get((0,), arrays.get(("input",)))
+    if source is None or scaled is source:
+        return scaled
+    named = call.kwargs.get("p", call.args[1] if len(call.args) > 1 else Plain(0.5))
+    share = float(named.value) if isinstance(named, Plain) and isinstance(named.value, float | int) else math.nan
+    alive = source != 0
+    count, dropped = int(np.count_nonzero(alive)), int(np.count_nonzero(alive & (dumped == 0)))
+    if not abs(dropped - share * count) <= DROPPED_SIGMAS * math.sqrt(count * share * (1 - share)) + 1:
+        return scaled
+    return np.where(dumped == 0, 0.0, scaled)
+
+
+def _of_picks(
+    call: Call,
+    arrays: Mapping[Path, Array],
+    results: Sequence[tuple[Path, TensorSpec]],
+    truth: Mapping[Path, Array],
+    known: Mapping[Path, Array],
+) -> list[OwnError]:
+    """Return the errors of picks: of places, how far the values that they name are from those that are due.
+
+    Equal values may stand in any order.
+    """
+    source = next(iter(arrays.values()))
+    axis, is_flat = _pick_axis(call, source)
+    flat = source.reshape(-1) if is_flat else source
+    found = []
+    for place, spec in results:
+        dumped, due = wide(known[place]), truth[place]
+        if spec.dtype.lstrip("u").startswith("int"):
+            if dumped.size and (dumped.min() < 0 or dumped.max() >= flat.shape[axis]):
+                raise UnusableError("a place that it picked lies outside its input")
+            dumped, due = (_taken(flat, each, axis) for each in (dumped, due))
+        found.append(own_error(place, dumped, due, unit=0.0, step=0.0))
+    return found
+
+
+def _pick_axis(call: Call, source: Array) -> tuple[int, bool]:
+    """Return the axis that an operator picks along, and whether it does so in the flat tensor."""
+    named = call.kwargs.get("dim", call.kwargs.get("axis"))
+    at = 2 if call.api.strip("_") == "topk" else 1
+    given = named if named is not None else call.args[at] if len(call.args) > at else None
+    value = given.value if isinstance(given, Plain) else None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value % max(1, source.ndim), False
+    is_flat = call.api.strip("_") in ("argmax", "argmin")
+    return (0, True) if is_flat else (source.ndim - 1, False)
+
+
+def _taken(source: Array, places: Array, axis: int) -> Array:
+    if places.ndim == source.ndim:
+        return np.take_along_axis(source, places.astype(np.int64), axis=axis)
+    return np.take_along_axis(source, np.expand_dims(places.astype(np.int64), axis), axis=axis).reshape(places.shape)

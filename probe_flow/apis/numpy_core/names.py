@@ -1,0 +1,216 @@
+"""Which function computes an operator, by the name that each framework has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from probe_flow.apis.calls import UnusableError
+from probe_flow.apis.numpy_core import convolution, elementwise, losses, moves, normalising, products, reductions
+from probe_flow.apis.numpy_core.mindspore_forms import MINDSPORE_FORMS
+
+Function: TypeAlias = "Callable[..., Any]"
+
+_ONE = {
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
+    "log1p": np.log1p, "sqrt": np.sqrt, "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "tan": np.tan,
+    "abs": np.abs, "absolute": np.abs, "neg": np.negative, "negative": np.negative, "square": np.square,
+    "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "sign": np.sign, "isnan": np.isnan,
+    "isinf": np.isinf, "isfinite": np.isfinite, "logical_not": np.logical_not, "bitwise_not": np.invert,
+    "sinh": np.sinh, "cosh": np.cosh, "atan": np.arctan,
+}  # fmt: skip
+_TWO = {
+    "mul": np.multiply, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum, "eq": np.equal,
+    "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
+    "greater": np.greater, "greater_equal": np.greater_equal, "logical_and": np.logical_and,
+    "logical_or": np.logical_or, "logical_xor": np.logical_xor, "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "atan2": np.arctan2,
+}  # fmt: skip
+_MUL = elementwise.of_two(np.multiply)
+
+TORCH: Mapping[str, Function] = MappingProxyType(
+    {name: elementwise.of_one(function) for name, function in _ONE.items()}
+    | {name: elementwise.of_two(function) for name, function in _TWO.items()}
+    | {
+        "add": elementwise.add, "sub": elementwise.sub, "subtract": elementwise.sub, "rsub": elementwise.rsub,
+        "div": elementwise.div, "divide": elementwise.div, "true_divide": elementwise.div, "pow": elementwise.pow,
+        "rsqrt": elementwise.rsqrt, "reciprocal": elementwise.reciprocal, "sigmoid": elementwise.sigmoid,
+        "relu": elementwise.relu, "relu6": elementwise.relu6, "leaky_relu": elementwise.leaky_relu,
+        "elu": elementwise.elu, "gelu": elementwise.gelu, "erf": elementwise.erf, "silu": elementwise.silu,
+        "mish": elementwise.mish, "softplus": elementwise.softplus, "hardtanh": elementwise.hardtanh,
+        "hardsigmoid": elementwise.hardsigmoid, "hardswish": elementwise.hardswish, "clamp": elementwise.clamp,
+        "clip": elementwise.clamp, "clamp_min": elementwise.clamp_min, "clamp_max": elementwise.clamp_max,
+        "where": elementwise.where, "masked_fill": elementwise.masked_fill, "addcmul": elementwise.addcmul,
+        "addcdiv": elementwise.addcdiv, "lerp": elementwise.lerp, "npu_swiglu": elementwise.swiglu,
+        "dropout": elementwise.dropout,
+        "matmul": products.matmul, "mm": products.mm, "bmm": products.mm, "mv": products.mv,
+        "outer": products.outer, "linear": products.linear, "addmm": products.addmm, "baddbmm": products.baddbmm,
+        "einsum": products.einsum, "scaled_dot_product_attention": products.attention,
+        "conv1d": convolution.conv, "conv2d": convolution.conv, "conv3d": convolution.conv,
+        "convolution": convolution.conv_aten,
+        "conv_transpose1d": convolution.conv_transpose, "conv_transpose2d": convolution.conv_transpose,
+        "conv_transpose3d": convolution.conv_transpose,
+        "max_pool1d": convolution.max_pool(1), "max_pool2d": convolution.max_pool(2),
+        "avg_pool1d": convolution.avg_pool(1), "avg_pool2d": convolution.avg_pool(2),
+        "adaptive_avg_pool1d": convolution.adaptive_avg_pool(1),
+        "adaptive_avg_pool2d": convolution.adaptive_avg_pool(2),
+        "layer_norm": normalising.layer_norm, "rms_norm": normalising.rms_norm,
+        "npu_rms_norm": normalising.npu_rms_norm, "batch_norm": normalising.batch_norm,
+        "group_norm": normalising.group_norm, "normalize": normalising.normalize, "softmax": normalising.softmax,
+        "log_softmax": normalising.log_softmax,
+        "sum": reductions.total, "mean": reductions.mean, "prod": reductions.prod, "cumsum": reductions.cumsum,
+        "var": reductions.variance, "std": reductions.deviation, "norm": reductions.norm,
+        "vector_norm": reductions.vector_norm, "linalg.vector_norm": reductions.vector_norm,
+        "logsumexp": reductions.logsumexp, "all": reductions.every, "any": reductions.some,
+        "amax": reductions.amax, "amin": reductions.amin, "max": reductions.largest, "min": reductions.smallest,
+        "argmax": reductions.argmax, "argmin": reductions.argmin, "topk": reductions.topk, "sort": reductions.sort,
+        "argsort": reductions.argsort,
+        "clone": moves.same, "contiguous": moves.same, "detach": moves.same, "cpu": moves.same, "npu": moves.same,
+        "cuda": moves.same, "reshape": moves.reshape, "view": moves.reshape, "view_as": moves.view_as,
+        "reshape_as": moves.view_as, "flatten": moves.flatten, "transpose": moves.transpose,
+        "swapaxes": moves.transpose, "swapdims": moves.transpose, "t": moves.turn, "permute": moves.permute,
+        "squeeze": moves.squeeze, "unsqueeze": moves.unsqueeze, "expand": moves.expand,
+        "broadcast_to": moves.expand, "expand_as": moves.expand_as, "repeat": moves.repeat, "tile": moves.repeat,
+        "repeat_interleave": moves.repeat_interleave, "cat": moves.cat, "concat": moves.cat, "stack": moves.stack,
+        "split": moves.split, "chunk": moves.chunk, "unbind": moves.unbind, "narrow": moves.narrow,
+        "select": moves.select, "slice": moves.aten_slice, "getitem": moves.get_item, "flip": moves.flip,
+        "roll": moves.roll, "tril": moves.tril, "triu": moves.triu, "pad": moves.pad, "gather": moves.gather,
+        "take_along_dim": moves.take_along, "index_select": moves.index_select, "embedding": moves.embedding,
+        "one_hot": moves.one_hot, "to": moves.to, "type": moves.cast, "type_as": moves.type_as,
+        "float": moves.cast_to("float32"), "double": moves.cast_to("float64"), "half": moves.cast_to("float16"),
+        "bfloat16": moves.cast_to("bfloat16"), "int": moves.cast_to("int32"), "long": moves.cast_to("int64"),
+        "bool": moves.cast_to("bool"),
+        "cross_entropy": losses.cross_entropy, "nll_loss": losses.nll_loss, "mse_loss": losses.mse_loss,
+        "l1_loss": losses.l1_loss, "smooth_l1_loss": losses.smooth_l1_loss,
+        "binary_cross_entropy_with_logits": losses.bce_with_logits,
+    }
+)  # fmt: skip
+"""Functions of torch and torch.nn.functional, methods of its tensors, and those of mint, which has the same."""
+
+OPERATORS: Mapping[str, Function] = MappingProxyType(
+    {
+        "add": elementwise.add, "radd": elementwise.turned(elementwise.add), "sub": elementwise.sub,
+        "rsub": elementwise.turned(elementwise.sub), "mul": _MUL, "rmul": elementwise.turned(_MUL),
+        "truediv": elementwise.div, "rtruediv": elementwise.turned(elementwise.div), "div": elementwise.div,
+        "rdiv": elementwise.turned(elementwise.div), "pow": elementwise.pow,
+        "rpow": elementwise.turned(elementwise.pow), "matmul": products.matmul,
+        "rmatmul": elementwise.turned(products.matmul), "neg": TORCH["neg"], "abs": TORCH["abs"],
+        "invert": TORCH["bitwise_not"], "and": TORCH["bitwise_and"], "or": TORCH["bitwise_or"],
+        "xor": TORCH["bitwise_xor"], "getitem": moves.get_item,
+        **{name: TORCH[name] for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    }
+)  # fmt: skip
+"""Operators of Python: ``__add__`` and so on."""
+
+_OF_KIND: Mapping[tuple[str, str], Function] = MappingProxyType(
+    {
+        ("Torch", "batch_norm"): normalising.torch_batch_norm,
+        ("Torch", "embedding"): moves.torch_embedding,
+        ("Aten", "embedding"): moves.torch_embedding,
+        ("Tensor", "where"): elementwise.tensor_where,
+    }
+)
+"""Names of torch that take their arguments in another order where they belong to a certain kind."""
+
+PRIMITIVES: Mapping[str, Function] = MappingProxyType(
+    {
+        "Add": elementwise.add, "AddV2": elementwise.add, "Sub": elementwise.sub, "Mul": _MUL,
+        "RealDiv": elementwise.div, "Div": elementwise.div, "Pow": elementwise.pow, "Exp": TORCH["exp"],
+        "Log": TORCH["log"], "Sqrt": TORCH["sqrt"], "Rsqrt": elementwise.rsqrt, "Tanh": TORCH["tanh"],
+        "Sigmoid": elementwise.sigmoid, "ReLU": elementwise.relu, "Relu": elementwise.relu,
+        "Erf": elementwise.erf, "Abs": TORCH["abs"], "Neg": TORCH["neg"], "Square": TORCH["square"],
+        "Reciprocal": elementwise.reciprocal, "Sin": TORCH["sin"], "Cos": TORCH["cos"],
+        "Maximum": TORCH["maximum"], "Minimum": TORCH["minimum"], "Equal": TORCH["eq"], "NotEqual": TORCH["ne"],
+        "Greater": TORCH["gt"], "GreaterEqual": TORCH["ge"], "Less": TORCH["lt"], "LessEqual": TORCH["le"],
+        "LogicalAnd": TORCH["logical_and"], "LogicalOr": TORCH["logical_or"], "LogicalNot": TORCH["logical_not"],
+        "Select": elementwise.where, "SelectV2": elementwise.where, "Where": elementwise.where,
+        "Floor": TORCH["floor"], "Ceil": TORCH["ceil"], "SiLU": elementwise.silu, "Identity": moves.same,
+    }
+)  # fmt: skip
+"""Operators of MindSpore's primitives, of devices and of ONNX without attributes that change what they compute."""
+
+_RANDOM = frozenset({
+    "alpha_dropout", "bernoulli", "cauchy", "dropout", "dropout1d", "dropout2d", "dropout3d", "exponential",
+    "feature_alpha_dropout", "geometric", "gumbel_softmax", "log_normal", "multinomial", "native_dropout", "normal",
+    "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "random", "rrelu",
+    "uniform",
+})  # fmt: skip
+_UNDEFINED = frozenset(["empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"])
+_OF_TORCH = frozenset(["Torch", "Functional", "Tensor", "Mint", "MintFunctional", "Aten", "NPU"])
+_TORCH_IN_MINDSPORE = frozenset(["Mint", "MintFunctional"])
+
+
+def find(kind: str, api: str, *, is_mindspore: bool = False) -> Function:
+    """Return the function that computes an API of a dump.
+
+    Args:
+        kind, api: parts of its name: ``Functional``, ``layer_norm``.
+        is_mindspore: whether it is of MindSpore, whose ``Functional`` are other functions.
+
+    Raises:
+        UnusableError: there is none, and why.
+    """
+    word = api.split(".")[0] if kind == "Aten" else api
+    own = word.strip("_")
+    if own in _RANDOM:
+        raise UnusableError("its result is random")
+    if own in _UNDEFINED:
+        raise UnusableError("it gives memory that nobody wrote")
+    is_operator = word.startswith("__") and word.endswith("__")
+    if (word.endswith("_") and not is_operator) or (is_operator and own not in OPERATORS and own[:1] == "i"):
+        raise UnusableError("it changes its inputs in place, and what they were before is not known")
+    if kind == "Primitive":
+        found = PRIMITIVES.get(word.rpartition(".")[2])
+        why = "what its attributes are is not dumped"
+    elif is_operator:
+        found, why = OPERATORS.get(own), ""
+    elif is_mindspore and kind not in _TORCH_IN_MINDSPORE:
+        found, why = MINDSPORE_FORMS.get(word, TORCH.get(word) if word in _ALIKE else None), ""
+    else:
+        found, why = _OF_KIND.get((kind, word), TORCH.get(word)) if kind in _OF_TORCH else None, ""
+    if found is None:
+        raise UnusableError(f"`{api}` is no operator that is computed{f': {why}' if why else ''}")
+    return found
+
+
+_ALIKE = frozenset(_ONE.keys() | _TWO.keys()) | frozenset({
+    "add", "sub", "subtract", "div", "divide", "true_divide", "pow", "rsqrt", "reciprocal", "sigmoid", "relu", "relu6",
+    "gelu", "erf", "silu", "mish", "where", "masked_fill", "addcmul", "addcdiv", "lerp", "matmul", "mm", "bmm", "mv",
+    "outer", "addmm", "baddbmm", "layer_norm", "batch_norm", "group_norm", "rms_norm", "sum", "argmax", "argmin",
+    "amax", "amin", "sort", "argsort", "cat", "stack", "reshape", "squeeze", "unsqueeze", "flatten", "swapaxes",
+    "permute", "tril", "triu", "index_select", "softplus", "logsumexp", "clamp", "clip", "chunk", "unbind", "narrow",
+    "broadcast_to",
+})  # fmt: skip
+"""Functions of ``mindspore.ops`` that take what those of torch take."""
+
+
+_ATEN = frozenset({
+    "abs", "add", "bmm", "clone", "cos", "div", "eq", "erf", "exp", "ge", "gt", "le", "log", "lt", "maximum", "minimum",
+    "mm", "mul", "mv", "ne", "neg", "reciprocal", "relu", "rsqrt", "sigmoid", "silu", "sin", "sqrt", "sub", "tanh",
+    "where",
+})  # fmt: skip
+"""Operators of FX that are computed from their tensors alone: their other arguments are the usual ones, mostly."""
+
+
+def mindspore_names() -> list[str]:
+    """Return the names of ``mindspore.ops`` that are computed."""
+    return sorted({*MINDSPORE_FORMS, *_ALIKE})
+
+
+def of_type(op_type: str) -> Function:
+    """Return the function that computes an operator of a device, of ONNX or of FX, given its inputs alone.
+
+    Raises:
+        UnusableError: there is none, or it has attributes that change what it computes.
+    """
+    space, _, name = op_type.partition(".")
+    found = PRIMITIVES.get(op_type)
+    if space == "aten" and (word := name.partition(".")[0]) in _ATEN:
+        found = TORCH[word]
+    if found is not None:
+        return found
+    raise UnusableError(f"`{op_type}` is no operator that is computed from its inputs alone")

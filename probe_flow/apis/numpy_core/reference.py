@@ -1,0 +1,56 @@
+"""The page of the operators that are computed again, made from the tables of names."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from probe_flow.apis.numpy_core.names import OPERATORS, PRIMITIVES, TORCH, Function, mindspore_names
+
+_CHAPTERS = {
+    "products": "Products", "convolution": "Convolution and pooling", "elementwise": "Elementwise",
+    "normalising": "Norms and softmax", "reductions": "Sums, means, extremes, picks",
+    "moves": "Moves, look-ups, casts", "losses": "Losses",
+}  # fmt: skip
+
+_HEAD = """# Operators that are computed again
+
+`compare` computes suspects again in float64, by numpy alone, from the target's own inputs
+([how that is used](../explanation/diagnosis.md#evidence-that-needs-no-allowance)). These are the operators that it
+knows. This page is made from the program; do not edit it.
+
+What is not computed keeps its judgement: results in place, random operators, calls whose arguments the dump does not
+hold, gradients, and operators with attributes that the dump does not hold.
+"""
+
+
+def operators_page() -> str:
+    """Return docs/reference/operators.md."""
+    names = defaultdict(list)
+    for name, function in TORCH.items():
+        names[_chapter(function)].append(name)
+    rows = [_row(title, names[word]) for word, title in _CHAPTERS.items()]
+    sections = [
+        _HEAD,
+        "## PyTorch, and `mint` of MindSpore\n",
+        "Functions of `torch` and `torch.nn.functional`, methods of tensors.\n",
+        "\n".join(["| kind | names |", "|---|---|", *rows]),
+        f"\nOperators of Python on tensors: {_listed(f'__{name}__' for name in OPERATORS)}.\n",
+        f"## `mindspore.ops`\n\n{_listed(mindspore_names())}.\n",
+        "## By type alone\n",
+        "Primitives of MindSpore, operators of devices, ONNX and OM whose inputs are all there is to know:",
+        f"{_listed(PRIMITIVES)}.\n",
+    ]
+    return "\n".join(sections)
+
+
+def _chapter(function: Function) -> str:
+    return function.__module__.rpartition(".")[2]
+
+
+def _row(title: str, names: Iterable[str]) -> str:
+    return f"| {title} | {_listed(names)} |"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))

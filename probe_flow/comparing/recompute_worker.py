@@ -1,0 +1,150 @@
+"""Compute one call again, in a worker process: what a dump holds may ask for more memory or time than there is."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from probe_flow.apis.calls import Call, TensorSpec, UnusableError
+from probe_flow.apis.calls import Path as Place
+from probe_flow.apis.numpy_core.compute import own_errors
+from probe_flow.apis.numpy_core.names import find, of_type
+from probe_flow.apis.numpy_core.own_error import OwnError
+from probe_flow.elements.blocks import array_of
+from probe_flow.errors import Diagnostic, FormatError, NotComparableError
+from probe_flow.files.opening import read_text
+from probe_flow.records import TensorRef
+
+
+class SideCall(Struct, frozen=True):
+    """A call of one side, with its tensors.
+
+    Args:
+        call: as the dump records it; its kind is empty for an operator that is known by its type alone.
+        is_mindspore: whether it is of MindSpore.
+        inputs, results: its tensors, by their places.
+    """
+
+    call: Call
+    is_mindspore: bool
+    inputs: Mapping[Place, TensorRef]
+    results: Mapping[Place, TensorRef]
+
+    @property
+    def elements(self) -> int:
+        """How many elements it reads and gives."""
+        return sum(each.numel or 0 for part in (self.inputs, self.results) for each in part.values())
+
+
+class Job(Struct, frozen=True):
+    """A call of the target to compute again, and the same of the golden, which is asked where the target's is wrong.
+
+    Args:
+        target, golden: the calls.
+        units: element type -> relative error that storing in it explains.
+        limit_bytes: of memory.
+    """
+
+    target: SideCall
+    golden: SideCall | None
+    units: Mapping[str, float]
+    limit_bytes: int
+
+
+class Outcome(Struct, frozen=True):
+    """What came of a job: of each result the fields of `Row.recomputed`, or why nothing was computed."""
+
+    results: Mapping[Place, Mapping[str, Any]] = {}
+    reason: str = ""
+
+
+def function_of(side: SideCall) -> Any:
+    """Return what computes a call.
+
+    Raises:
+        UnusableError: nothing does.
+    """
+    call = side.call
+    return find(call.kind, call.api, is_mindspore=side.is_mindspore) if call.kind else of_type(call.api)
+
+
+def recompute_call(job: Job) -> Outcome:
+    """Compute a call again."""
+    try:
+        found = _own_errors(job.target, job)
+    except UnusableError as error:
+        return Outcome(reason=error.reason)
+    golden: dict[Place, float] = {}
+    if job.golden is not None and any(each.worst[3] > 1.0 or each.nonfinite for each in found):
+        try:
+            golden = {each.place: each.worst[3] for each in _own_errors(job.golden, job)}
+        except UnusableError:  # then nothing says that the call is understood
+            golden = {}
+    return Outcome({each.place: _recomputed(each, golden.get(each.place)) for each in found})
+
+
+def lost(job: Job, reason: Diagnostic) -> Outcome:  # noqa: ARG001
+    """Return what became of a job that hangs, or ended its worker each time."""
+    return Outcome(reason=f"its worker {reason.message.rpartition(': ')[2]}")
+
+
+def _recomputed(own: OwnError, golden: float | None) -> Mapping[str, Any]:
+    names = "figure", "found", "explained", "score"
+    return {**dict(zip(names, own.worst, strict=True)), "nonfinite": own.nonfinite, "golden": golden}
+
+
+def _own_errors(side: SideCall, job: Job) -> list[OwnError]:
+    def read(tensors: Mapping[Place, TensorRef], place: Place, spec: TensorSpec) -> NDArray[Any]:
+        ref = tensors.get(place)
+        if ref is None:
+            raise UnusableError("the dump lacks a tensor of it")
+        values = array_of(ref)
+        if values.shape != spec.shape:
+            raise UnusableError(f"a tensor has shape {list(values.shape)}, the dump says {list(spec.shape)}")
+        return values
+
+    try:
+        with _at_most(job.limit_bytes):
+            return own_errors(
+                function_of(side),
+                side.call,
+                lambda place, spec: read(side.inputs, place, spec),
+                lambda place, spec: read(side.results, place, spec),
+                job.units,
+                limit_bytes=job.limit_bytes,
+            )
+    except MemoryError:
+        raise UnusableError(f"computing it takes more than {job.limit_bytes / 2**20:,.0f} MiB") from None
+    except (FormatError, NotComparableError) as error:  # it was readable a moment ago: the dump is changing
+        raise UnusableError(error.diagnostic.message) from error
+    except (ArithmeticError, RuntimeError, RecursionError) as error:
+        raise UnusableError(f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _at_most(limit_bytes: int) -> Iterator[None]:
+    """Let this process allocate so much more; what asks for more fails with MemoryError."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    used = _allocated()
+    wanted = used + 2 * limit_bytes if used else resource.RLIM_INFINITY
+    known = [each for each in (wanted, soft) if each != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(known) if known else soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _allocated() -> int:
+    """Return the bytes of memory that this process has allocated; 0 where the system does not say."""
+    try:
+        text = read_text("/proc/self/status")
+    except OSError:
+        return 0
+    found = next((line.split()[1] for line in text.splitlines() if line.startswith("VmData:")), "0")
+    return int(found) * 1024

@@ -1,0 +1,158 @@
+"""What stands between the taps in torch and the recorder: recording changes nothing of what is watched."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+import torch
+
+from probe_flow.dumpers.dump_json.recorder import Recorder
+
+Handler = Callable[[torch.Tensor], None]
+
+
+class Boundary:
+    """Who wants the gradient of a tensor: modules that gave it, the outermost first, then calls that passed it on."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor = weakref.ref(tensor)
+        self._version = _version(tensor)
+        self._handlers: list[Handler] = []
+        tensor.register_hook(self._arrived)
+
+    def is_of(self, tensor: torch.Tensor) -> bool:
+        """Return True if this is the boundary of a tensor as it is now."""
+        is_same: bool = self._tensor() is tensor and self._version == _version(tensor)
+        return is_same
+
+    def add_module(self, handler: Handler) -> None:
+        """Add a module; those within it were added before."""
+        self._handlers.insert(0, handler)
+
+    def add(self, handler: Handler) -> None:
+        """Add a call."""
+        self._handlers.append(handler)
+
+    def _arrived(self, gradient: torch.Tensor) -> None:
+        for handler in tuple(self._handlers):
+            handler(gradient)
+
+
+class Watch:
+    """Tells the recorder what happens.
+
+    Args:
+        recorder: of the dump.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.no_gradients = frozenset(
+            found for name in dir(torch) if isinstance(found := getattr(torch, name), torch.dtype) and "float8" in name
+        )
+        self._boundaries: dict[int, Boundary] = {}
+        self._waiting: list[tuple[list[Any], str, Sequence[Any]]] = []
+
+    def is_open(self) -> bool:
+        """Return True if what this thread does now is to be recorded."""
+        recorder = self.recorder
+        return recorder.is_running and not getattr(recorder.busy, "is_set", False) and recorder.is_own_process()
+
+    def begin_step(self) -> None:
+        """Forget what belongs to the step before."""
+        self._boundaries.clear()
+        self._waiting.clear()
+
+    # -- what is recorded
+
+    def inputs(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        with self.quiet():
+            self.recorder.inputs(name, args, kwargs, is_again=_runs_backward())
+
+    def outputs(self, name: str, output: Any, parameters: Mapping[str, Any] | None = None) -> None:
+        with self.quiet():
+            self.recorder.outputs(name, output, parameters)
+
+    def gradients(self, name: str, incoming: Sequence[Any], outgoing: Sequence[Any]) -> None:
+        """Record gradients that a hook was given."""
+        if self.is_open():
+            with self.recorder.lock, self.quiet():
+                self.recorder.gradients(name, incoming, outgoing)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Keep the recorder's own work on tensors out of the graph, of the dump, and of the user's modes."""
+        busy = self.recorder.busy
+        before = getattr(busy, "is_set", False)
+        busy.is_set = True
+        try:
+            with ExitStack() as stack:
+                for each in _unseen():
+                    stack.enter_context(each)
+                yield
+        finally:
+            busy.is_set = before
+
+    # -- tensors
+
+    def forget(self, value: object) -> None:
+        """Trust nothing that was found out about a tensor: it may change without a new version."""
+        for each in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(each, torch.Tensor):
+                self.recorder.forget(each)
+
+    def boundary(self, tensor: torch.Tensor) -> Boundary | None:
+        """Return the boundary of a tensor that a module gave, if it is as it was then."""
+        found = self._boundaries.get(id(tensor))
+        return found if found is not None and found.is_of(tensor) else None
+
+    def at_boundary(self, tensor: torch.Tensor) -> Boundary:
+        """Return the boundary of a tensor that a module gives."""
+        found = self.boundary(tensor)
+        if found is None:
+            found = self._boundaries[id(tensor)] = Boundary(tensor)
+        return found
+
+    # -- communication
+
+    def later(self, works: Sequence[Any], name: str, given: Sequence[Any]) -> None:
+        """Record the arguments of a communication again, once all its parts were waited for."""
+        self._waiting.append((list(works), name, given))
+
+    def waited(self, work: Any) -> None:
+        """Note that somebody waited for a part of a communication."""
+        if not self._waiting or not self.is_open():
+            return
+        for entry in self._waiting:
+            works, name, given = entry
+            kept = [each for each in works if each is not work]
+            if len(kept) == len(works):
+                continue
+            works[:] = kept
+            if not kept:
+                self._waiting.remove(entry)
+                self.forget(list(given))
+                with self.recorder.lock:
+                    self.outputs(name, tuple(given))
+            return
+
+
+def _runs_backward() -> bool:
+    """Return True inside a backward pass: what runs forward there runs again."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def _unseen() -> Iterator[AbstractContextManager[Any]]:
+    yield torch._C.DisableTorchFunction()
+    yield torch.no_grad()
+    if torch._C._len_torch_dispatch_stack():
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        yield _disable_current_modes()

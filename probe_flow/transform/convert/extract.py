@@ -1,0 +1,87 @@
+"""Extract the tensors of a run of TensorFlow's debugger as arrays, in one folder, under the names that tools know."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from probe_flow.dumps.offline.names import parse_array_name
+from probe_flow.dumps.tfdbg.reader import read_tfdbg
+from probe_flow.dumps.tfdbg.runs import RunChoice
+from probe_flow.elements.converted.files import FileKind
+from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.record.run_json import begun
+from probe_flow.record.types.run import WorkflowRecord
+from probe_flow.records import Catalog
+from probe_flow.transform.convert.catalog import convert_catalog
+from probe_flow.transform.convert.names import MAPPING_FILE
+from probe_flow.transform.convert.tensors import Wanted
+from probe_flow.work import Context, Settings
+
+_SHOWN = 3
+
+
+def extract(runs: Path, output: Path, *, run: RunChoice = "last", replaces: bool = False) -> Catalog:
+    """Write the tensors of a run as ``{operator}.{output}.{microseconds}.npy`` and return their catalog.
+
+    Args:
+        runs: folder of the debugger, or of one run.
+        output: folder of the arrays; it is made.
+        run: which run, as of `dump.tfdbg`.
+        replaces: whether the arrays of an earlier extraction are removed first.
+
+    Raises:
+        UsageError: PF6512 the folder holds arrays, PF6502 it cannot be used; and as `read_tfdbg`.
+        IncompleteError: PF6508 some tensors could not be written; and as `read_tfdbg`.
+    """
+    earlier = _earlier(output)
+    if earlier and not replaces:
+        raise UsageError(_holds_arrays(output, earlier))
+    catalog = read_tfdbg(runs, side="golden", run=run)
+    for path in earlier:
+        path.unlink()
+    wanted = Wanted(FileKind.NPY, "ND")
+    return convert_catalog(catalog, wanted, _context(), folder=str(output), nodes=None, replaces=replaces)
+
+
+def _earlier(folder: Path) -> list[Path]:
+    """Return what an earlier extraction left in a folder: arrays by their names, and the table of these."""
+    try:
+        held = sorted(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        message = f"`{folder}` cannot be used: {error.strerror or error}"
+        raise UsageError(
+            Diagnostic("PF6502", message, path=str(folder), help="name another folder with `-o`")
+        ) from error
+    arrays = [path for path in held if path.suffix == ".npy" and parse_array_name(path.name) is not None]
+    return [*arrays, *(path for path in held if arrays and path.name == MAPPING_FILE)]
+
+
+def _holds_arrays(folder: Path, earlier: Sequence[Path]) -> Diagnostic:
+    return Diagnostic(
+        "PF6512",
+        f"`{folder}` holds {len(earlier)} files of an earlier extraction",
+        help="name an empty folder with `-o`, or let them be replaced with `--force`",
+        notes=tuple(f"`{path.name}`" for path in earlier[:_SHOWN]),
+        path=str(folder),
+    )
+
+
+def _here(
+    function: Callable[[Any], Any],
+    batches: Sequence[Any],
+    *,
+    sizes: Sequence[int],  # noqa: ARG001 (what a map is told)
+    lost: object = None,  # noqa: ARG001
+    serial_bytes: int | None = None,  # noqa: ARG001
+) -> Iterator[tuple[int, Any]]:
+    """Run batches one after the other: a run is read and written as fast as the disk lets it."""
+    for number, batch in enumerate(batches):
+        yield number, function(batch)
+
+
+def _context() -> Context:
+    facts = begun(WorkflowRecord("", "", str(Path.cwd()), None, sample=False), {})
+    return Context("tf_dump", Path(os.devnull), _here, lambda *_, **__: None, lambda _problems: None, Settings(), facts)

@@ -1,0 +1,89 @@
+"""Random operators whose results differ: nobody is blamed, what follows is judged locally, drift does not count."""
+
+from __future__ import annotations
+
+import pytest
+from comparison_rows import IN, edge, pairs_of, passes, row
+
+from probe_flow.analysis.flow.calls import draws
+from probe_flow.analysis.search.conclude import conclude
+from probe_flow.records import FindingKind, Role
+from probe_flow.records.row import Recomputed
+
+
+def network(*errors, types):
+    """Nodes n0, n1 ... each reading its predecessor's output, with these relative errors of their outputs."""
+    rows, edges = [row("n0", IN, relative=0.0)], [edge("nowhere", "n0", 9)]
+    for number, error in enumerate(errors):
+        if number:
+            rows.append(row(f"n{number}", IN, relative=errors[number - 1]))
+            edges.append(edge(f"n{number - 1}", f"n{number}"))
+        rows.append(row(f"n{number}", relative=error))
+    return rows, pairs_of(rows, types, edges)
+
+
+def concluded(rows, pairs):
+    findings, verdicts = conclude(rows, pairs, passes(rows))
+    return [(each.kind, each.node.name, each.fails) for each in findings], verdicts
+
+
+def test_a_mask_drawn_otherwise_is_told_and_fails_nothing():
+    rows, pairs = network(1e-5, 0.5, 0.5, 0.5, types={"n1": "dropout"})
+    found, verdicts = concluded(rows, pairs)
+    assert found == [(FindingKind.RANDOM_STATE, "n1", False)]
+    assert Role.ORIGIN not in [verdict.role for verdict in verdicts]
+
+
+def test_the_same_figures_of_another_operator_are_an_origin():
+    found, _ = concluded(*network(1e-5, 0.5, 0.5, 0.5, types={"n1": "relu"}))
+    assert found == [(FindingKind.ORIGIN, "n1", True)]
+
+
+def test_what_follows_is_judged_by_its_own_inputs():
+    rows, pairs = network(1e-5, 0.05, 0.9, 0.9, types={"n1": "dropout", "n2": "add"})
+    found, _ = concluded(rows, pairs)
+    assert (FindingKind.ORIGIN, "n2", True) in found
+    assert (FindingKind.RANDOM_STATE, "n1", False) in found
+
+
+def test_a_fault_before_the_random_operator_is_found_as_ever():
+    found, _ = concluded(*network(0.3, 0.6, 0.6, types={"n1": "dropout"}))
+    assert found[0] == (FindingKind.ORIGIN, "n0", True)
+
+
+def test_a_dropout_that_is_proven_wrong_is_an_origin_and_one_that_is_right_says_so():
+    for own, due in (
+        (Recomputed("rms", 0.05, 5e-4, 50.0, golden=0.2), FindingKind.ORIGIN),
+        (Recomputed("rms", 2e-4, 5e-4, 0.4), FindingKind.RANDOM_STATE),
+    ):
+        rows, pairs = network(1e-5, 0.5, 0.5, types={"n1": "dropout"})
+        place = next(n for n, each in enumerate(rows) if each.node.name == "n1" and each.is_produced)
+        rows[place] = rows[place].with_aside(recomputed=own)
+        findings, _ = conclude(rows, pairs, passes(rows))
+        assert findings[0].kind is due
+        assert ("as it should" in findings[0].evidence) == (due is FindingKind.RANDOM_STATE)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dropout", "Dropout", "dropout2d", "alpha_dropout", "aten.native_dropout.default", "DropOutGenMask",
+        "StatelessDropOutGenMask", "bernoulli_", "multinomial", "rand", "randn_like", "randint",
+        "RandomStandardNormal", "RandomUniformLike", "normal_", "uniform_", "aten.bernoulli.p", "randperm",
+        "log_normal_", "StandardNormal", "TruncatedNormal",
+    ],
+)  # fmt: skip
+def test_random_operators_are_known_by_their_names(name):
+    assert draws(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "normalize", "LayerNorm", "norm", "DropOutDoMask", "random_projection", "GeneralizedLinear", "uniform_filter",
+        "operand", "rank", "Linear", "brand_embedding", "aten.add.Tensor", "shuffle_channel_conv", "PixelShuffle",
+        "channel_shuffle",
+    ],
+)  # fmt: skip
+def test_names_that_only_look_alike_are_not(name):
+    assert not draws(name)

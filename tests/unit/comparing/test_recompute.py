@@ -1,0 +1,205 @@
+"""Suspects computed again from the tensors of a dump: what is asked, what is left alone, what comes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from probe_flow.cli.main import main
+from probe_flow.comparing import recompute
+from probe_flow.comparing.asked import Asked, Recompute
+from probe_flow.comparing.recompute_worker import Job, Outcome, lost
+from probe_flow.comparing.recompute_worker import recompute_call as compute
+from probe_flow.comparing.steps import compare_pairs
+from probe_flow.dumps.dump_json.reader import read_dump_json
+from probe_flow.errors import Diagnostic
+from probe_flow.matching.name.match_name import match_name
+from probe_flow.records import FindingKind
+from probe_flow.testing.run_records import run_record
+from probe_flow.work import Context, Settings
+
+RANDOM = np.random.default_rng(24)
+
+
+class Program:
+    """Writes a small program as a dump of MindSpore's calls with tensors.
+
+    Args:
+        folder: of the dump.
+        dtype: what the results are rounded to.
+    """
+
+    def __init__(self, folder: Path, dtype: str) -> None:
+        self.folder, self.dtype = folder, dtype
+        self.data: dict[str, object] = {}
+        (folder / "dump_tensor_data").mkdir(parents=True)
+
+    def call(self, entry: str, inputs: list, result: np.ndarray, spoil=None, **kwargs) -> np.ndarray:
+        right = result.astype(self.dtype)
+        given = right if spoil is None else spoil(right.astype("f8")).astype(self.dtype)
+        self.data[entry] = {
+            "input_args": [self._leaf(f"{entry}.input.{n}", each) for n, each in enumerate(inputs)],
+            "input_kwargs": {name: self._leaf("", each) for name, each in kwargs.items()},
+            "output": [self._leaf(f"{entry}.output.0", given)],
+        }
+        return given
+
+    def _leaf(self, name: str, value: object) -> object:
+        if not isinstance(value, np.ndarray):
+            return value if isinstance(value, dict) else {"type": type(value).__name__, "value": value}
+        np.save(self.folder / "dump_tensor_data" / f"{name}.npy", value)
+        wide = value.astype("f8")
+        figures = {"Max": wide.max(), "Min": wide.min(), "Mean": wide.mean(), "Norm": np.linalg.norm(wide)}
+        dtype = {"float16": "Float16", "float32": "Float32"}[str(value.dtype)]
+        return {
+            "type": "mindspore.Tensor", "dtype": dtype, "shape": list(value.shape), "data_name": f"{name}.npy",
+            **{key: float(figure) for key, figure in figures.items()},
+        }  # fmt: skip
+
+    def write(self) -> Path:
+        top = {"task": "tensor", "level": "L1", "framework": "mindspore", "dump_data_dir": None, "data": self.data}
+        path = self.folder / "dump.json"
+        path.write_text(json.dumps(top))
+        return path
+
+
+def program(folder: Path, dtype: str, spoiled: dict | None = None) -> Path:
+    """A network of four calls; ``spoiled`` has what makes some of their results wrong."""
+    spoiled = spoiled or {}
+    dump = Program(folder, dtype)
+    x, w = (each.astype(dtype) for each in INPUTS)
+    y = dump.call("Mint.matmul.0.forward", [x, w], x.astype("f8") @ w.astype("f8"), spoiled.get("matmul"))
+    z = dump.call("Mint.tanh.0.forward", [y], np.tanh(y.astype("f8")), spoiled.get("tanh"))
+    s = z.astype("f8")
+    powers = np.exp(s - s.max(axis=-1, keepdims=True))
+    name = "MintFunctional.softmax.0.forward"
+    p = dump.call(name, [z], powers / powers.sum(axis=-1, keepdims=True), spoiled.get("softmax"), dim=-1)
+    dump.call("Mint.add.0.forward", [p, y], p.astype("f8") + y.astype("f8"), spoiled.get("add"))
+    return dump.write()
+
+
+INPUTS = RANDOM.standard_normal((32, 48)), RANDOM.standard_normal((48, 32)) / 7
+
+
+def larger(factor: float):
+    return lambda values: values * factor
+
+
+def in_order(function, batches, *, sizes, **_):
+    assert len(sizes) == len(batches)
+    return iter([(number, function(batch)) for number, batch in enumerate(batches)])
+
+
+def compared(tmp_path: Path, spoiled: dict | None, how: Recompute, isolate=None):
+    """Compare a float16 target with a float32 golden; return the comparison and what was told of recomputing."""
+    target = program(tmp_path / "target", "float16", spoiled)
+    golden = program(tmp_path / "golden", "float32")
+    told: list[dict] = []
+
+    def emit(event, **fields):
+        if event == "compare.recomputed":
+            told.append(fields)
+
+    context = Context(
+        stage="compare", output=tmp_path, map=in_order, emit=emit, report=lambda _: None, settings=Settings(),
+        facts=run_record(), isolate=isolate or (lambda *_: in_order),
+    )  # fmt: skip
+    pairs = match_name(read_dump_json(target, side="target"), read_dump_json(golden, side="golden"))
+    return compare_pairs(pairs, Asked(recompute=how), context, None), told
+
+
+def origins(comparison) -> list[str]:
+    return [each.node.name for each in comparison.findings if each.kind is FindingKind.ORIGIN and each.fails]
+
+
+def test_a_second_fault_behind_the_first_is_named(tmp_path):
+    spoiled = {"matmul": larger(1.3), "softmax": larger(1.05)}
+    alone, told = compared(tmp_path / "never", spoiled, Recompute("never"))
+    assert (origins(alone), told) == (["Mint.matmul"], [])
+    found, told = compared(tmp_path / "auto", spoiled, Recompute())
+    assert origins(found) == ["Mint.matmul", "MintFunctional.softmax"]
+    assert "given its own inputs, the output is off by" in found.findings[1].evidence
+    assert "where float16 explains" in found.findings[1].evidence
+    assert told[0]["calls"] == 4
+
+
+def test_nothing_is_computed_where_nothing_is_suspect(tmp_path):
+    def never(*_):
+        pytest.fail("no process is needed")
+
+    found, told = compared(tmp_path, None, Recompute(), isolate=never)
+    assert (found.findings, told) == ((), [])
+
+
+def test_all_calls_of_a_healthy_pair_are_proven_and_accused_of_nothing(tmp_path):
+    found, told = compared(tmp_path, None, Recompute("all"))
+    assert found.findings == ()
+    assert told[0]["calls"] == 4
+
+
+def test_the_limit_is_kept(tmp_path):
+    _, told = compared(tmp_path, {"matmul": larger(1.3)}, Recompute("auto", 2))
+    assert told[0]["calls"] == 2
+    _, told = compared(tmp_path / "none", {"matmul": larger(1.3)}, Recompute("auto", 0))
+    assert told[0]["calls"] == 0
+
+
+def test_a_call_that_ends_its_worker_keeps_its_judgement_and_is_told(tmp_path):
+    def isolate(*_):
+        def tasks(function, jobs, *, sizes, lost):
+            for number, job in enumerate(jobs):
+                is_lost = job.target.call.api == "matmul"
+                reason = Diagnostic("PF6106", "batch 1 of 4 ended its worker 2 times: took longer than 120 s")
+                yield number, lost(job, reason) if is_lost else function(job)
+
+        return tasks
+
+    found, told = compared(tmp_path, {"matmul": larger(1.3)}, Recompute(), isolate)
+    assert origins(found) == ["Mint.matmul"]
+    assert told[0]["left"] == [["Mint.matmul", "its worker took longer than 120 s"]]
+
+
+def job_of(tmp_path: Path, entry: str, **changed) -> Job:
+    """Return the job of one call of a dump whose entry was changed after its tensors were written."""
+    path = program(tmp_path / "one", "float16", {"matmul": larger(1.5)})
+    content = json.loads(path.read_text())
+    content["data"][entry] |= changed
+    path.write_text(json.dumps(content))
+    catalog = read_dump_json(path, side="target")
+    node = next(key for key, each in catalog.nodes.items() if each.entry == entry)
+    side = recompute._Side(catalog, {node})
+    return Job(side.call(node), None, recompute.UNIT, recompute.LIMIT_BYTES)
+
+
+def test_shapes_that_contradict_each_other_are_told(tmp_path):
+    job = job_of(tmp_path, "Mint.tanh.0.forward")
+    call = replace(
+        job.target, inputs={(0,): next(iter(job.target.results.values())).changed(shape=(1024,), logical_shape=None)}
+    )
+    found = compute(replace(job, target=call))
+    assert found == Outcome(reason="a tensor has shape [1024], the dump says [32, 32]")
+
+
+def test_a_call_that_asks_for_more_memory_than_is_allowed_is_told(tmp_path):
+    job = job_of(tmp_path, "Mint.matmul.0.forward")
+    assert "are allowed" in compute(replace(job, limit_bytes=1000)).reason
+
+
+def test_a_lost_job_says_why():
+    reason = Diagnostic("PF6106", "batch 1 of 1 of stage `compare` ended its worker 2 times: killed by SIGKILL")
+    assert lost(None, reason).reason == "its worker killed by SIGKILL"
+
+
+def test_it_runs_in_a_process_of_its_own_from_the_command_line(tmp_path):
+    spoiled = {"matmul": larger(1.3), "softmax": larger(1.05)}
+    target, golden = program(tmp_path / "t", "float16", spoiled), program(tmp_path / "g", "float32")
+    main(["compare", "-tp", str(target), "-gp", str(golden), "-o", str(tmp_path / "run")])
+    found = json.loads((tmp_path / "run/probe_flow/run.json").read_text())
+    failing = [each["node"] for each in found["findings"] if each["fails"]]
+    assert failing == ["Mint.matmul", "MintFunctional.softmax"]
+    events = [json.loads(line) for line in (tmp_path / "run/probe_flow/events.jsonl").read_text().splitlines()]
+    assert [each["calls"] for each in events if each["event"] == "compare.recomputed"] == [4]
