@@ -113,6 +113,7 @@ MORE_GROUPS: Mapping[str, Sequence[str]] = MappingProxyType(
             "graph",
             "graph_visualize",
             "merge_result",
+            "tf_dump",
             "parse",
             "reduce",
             "suggest-mapping",

@@ -103,7 +103,7 @@ def test_a_terminal_gets_one_line_drawn_at_most_five_times_a_second():
     assert 3 <= drawn <= 5 * took_s + 4  # the first, the last, the end of the stage and its removal come on top
     assert "\x1b[1A" not in shown
     assert "result: done in 1.00 s" in shown
-    assert " MB, about " in shown
+    assert " MB/s, about " in shown
 
 
 def read_all(descriptor: int) -> str:
