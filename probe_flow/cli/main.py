@@ -147,7 +147,7 @@ _COMPUTING = frozenset(
 """Commands that load numpy."""
 
 EXAMPLE = """\
-  probe-flow start DEVICE_DUMP GOLDEN_DUMP --run   what are they, and do they agree?
+  probe-flow start DEVICE_DUMP GOLDEN_DUMP --run   do they agree?
   probe-flow show --open                           the report of the newest run
 """
 """What to type first."""
