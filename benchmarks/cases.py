@@ -38,7 +38,9 @@ from benchmarks.reduce import reduce
 from benchmarks.reduced_cases import reduced
 from benchmarks.reruns import reruns
 from benchmarks.row_memory import row_memory
+from benchmarks.scripts_cases import SCRIPT_CASES
 from benchmarks.timing import Usage, interleave, ratios, run_command
+from benchmarks.training_cases import graph_text, tfdbg
 
 HEAVY = ("numpy", "dask", "distributed", "h5py", "ml_dtypes", "numba", "pandas", "rich", "torch", "onnx", "mindspore")
 OURS, AGAIN, PEER = "probe-flow", "probe-flow again", "peer"
@@ -105,6 +107,8 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
         "small": small,
         **{name: tensor_case(name) for name in PLANS},
         **{name: statistics_case(name) for name in DRIFTS},
+        "tfdbg": tfdbg,
+        "graph_text": graph_text,
         "D": many,
         "E": huge,
         "F": reruns,
@@ -113,6 +117,7 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
         "reduced": reduced,
         "rows": row_memory,
         "precheck": precheck,
+        **SCRIPT_CASES,
         "graphs": graphs,
         **{name: offline_case(name) for name in OFFLINE},
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,12 +12,18 @@ from probe_flow.api.dumps import adopt
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.files.existing import is_there
 from probe_flow.files.lock_file import HeldError, LockFile
+from probe_flow.record.json_values import number
+from probe_flow.record.row_index import call_code
 from probe_flow.record.run_folder import LOCK, RECORD, VERSION, StoredRun, read_run
 from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.conclusions import FindingRecord
-from probe_flow.records import Catalog, Node
-from probe_flow.scripts.repro import Suspect, unusable
-from probe_flow.scripts.suspects import Reproduction, Trial, same_call
+from probe_flow.record.types.rows import RowRecord
+from probe_flow.records import Catalog, Node, TensorKind, TensorRef
+from probe_flow.runs.queries.tensor import side_view
+from probe_flow.runs.reopen import StoredDumps
+from probe_flow.scripts.fx_operator import ComparedTensor
+from probe_flow.scripts.repro import Suspect, unusable, write_script
+from probe_flow.scripts.suspects import Reproduction, Trial, Writer, compute_alike, same_call
 from probe_flow.scripts.suspects import reproduce as reproduce_all
 
 
@@ -29,6 +35,7 @@ def reproduce(
     suspect: int = 1,
     moved: Mapping[str, str] = MappingProxyType({}),
     trial: Trial | None = None,
+    write: Writer = write_script,
 ) -> Reproduction | None:
     """Write the script of a suspect, and try it; None where the run has no suspect and none is named.
 
@@ -41,6 +48,7 @@ def reproduce(
         suspect: number of the suspect, from 1.
         moved: where dumps lie now, by side.
         trial: how it is tried; None = it is only written.
+        write: writes the script.
 
     Raises:
         UsageError: PF2134 no such suspect or call.
@@ -55,17 +63,21 @@ def reproduce(
         raise _gone("target", "the run read no dump of that name")
     call = _node(target, node) if found is None else _node_of(target, found)
     golden = _catalog(run, "golden", moved)
-    if golden is not None and golden.framework != target.framework:
+    if golden is not None and not compute_alike(target, golden):
         golden = None
+    catalogs = {"target": target, **({"golden": golden} if golden is not None else {})}
+    tensors = tuple(_compared(run, call, catalogs, moved))
     row = (
         found.row if found is not None else next((each.row for each in run.record.findings if _is_of(each, call)), None)
     )
-    wanted = Suspect(target, call, golden, same_call(golden, call), row)
-    reproductions, problems = reproduce_all([wanted], folder, trial)
+    wanted = Suspect(target, call, golden, same_call(golden, call), row, tensors)
+    reproductions, problems = reproduce_all([wanted], folder, trial, write=write)
     if problems:
         raise IncompleteError(problems)
     (reproduction,) = reproductions
-    return replace(reproduction, unrecorded=_record(run, reproduction)) if reproduction.was_tried else reproduction
+    if not reproduction.was_tried or not reproduction.script.is_of_dump:
+        return reproduction
+    return replace(reproduction, unrecorded=_record(run, reproduction))
 
 
 def _record(run: StoredRun, found: Reproduction) -> str:
@@ -116,9 +128,50 @@ def _catalog(run: StoredRun, side: str, moved: Mapping[str, str]) -> Catalog | N
     return found
 
 
+def _compared(
+    run: StoredRun, call: Node, catalogs: Mapping[str, Catalog], moved: Mapping[str, str]
+) -> Iterator[ComparedTensor]:
+    """Yield the tensors of a call with what each was compared with.
+
+    Raises:
+        IncompleteError: PF6632 a dump does not hold any more what was compared: it is another one, or has changed.
+    """
+
+    def known(stage: str, uses: str, path: str) -> object:
+        return catalogs[stage] if stage in catalogs else adopt(run.record, stage, uses, path)
+
+    key, dumps = call.key, StoredDumps(run, moved, known)
+    code = call_code(key.execution, key.name, key.call, key.phase)
+    for rows in run.stored_rows():
+        for row in rows.rows(rows.index.numbers_of_calls((code,))):
+            if row.kind not in (TensorKind.TENSOR, TensorKind.STATISTICS):
+                continue
+            refs: dict[str, TensorRef | None] = {}
+            for side, tensor in row.sides:
+                if side in catalogs:
+                    refs[side], why = _as_compared(catalogs[side], dumps, row, side)
+                    if why:
+                        place = f"the dump at `{catalogs[side].root}` does not hold what was compared"
+                        raise _gone(side, f"{place}: `{tensor.name}`: {why}")
+            yield ComparedTensor(row.direction, row.index, refs.get("target"), refs.get("golden"))
+
+
+def _as_compared(catalog: Catalog, dumps: StoredDumps, row: RowRecord, side: str) -> tuple[TensorRef | None, str]:
+    """Return the tensor of a row with its elements, None where it has none; or why it is another one."""
+    tensor = dict(row.sides)[side]
+    if catalog.task == "tensor":
+        view = side_view(dumps, row, side, tensor)
+        return view.ref, view.why if view.ref is None and tensor.value is None else ""
+    known = [ref.recorded for ref in catalog.tensors if ref.id == tensor.name and ref.recorded is not None]
+    told = number(tensor.min), number(tensor.max)
+    is_same = not known or any((number(each.min), number(each.max)) == told for each in known)
+    return None, "" if is_same else "its statistics are others"
+
+
 def _is_of(found: FindingRecord, node: Node) -> bool:
     run = node.key.execution
-    return node.entry == found.name and (run.rank, run.step) == (found.rank, found.step)
+    name = node.entry or node.key.name
+    return name == found.name and (run.rank, run.step, run.graph) == (found.rank, found.step, found.graph)
 
 
 def _node_of(catalog: Catalog, found: FindingRecord) -> Node:

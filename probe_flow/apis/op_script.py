@@ -28,6 +28,7 @@ from probe_flow.apis.torch_side import TorchSide
 from probe_flow.apis.values import Values, of_files, per_slot
 
 OK, WRONG, INCOMPLETE = 0, 1, 3
+STATUSES = {OK: "no_error", WRONG: "error", INCOMPLETE: "undecided"}
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def main(frozen: Mapping[str, Any], arguments: Sequence[str] | None = None) -> i
         runs = list(_run(settings, asked.device))
     except (UnusableError, ImportError) as error:
         print(f"ERROR: {error}")  # noqa: T201
+        _write(asked.json, INCOMPLETE, str(error), [])
         return INCOMPLETE
     said: list[dict[str, Any]] = []
     for number, direction in enumerate(runs):
@@ -92,11 +94,23 @@ def main(frozen: Mapping[str, Any], arguments: Sequence[str] | None = None) -> i
             said.append({"iteration": number, "index": index, **found})
             print(_shown(found))  # noqa: T201
     print("Compare finished.")  # noqa: T201
-    if asked.json:
-        FilePath(asked.json).write_text(json.dumps({"outputs": said}, indent=2, ensure_ascii=False), encoding="utf-8")
-    if any(direction.skipped is not None for direction in runs):
-        return INCOMPLETE
-    return WRONG if any(ERROR in each["verdicts"].values() for each in said) else OK
+    wrong = [name for each in said for name, verdict in each["verdicts"].items() if verdict == ERROR]
+    skipped = next((direction.skipped for direction in runs if direction.skipped is not None), None)
+    code = INCOMPLETE if skipped is not None else WRONG if wrong else OK
+    why = (
+        str(skipped)
+        if skipped is not None
+        else (f"{len(wrong)} verdicts are `error`" if wrong else "no verdict is `error`")
+    )
+    _write(asked.json, code, why, said)
+    return code
+
+
+def _write(file: str | None, code: int, why: str, outputs: Sequence[Mapping[str, Any]]) -> None:
+    """Write what was found as JSON, where that is asked for."""
+    if file:
+        content = {"status": STATUSES[code], "why": why, "outputs": outputs}
+        FilePath(file).write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
 
 
 def _parser(settings: Settings) -> argparse.ArgumentParser:

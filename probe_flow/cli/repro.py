@@ -25,6 +25,12 @@ import click
     help="What the script may take before it is ended.",
 )
 @click.option("--memory-limit", metavar="SIZE", help="The same of memory, e.g. 4GiB. Default: half of the machine's.")
+@click.option(
+    "--random",
+    "is_random",
+    is_flag=True,
+    help="Write the script of `op_generate`: random values in the recorded ranges, judged by higher precision.",
+)
 @click.option("--no-run", is_flag=True, help="Write the script and do not run it.")
 def command(
     *,
@@ -36,6 +42,7 @@ def command(
     python: str | None,
     time_limit: float,
     memory_limit: str | None,
+    is_random: bool,
     no_run: bool,
 ) -> int:
     """Compute the first suspect of a RUN again on this processor, from its own inputs, and say whether it is to blame.
@@ -49,6 +56,8 @@ def command(
     from probe_flow.api.repro import reproduce
     from probe_flow.record.run_folder import read_run
     from probe_flow.runs.reopen import parse_dumps
+    from probe_flow.scripts.op_generate import write_random_script
+    from probe_flow.scripts.repro import write_script
     from probe_flow.scripts.suspects import Trial
     from probe_flow.scripts.trial import Limits
 
@@ -58,6 +67,7 @@ def command(
         node=node,
         suspect=suspect,
         moved=parse_dumps(dumps),
+        write=write_random_script if is_random else write_script,
         trial=None if no_run else Trial(python or "", Limits(time_limit, _bytes(memory_limit))),
     )
     if found is None:

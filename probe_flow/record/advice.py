@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator
+from functools import cached_property
 
 from probe_flow.record.rows import source_line
 from probe_flow.record.types.conclusions import AdviceRecord
 from probe_flow.records import (
-    Catalog,
     Comparison,
     Edge,
     ErrorShape,
@@ -27,7 +27,7 @@ from probe_flow.records import (
     SlotRole,
     TensorKind,
 )
-from probe_flow.records.frameworks import TFDBG
+from probe_flow.records.frameworks import TFDBG, TORCHAIR_FX, TORCHAIR_GE
 from probe_flow.records.row import PRODUCED
 
 HALF = frozenset({"float16", "bfloat16"})
@@ -99,6 +99,14 @@ class _Facts:
             side = row.pair.target or row.pair.golden
             if side is not None and side.node in self._rows:
                 self._rows[side.node].append(row)
+
+    @cached_property
+    def fx_operators(self) -> set[NodeKey]:
+        """Operators of an FX graph whose inputs the golden has."""
+        if self.golden.framework != TORCHAIR_FX:
+            return set()
+        given = {ref.node for ref in self.golden.tensors if ref.slot.role is SlotRole.INPUT}
+        return {key for key in given if (node := self.golden.nodes.get(key)) and node.op_type.startswith("aten.")}
 
     def rows(self, key: NodeKey) -> list[Row]:
         return self._rows.get(key, [])
@@ -201,8 +209,11 @@ def _broken_prerequisite(row: Row | None, facts: _Facts) -> str | None:
 def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape | None) -> Iterator[AdviceRecord]:
     node, rows = facts.target.nodes.get(key), facts.rows(key)
     name = f"`{key.name}` ({node.op_type})" if node is not None and node.op_type else f"`{key.name}`"
-    if node is not None and runs_again(node, facts.target):
-        text = f"see whether {name} itself is wrong: `probe-flow repro RUN` computes it again from its own inputs"
+    if node is not None and _runs_again(node, rows, facts):
+        given = "its own inputs"
+        if facts.target.task == "statistics":
+            given = "random values in the recorded ranges, which shows gross errors only"
+        text = f"see whether {name} itself is wrong: `probe-flow repro RUN` computes it again from {given}"
         yield AdviceRecord(RUNS_AGAIN, text)
     if node is not None and len(node.originals) > 1:
         parts = " + ".join(f"`{part}`" for part in node.originals[:MAX_PARTS])
@@ -246,10 +257,22 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape
         )
 
 
-def runs_again(node: Node, target: Catalog) -> bool:
-    """Return True where `repro` can make a script of a node: a call of an API, or a module, with tensors of it."""
+def _runs_again(node: Node, rows: list[Row], facts: _Facts) -> bool:
+    """Return True where `repro` may make a script of a node.
+
+    Of a dump.json with values: a call of an API, or a module. Of a graph of TorchAir: an operator that was not fused
+    and was compared with one of an FX graph, whose inputs are in its dump.
+    """
+    target = facts.target
+    if target.framework == TORCHAIR_GE:
+        compared = {row.pair.golden.node for row in rows if row.pair.golden is not None and _is_output(row)}
+        return len(node.originals) < 2 and len(compared) == 1 and compared <= facts.fx_operators
     is_call = node.kind is NodeKind.MODULE or (node.kind is NodeKind.API and node.key.phase is not Phase.NONE)
-    return is_call and target.attrs.get("format") == "dump_json" and target.task == "tensor"
+    return is_call and target.attrs.get("format") == "dump_json" and target.task in ("tensor", "statistics")
+
+
+def _is_output(row: Row) -> bool:
+    return row.pair.shown.slot.role is SlotRole.OUTPUT
 
 
 def _is_apart(rows: list[Row], facts: _Facts) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -16,7 +16,9 @@ from probe_flow.dumps.dump_json.stream import EntryStream
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, UsageError, did_you_mean
 from probe_flow.files.atomic import atomic_text
 from probe_flow.files.opening import read_text
+from probe_flow.records.frameworks import MINDSPORE
 from probe_flow.scripts.bundle import script_text
+from probe_flow.scripts.repro import MODULES, Entries, Script, Suspect, entries_of, innermost, unusable
 
 MAX_NAME = 300
 MAX_ITERATIONS = 1000
@@ -111,6 +113,36 @@ def op_generate(config: Config, folder: Path, *, framework: str | None = None) -
         os.chmod(file.name, MODE)  # noqa: PTH101 (before anything is in it)
         file.write(text)
     return (*written, path)
+
+
+def write_random_script(
+    suspect: Suspect,
+    folder: Path,
+    *,
+    taken: Collection[str] = (),  # noqa: ARG001 - calls of one name differ in their numbers
+    announce: Callable[[Path], object] = lambda _path: None,
+    entries: Entries | None = None,
+) -> Script:
+    """Write the script that runs a suspect on random values in its recorded ranges, in higher precision beside it.
+
+    Raises:
+        IncompleteError: PF6630, PF6631 nothing of the kind can be made of the call; PF7001 a file cannot be written.
+    """
+    node, _ = innermost(suspect)
+    entry = node.entry or node.key.name
+    name, _, direction = entry.rpartition(".")
+    known = entries_of(suspect.target, [node])[node.key] if entries is None else entries.get(("target", node.key), {})
+    if direction not in _DIRECTIONS or "forward" not in known or direction not in known:
+        raise unusable(entry, "the dump has no forward entry of it, which holds its inputs")
+    framework = "mindspore" if suspect.target.framework == MINDSPORE else "pytorch"
+    content = {f"{name}.{each}": value for each, value in known.items()}
+    config = Config("", propagation=cast("Literal['forward', 'backward']", direction))
+    path = folder / f"{name}.{direction}.py"
+    announce(path)
+    _, text = _script(content, config, Path(entry), framework)
+    with atomic_text(path) as file:
+        file.write(text)
+    return Script(path, entry, MODULES[framework], is_of_dump=False)
 
 
 def _script(content: Mapping[str, Any], config: Config, path: Path, framework: str | None) -> tuple[str, str]:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from probe_flow.dumps.dump_json.raw_entries import raw_entries
-from probe_flow.errors import Diagnostic, IncompleteError
+from probe_flow.errors import Diagnostic, FormatError, IncompleteError, NotComparableError
 from probe_flow.files.atomic import atomic_text
-from probe_flow.records import Catalog, Execution, Node, NodeKind, Phase
-from probe_flow.records.frameworks import MINDSPORE
+from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase
+from probe_flow.records.frameworks import MINDSPORE, TORCHAIR_FX, TORCHAIR_GE
 from probe_flow.scripts.bundle import script_text
+from probe_flow.scripts.fx_operator import KIND, ComparedTensor, fx_call, write_tensors
 
 FORMAT = "dump_json"
 
 _UNSAFE = re.compile(r"[^\w.-]")
-_MODULES: Mapping[str, tuple[str, ...]] = {"pytorch": ("torch",), "mindspore": ("mindspore", "torch")}
+MODULES: Mapping[str, tuple[str, ...]] = {"pytorch": ("torch",), "mindspore": ("mindspore", "torch")}
+
+
+Entries: TypeAlias = "Mapping[tuple[str, NodeKey], dict[str, Any]]"
+"""Side and call -> its entries by their direction."""
 
 
 class Suspect(Struct, frozen=True):
@@ -31,6 +36,7 @@ class Suspect(Struct, frozen=True):
         node: of the target.
         golden_node: of the golden.
         row: order of the row that accuses it; None where none does.
+        tensors: its tensors and what each was compared with, of graphs of a device.
     """
 
     target: Catalog
@@ -38,6 +44,7 @@ class Suspect(Struct, frozen=True):
     golden: Catalog | None = None
     golden_node: Node | None = None
     row: int | None = None
+    tensors: tuple[ComparedTensor, ...] = ()
 
     @property
     def name(self) -> str:
@@ -53,12 +60,14 @@ class Script(Struct, frozen=True):
         entry: the call that it computes.
         modules: what it imports beside numpy.
         tensors: files beside it that it reads.
+        is_of_dump: whether it computes what was dumped, so that the run's record tells what it found.
     """
 
     path: Path
     entry: str
     modules: tuple[str, ...]
     tensors: tuple[Path, ...] = ()
+    is_of_dump: bool = True
 
 
 def write_script(
@@ -67,6 +76,7 @@ def write_script(
     *,
     taken: Collection[str] = (),
     announce: Callable[[Path], object] = lambda _path: None,
+    entries: Entries | None = None,
 ) -> Script:
     """Write ``repro_ENTRY.py`` and the folder ``repro_ENTRY`` with the tensors of the call; return the script.
 
@@ -75,13 +85,16 @@ def write_script(
         folder: of both; made where it is missing.
         taken: names of other scripts; one of another rank or step gets these into its name.
         announce: is told of every file before it is begun.
+        entries: what the dumps have of it, where that was read before.
 
     Raises:
         IncompleteError: PF6631 nothing of the kind can be made of the call; PF7001 a file cannot be written.
     """
+    if suspect.target.framework == TORCHAIR_GE:
+        return _write_fx_script(suspect, folder, taken, announce)
     if suspect.target.attrs.get("format") != FORMAT:
-        raise unusable(suspect.name, "scripts are made of dumps with a dump.json")
-    node, golden_node = _innermost(suspect)
+        raise unusable(suspect.name, "scripts are made of dumps with a dump.json, and of TorchAir's")
+    node, golden_node = innermost(suspect)
     key, entry = node.key, node.entry or node.key.name
     kind, _, api = key.name.partition(".")
     sides: dict[str, dict[str, Any]] = {}
@@ -89,13 +102,13 @@ def write_script(
     for side, catalog, call in (("target", suspect.target, node), ("golden", suspect.golden, golden_node)):
         if catalog is None or call is None:
             continue
-        found = _entries(catalog, call)
+        found = entries_of(catalog, [call])[call.key] if entries is None else entries.get((side, call.key), {})
         if "forward" not in found or key.phase.value not in found:
             if side == "golden":
                 continue
             raise unusable(entry, "the dump has no forward entry of it, which holds its inputs")
         sides[side], files[side] = found, _tensor_files(catalog, call.key.execution, found)
-    if not any(files.values()) and suspect.target.task != "statistics":
+    if not files["target"] and suspect.target.task != "statistics":
         raise unusable(entry, f"its dump of task `{suspect.target.task}` holds neither tensors nor statistics")
     name = _file_name(entry, key.execution, taken)
     tensors: list[Path] = []
@@ -109,22 +122,59 @@ def write_script(
                 tensors.append(place / file_name)
     except OSError as error:
         raise _unwritable(folder, error) from error
-    framework = "mindspore" if suspect.target.framework == MINDSPORE else "pytorch"
     settings = {
-        "framework": framework,
+        "framework": "mindspore" if suspect.target.framework == MINDSPORE else "pytorch",
         "entry": entry,
         "row": suspect.row,
         "kind": kind,
         "api": api,
         "direction": key.phase.value,
+        "statistics": not files["target"],
         "sides": sides,
         "folder": name,
     }
-    path = folder / f"{name}.py"
+    return _written(folder / f"{name}.py", settings, tensors, announce)
+
+
+def _written(
+    path: Path, settings: Mapping[str, Any], tensors: Sequence[Path], announce: Callable[[Path], object]
+) -> Script:
+    modules = MODULES[settings["framework"]]
     announce(path)
     with atomic_text(path) as file:
-        file.write(script_text("repro_script", settings, needs=" and ".join(_MODULES[framework])))
-    return Script(path, entry, _MODULES[framework], tuple(tensors))
+        file.write(script_text("repro_script", settings, needs=" and ".join(modules)))
+    return Script(path, settings["entry"], modules, tuple(tensors))
+
+
+def _write_fx_script(
+    suspect: Suspect, folder: Path, taken: Collection[str], announce: Callable[[Path], object]
+) -> Script:
+    """Write the script that runs the FX operator of a pair on the device's inputs."""
+    if suspect.golden is None or suspect.golden.framework != TORCHAIR_FX:
+        raise unusable(suspect.name, "the device's operators are computed by those of an FX dump, and it has none")
+    call = fx_call(suspect.tensors, suspect.golden)
+    if isinstance(call, str):
+        raise unusable(suspect.name, call)
+    name = _file_name(suspect.name, suspect.node.key.execution, taken)
+    try:
+        tensors = list(write_tensors(call, folder / name, announce))
+    except (NotComparableError, FormatError) as error:
+        raise unusable(suspect.name, error.diagnostic.message) from error
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    settings = {
+        "framework": "pytorch",
+        "entry": suspect.name,
+        "row": suspect.row,
+        "kind": KIND,
+        "api": call.api,
+        "direction": "forward",
+        "statistics": False,
+        "guesses": call.guesses,
+        "sides": call.sides,
+        "folder": name,
+    }
+    return _written(folder / f"{name}.py", settings, tensors, announce)
 
 
 def _file_name(entry: str, execution: Execution, taken: Collection[str]) -> str:
@@ -134,7 +184,7 @@ def _file_name(entry: str, execution: Execution, taken: Collection[str]) -> str:
     return f"{name}_rank{execution.rank}_step{execution.step}"
 
 
-def _innermost(suspect: Suspect) -> tuple[Node, Node | None]:
+def innermost(suspect: Suspect) -> tuple[Node, Node | None]:
     """Return the call to compute on both sides: the suspect, or for a module the API that it called last.
 
     What a module returns is what the last API inside gave; the last of a backward pass gives its input's gradient.
@@ -176,14 +226,25 @@ def _last_inside(catalog: Catalog, module: Node) -> Node | None:
     return found
 
 
-def _entries(catalog: Catalog, node: Node) -> dict[str, Any]:
-    """Return the entries of a call by their direction, as the dump has them."""
-    start = f"{(node.entry or '').rpartition('.')[0]}."
-    wanted = {f"{start}{direction}": direction for direction in ("forward", "backward")}
-    found: dict[str, Any] = {}
-    for entry, value in raw_entries(catalog, node.key.execution):
-        if entry in wanted:
-            found[wanted[entry]] = value
+def entries_of(catalog: Catalog, nodes: Iterable[Node]) -> dict[NodeKey, dict[str, Any]]:
+    """Return the entries of calls by their direction, as the dump has them; each dump.json is read once.
+
+    Args:
+        catalog: of dump.json files.
+        nodes: forward or backward calls.
+    """
+    found: dict[NodeKey, dict[str, Any]] = {}
+    by_execution: dict[Execution, dict[str, list[NodeKey]]] = {}
+    for node in nodes:
+        start = (node.entry or "").rpartition(".")[0]
+        by_execution.setdefault(node.key.execution, {}).setdefault(start, []).append(node.key)
+        found[node.key] = {}
+    for execution, wanted in by_execution.items():
+        for entry, value in raw_entries(catalog, execution):
+            start, _, direction = entry.rpartition(".")
+            if direction in ("forward", "backward"):
+                for key in wanted.get(start, ()):
+                    found[key][direction] = value
     return found
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.records import Catalog, Comparison, FindingKind, Node, NodeKey
-from probe_flow.scripts.repro import Script, Suspect, write_script
+from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
+from probe_flow.scripts.fx_operator import ComparedTensor
+from probe_flow.scripts.repro import FORMAT, Entries, Script, Suspect, entries_of, innermost, write_script
 from probe_flow.scripts.trial import NOT_RUN, Limits, try_scripts
 
 _ACCUSING = (
@@ -23,7 +26,28 @@ _ACCUSING = (
 )
 """Kinds of findings that name a suspect, in the order in which a run lists them."""
 
-EXIT_CODES: Mapping[str, int] = {"not_reproduced": 0, "reproduced": 1, "undecided": 3, NOT_RUN: 3}
+EXIT_CODES: Mapping[str, int] = {
+    "not_reproduced": 0,
+    "no_error": 0,
+    "reproduced": 1,
+    "error": 1,
+    "undecided": 3,
+    NOT_RUN: 3,
+}
+
+
+class Writer(Protocol):
+    """Writes the script of a suspect into a folder, as `write_script` and `write_random_script` do."""
+
+    def __call__(
+        self,
+        suspect: Suspect,
+        folder: Path,
+        *,
+        taken: Collection[str],
+        announce: Callable[[Path], object],
+        entries: Entries | None,
+    ) -> Script: ...
 
 
 class Trial(Struct, frozen=True):
@@ -86,6 +110,7 @@ def reproduce(
     folder: Path,
     trial: Trial | None,
     *,
+    write: Writer = write_script,
     announce: Callable[[Path], object] = lambda _path: None,
 ) -> tuple[list[Reproduction], list[Diagnostic]]:
     """Write a script for each suspect and try all of them; return what came of them, and why others have no script.
@@ -94,6 +119,7 @@ def reproduce(
         suspects: calls of the target.
         folder: of the scripts; made where it is missing.
         trial: how they are tried; None = they are only written.
+        write: writes the script of one.
         announce: is told of every file before it is begun.
 
     Raises:
@@ -101,10 +127,11 @@ def reproduce(
     """
     scripts: list[tuple[Suspect, Script]] = []
     problems: list[Diagnostic] = []
+    entries = _entries(suspects)
     for suspect in suspects:
         taken = {each.path.stem for _, each in scripts}
         try:
-            scripts.append((suspect, write_script(suspect, folder, taken=taken, announce=announce)))
+            scripts.append((suspect, write(suspect, folder, taken=taken, announce=announce, entries=entries)))
         except IncompleteError as error:
             if error.diagnostic.code != "PF6631":
                 raise
@@ -120,6 +147,29 @@ def reproduce(
         results = try_scripts(paths, modules, python=trial.python or sys.executable, limits=trial.limits)
         found.update(zip(paths, results, strict=True))
     return [Reproduction(suspect, script, found[script.path]) for suspect, script in scripts], problems
+
+
+def _entries(suspects: Sequence[Suspect]) -> Entries:
+    """Return what the dumps have of all suspects, each dump.json read once."""
+    wanted: dict[str, list[tuple[Node, Catalog]]] = {"target": [], "golden": []}
+    for suspect in suspects:
+        with suppress(IncompleteError):  # `write` says so again
+            node, golden = innermost(suspect)
+            wanted["target"].append((node, suspect.target))
+            if golden is not None and suspect.golden is not None:
+                wanted["golden"].append((golden, suspect.golden))
+    entries: dict[tuple[str, NodeKey], dict[str, Any]] = {}
+    for side, nodes in wanted.items():
+        for catalog in {id(each): each for _, each in nodes}.values():
+            if catalog.attrs.get("format") == FORMAT:
+                found = entries_of(catalog, [node for node, each in nodes if each is catalog])
+                entries |= {(side, key): calls for key, calls in found.items()}
+    return entries
+
+
+def compute_alike(target: Catalog, golden: Catalog) -> bool:
+    """Return True where calls of the target can be computed with what a golden has of them."""
+    return golden.framework == target.framework or (target.framework, golden.framework) == (TORCHAIR_GE, TORCHAIR_FX)
 
 
 def same_call(golden: Catalog | None, node: Node) -> Node | None:
@@ -158,7 +208,7 @@ def suspects_of(
     pairs = comparison.pairs
     target = dumps[0] if dumps else pairs.target
     golden = dumps[1] if len(dumps) > 1 else None if dumps else pairs.golden
-    if golden is not None and golden.framework != target.framework:
+    if golden is not None and not compute_alike(target, golden):
         golden = None
     rows: dict[NodeKey, int | None] = {}
     for kinds in _ACCUSING:
@@ -167,15 +217,19 @@ def suspects_of(
                 rows.setdefault(each.node, each.row)
     wanted = [key for key in (rows if calls is None else calls) if key in target.nodes][:limit]
     others: dict[NodeKey, NodeKey] = {}
-    named = set(wanted)
+    tensors: dict[NodeKey, list[ComparedTensor]] = {key: [] for key in wanted}
     for row in comparison.rows if wanted else ():
         pair = row.pair
-        if pair.target is not None and pair.golden is not None and pair.target.node in named:
+        if pair.target is not None and pair.golden is not None and pair.target.node in tensors:
             others.setdefault(pair.target.node, pair.golden.node)
             rows.setdefault(pair.target.node, row.order)
+            slot = pair.target.slot
+            tensors[pair.target.node].append(ComparedTensor(slot.role, slot.index, pair.target, pair.golden))
     found = []
     for key in wanted:
         node = target.nodes[key]
         other = golden.nodes.get(others[key]) if golden is not None and key in others else None
-        found.append(Suspect(target, node, golden, other or same_call(golden, node), rows.get(key)))
+        found.append(
+            Suspect(target, node, golden, other or same_call(golden, node), rows.get(key), tuple(tensors[key]))
+        )
     return found

@@ -9,6 +9,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from probe_flow.record.run_folder import LOCK
@@ -66,6 +67,45 @@ def _leaves(value: object) -> list[dict]:
     if isinstance(value, dict):
         return [value] if "data_name" in value else [leaf for each in value.values() for leaf in _leaves(each)]
     return [leaf for each in value for leaf in _leaves(each)] if isinstance(value, list) else []
+
+
+def test_random_values_make_the_script_of_op_generate(run, dumps, probe_flow):
+    entry = first_api(dumps)
+    done = probe_flow("repro", run, "--node", entry, "--random", "-o", "scripts", "--no-run")
+    assert (done.code, done.out) == (0, f"written: scripts/{entry}.py\nnot run\n")
+    assert [path.name for path in (dumps / "scripts").iterdir()] == [f"{entry}.py"]
+    text = (dumps / "scripts" / f"{entry}.py").read_text()
+    ast.parse(text)
+    assert '"is_random": true' in text
+    done = probe_flow("repro", run, "--node", entry, "--random", "-o", "scripts", "--python", "/bin/false")
+    assert (done.code, "not run: " in done.out) == (3, True)
+    assert (
+        "reproductions" not in json.loads((dumps / run / "probe_flow" / "run.json").read_text())
+        or not json.loads((dumps / run / "probe_flow" / "run.json").read_text())["reproductions"]
+    )
+
+
+def test_a_module_is_computed_by_the_api_that_it_called_last(tmp_path, probe_flow):
+    tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [1], "Max": 1.0, "Min": 1.0, "Mean": 1.0}
+    calls = ["Functional.linear.0.forward", "Functional.relu.0.forward", "Module.net.act.Act.forward.0"]
+    calls += ["Module.net.Net.forward.0", "Module.empty.Empty.forward.0", "Torch.add.0.forward"]
+    entry = {"input_args": [tensor], "input_kwargs": {}, "output": [tensor]}
+    callers = {"Module.net.act.Act.forward.0": "Module.net.Net.forward.0"}
+    callers |= {"Functional.linear.0.forward": "Module.net.Net.forward.0"}
+    callers |= {"Functional.relu.0.forward": "Module.net.act.Act.forward.0"}
+    for side in ("target", "golden"):
+        folder = tmp_path / side
+        folder.mkdir()
+        head = {"task": "statistics", "level": "mix", "framework": "pytorch", "dump_data_dir": None}
+        (folder / "dump.json").write_text(json.dumps({**head, "data": dict.fromkeys(calls, entry)}))
+        (folder / "construct.json").write_text(json.dumps({name: callers.get(name) for name in calls}))
+    assert probe_flow("compare", "-tp", "target", "-gp", "golden", "-o", "run").code == 0
+    words = ("-o", "scripts", "--no-run")
+    for module in ("Module.net.Net.forward.0", "Module.net.act.Act.forward.0"):
+        done = probe_flow("repro", "run", "--node", module, *words)
+        assert done.out.startswith("written: scripts/repro_Functional.relu.0.forward.py"), done.err
+    done = probe_flow("repro", "run", "--node", "Module.empty.Empty.forward.0", *words)
+    assert (done.code, "it is a module in which the dump has no API (level L0)" in done.err) == (3, True)
 
 
 def test_a_name_without_number_is_its_first_call(run, dumps, probe_flow):
@@ -165,9 +205,92 @@ def test_a_dump_that_changed_is_refused(run, dumps, probe_flow):
     assert (done.code, "has changed since the run" in done.err) == (3, True)
 
 
+def test_a_moved_dump_that_is_another_one_is_refused(run, dumps, probe_flow):
+    entry = first_api(dumps)
+    shutil.copytree(dumps / "target", dumps / "elsewhere")
+    words = ("repro", run, "--node", entry, "-o", "scripts", "--no-run", "--dump", "target=elsewhere")
+    assert probe_flow(*words).code == 0
+    data = json.loads((dumps / "elsewhere" / "dump.json").read_text())["data"]
+    leaves = [leaf for name, each in data.items() for leaf in _leaves(each) if not name.startswith("Module")]
+    mine = _leaves(data[entry])[0]
+    twin = next(
+        each
+        for each in leaves
+        if (each["shape"], each["dtype"]) == (mine["shape"], mine["dtype"]) and each["Max"] != mine["Max"]
+    )
+    tensors = dumps / "elsewhere" / "dump_tensor_data"
+    shutil.copyfile(tensors / twin["data_name"], tensors / mine["data_name"])
+    done = probe_flow(*words)
+    assert (done.code, "PF6632" in done.err, "does not hold what was compared" in done.err) == (3, True, True)
+    (tensors / mine["data_name"]).unlink()
+    assert probe_flow(*words).code == 3
+
+
+def test_a_tensor_file_that_changed_or_was_cut_is_refused_or_said(run, dumps, probe_flow):
+    entry = first_api(dumps)
+    leaf = _leaves(json.loads((dumps / "target" / "dump.json").read_text())["data"][entry])[0]
+    path = dumps / "target" / "dump_tensor_data" / leaf["data_name"]
+    path.write_bytes(path.read_bytes()[:-40])
+    done = probe_flow("repro", run, "--node", entry, "-o", "scripts")
+    assert (done.code, "PF6632" in done.err, "does not hold what was compared" in done.err) == (3, True, True)
+
+
+TORCHAIR = EXAMPLES.parent / "torchair"
+
+
+@pytest.fixture
+def graphs(probe_flow, tmp_path: Path) -> str:
+    """A run that compared a GE dump with an FX dump, and blames `Gelu_1`."""
+    sides = ("-tp", TORCHAIR / "faulty" / "msprobe_ge_dump", "-gp", TORCHAIR / "faulty" / "msprobe_fx_dump")
+    assert probe_flow("compare", "-m", "torchair", *sides, "-o", "graphs").code == 1
+    return "graphs"
+
+
+def test_an_operator_of_a_graph_is_the_fx_operator_on_the_inputs_of_the_device(graphs, tmp_path, probe_flow):
+    done = probe_flow("repro", graphs, "-o", "scripts", "--no-run")
+    assert (done.code, done.out) == (0, "written: scripts/repro_Gelu_1.py\nnot run\n")
+    text = (tmp_path / "scripts" / "repro_Gelu_1.py").read_text()
+    ast.parse(text)
+    assert '"api": "gelu.default"' in text
+    tensors = tmp_path / "scripts" / "repro_Gelu_1"
+    assert np.load(tensors / "target" / "input.0.npy").dtype == np.float16
+    assert np.load(tensors / "golden" / "input.0.npy").dtype == np.float32
+    (recorded,) = (TORCHAIR / "faulty" / "msprobe_fx_dump").rglob("gelu_1-aten.gelu.default.OUTPUT.0.*.npy")
+    assert (np.load(tensors / "golden" / "output.0.npy") == np.load(recorded)).all()
+
+
+def test_numbers_among_the_arguments_of_an_fx_operator_are_those_of_its_dump(graphs, tmp_path, probe_flow):
+    assert probe_flow("repro", graphs, "--node", "SoftmaxV2", "-o", "scripts", "--no-run").code == 0
+    text = (tmp_path / "scripts" / "repro_SoftmaxV2.py").read_text()
+    frozen = json.loads(text.split("r'''\n")[1].split("\n'''")[0])
+    tensor, axis, halves = frozen["sides"]["target"]["forward"]["input_args"]
+    assert (tensor["dtype"], tensor["data_name"]) == ("torch.float16", "input.0.npy")
+    assert (axis, halves) == ({"type": "int", "value": -1}, {"type": "bool", "value": False})
+
+
+@pytest.mark.parametrize(
+    ("node", "why"),
+    [
+        ("Add_9", "the device may run several operators for it"),
+        ("Mul_3Add_8", "the device may run several operators for it"),
+        ("MatMulV2_6", "its results were not compared with those of one operator of an FX dump"),
+        ("trans_Cast_26", "is no operator `aten.*`"),
+    ],
+)
+def test_an_operator_without_an_fx_operator_of_its_inputs_has_no_script(graphs, probe_flow, node, why):
+    done = probe_flow("repro", graphs, "--node", node, "--no-run")
+    assert (done.code, "PF6631" in done.err, why in done.err) == (3, True, True), done.err
+
+
+def test_a_device_that_was_compared_with_itself_has_no_script(probe_flow):
+    sides = [TORCHAIR / "fusion" / name for name in sorted(path.name for path in (TORCHAIR / "fusion").iterdir())][:2]
+    assert probe_flow("compare", "-m", "torchair", "-tp", sides[1], "-gp", sides[0], "-o", "run").code in (0, 1, 3)
+    done = probe_flow("repro", "run", "--no-run")
+    assert "no suspects" in done.out or "PF6631" in done.err
+
+
 def test_other_dumps_have_no_script(probe_flow):
-    torchair = EXAMPLES.parent / "torchair" / "faulty"
-    words = ("-m", "torchair", "-tp", torchair / "msprobe_ge_dump", "-gp", torchair / "msprobe_fx_dump", "-o", "run")
-    assert probe_flow("compare", *words).code == 1
+    workflow = EXAMPLES.parents[1] / "workflows" / "offline_om_vs_onnx.yaml"
+    assert probe_flow("run", workflow, "--output", "run").code == 1
     done = probe_flow("repro", "run")
     assert (done.code, "PF6631" in done.err) == (3, True)

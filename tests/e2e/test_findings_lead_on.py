@@ -46,7 +46,7 @@ def advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("workflow", "expected"),
     [
-        ("torchair_ge_vs_fx", ["PF7413"]),
+        ("torchair_ge_vs_fx", ["PF7425", "PF7413"]),
         ("torchair_fusion_on_vs_off", ["PF7411"]),
         ("pytorch_compare", ["PF7419"]),
         ("mindspore_compare", ["PF7417"]),

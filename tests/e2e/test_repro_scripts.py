@@ -100,6 +100,105 @@ def test_a_wrong_gradient_is_reproduced(place):
     assert 0.005 < said["relative_error"] < 0.02
 
 
+def to_statistics(place: Path) -> None:
+    """Make dumps of statistics of both."""
+    for side in ("target", "golden"):
+        path = place / side / "dump.json"
+        content = json.loads(path.read_text())
+        for leaf in leaves_of(content["data"]):
+            leaf.pop("data_name", None)
+        path.write_text(json.dumps({**content, "task": "statistics", "dump_data_dir": None}))
+        shutil.rmtree(place / side / "dump_tensor_data")
+
+
+def leaves_of(value: object) -> list[dict]:
+    if isinstance(value, dict):
+        return [value] if "type" in value else [leaf for each in value.values() for leaf in leaves_of(each)]
+    return [leaf for each in value for leaf in leaves_of(each)] if isinstance(value, list) else []
+
+
+def change(place: Path, entry: str, key: str, **fields: object) -> None:
+    path = place / "target" / "dump.json"
+    content = json.loads(path.read_text())
+    for leaf in leaves_of(content["data"][entry][key]):
+        if "Max" in leaf:
+            leaf.update({name: leaf[name] * by if isinstance(by, int) else by for name, by in fields.items()})
+    path.write_text(json.dumps(content))
+
+
+GROSS = {"Max": 100, "Min": 100, "Mean": 100, "Norm": 100}
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (
+            {},
+            "undecided: the dump has statistics only: random values in the recorded ranges show errors above 10 times",
+        ),
+        ({"output": {"Max": 2, "Norm": 2}}, "undecided: the dump has statistics only: random values"),
+        ({"output": GROSS}, "reproduced: output 0 reaches "),
+        ({"output": {"Max": "Infinity"}}, "reproduced: output 0 is not finite in the dump"),
+        ({"input_args": GROSS, "output": GROSS}, "undecided: the dump has statistics only, and input 0 has other"),
+    ],
+)
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_statistics_show_gross_errors_and_nothing_else(place, changed, expected, direction):
+    to_statistics(place)
+    api = next(name for name in apis(place, "forward") if ".linear." in name).removesuffix(".forward")
+    entry = f"{api}.{direction}"
+    for key, fields in changed.items():
+        inputs = key if direction == "forward" or key == "output" else "input"
+        change(place, entry, inputs, **{name: float("inf") if by == "Infinity" else by for name, by in fields.items()})
+    code, said = reproduced(place, entry)
+    if direction == "backward":
+        expected = expected.replace("output 0", "gradient 0").replace("input 0", "input gradient 0")
+    assert f"{said['status']}: {said['why']}".startswith(expected)
+    assert code == (1 if expected.startswith("reproduced") else 3)
+
+
+def test_healthy_statistics_accuse_nothing(place):
+    to_statistics(place)
+    assert main(["compare", "-tp", "target", "-gp", "golden", "-o", "run"]) == 0
+    for entry in (*apis(place, "forward")[:6], *apis(place, "backward")[:4]):
+        assert main(["repro", "run", "--node", entry, "-o", "scripts"]) == 3
+
+
+def test_random_values_are_judged_by_the_standard_of_the_api(place, capsys):
+    assert main(["compare", "-tp", "target", "-gp", "golden", "-o", "run"]) == 0
+    entry = next(name for name in apis(place, "backward") if ".linear." in name)
+    assert main(["repro", "run", "--node", entry, "--random", "-o", "scripts"]) == 0
+    assert "no error: no verdict is `error`" in capsys.readouterr().out
+    said = json.loads((place / "scripts" / f"{entry}.json").read_text())
+    assert {each["standard"] for each in said["outputs"]} == {"ULP error Standard"}
+
+
+TORCHAIR = Path(__file__).parents[2] / "examples" / "torchair"
+ALL_OPERATORS = """
+version: 1
+name: all-operators
+params: {folder: {type: path}}
+stages:
+  target: {uses: dump.torchair_ge, path: "${params.folder}/msprobe_ge_dump"}
+  golden: {uses: dump.torchair_fx, path: "${params.folder}/msprobe_fx_dump"}
+  pairs:  {uses: match.torchair, target: target, golden: golden}
+  result: {uses: compare, pairs: pairs, policy: torchair, gate: findings}
+  repro:  {uses: repro, comparison: result, only: {comparison: result, where: {verdict: [pass, fail]}}}
+"""
+
+
+@pytest.mark.parametrize(("sample", "wrong"), [("healthy", []), ("faulty", ["Gelu_1"])])
+def test_operators_of_a_graph_are_right_but_for_the_planted_one(tmp_path, monkeypatch, sample, wrong):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "all.yaml").write_text(ALL_OPERATORS)
+    main(["run", "all.yaml", "--set", f"folder={TORCHAIR / sample}", "--output", "out"])
+    found = json.loads((tmp_path / "out" / "run.json").read_text())["reproductions"]
+    assert len(found) > 25
+    assert [each["entry"] for each in found if each["status"] != "not_reproduced"] == wrong
+    types = {each["entry"].rstrip("_0123456789") for each in found}
+    assert {"Gelu", "SoftmaxV", "LayerNormV", "Transpose", "Mul"} & types
+
+
 def test_a_script_moves_with_its_folder_and_needs_nothing_of_ours(place):
     entry = apis(place, "forward")[0]
     assert reproduced(place, entry)[0] == 0

@@ -29,6 +29,7 @@ from probe_flow.records import (
     SlotRole,
     TensorKind,
 )
+from probe_flow.records.frameworks import PYTORCH
 from probe_flow.testing.run_records import run_record
 
 
@@ -239,7 +240,7 @@ def test_a_call_of_one_side_is_told_with_its_source_line() -> None:
 def of_calls(task: str = "tensor", fmt: str = "dump_json", kind: NodeKind = NodeKind.API) -> Comparison:
     """One call of a dump.json whose output is wrong."""
     node = {"op_type": "gelu", "facts": CallFacts(kind)}
-    return compared(node=node, task=task, attrs={"format": fmt})
+    return compared(node=node, task=task, attrs={"format": fmt}, framework=PYTORCH)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,121 @@
+"""Compute a recorded call, forward or backward, on one side, and find which result is which recorded one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from probe_flow.apis.calls import (
+    FLOATS,
+    Call,
+    DeviceArgument,
+    DtypeName,
+    Gradients,
+    Path,
+    Plain,
+    TensorSpec,
+    UnusableError,
+    argument_leaves,
+    leaves,
+    shown_path,
+    with_leaves,
+)
+from probe_flow.apis.side import Held, Side, flat_results, replaced, tensors_of
+from probe_flow.apis.values import Source
+
+RANDOM = frozenset({
+    "alpha_dropout", "bernoulli", "cauchy", "dropout", "dropout1d", "dropout2d", "dropout3d", "exponential",
+    "feature_alpha_dropout", "geometric", "gumbel_softmax", "log_normal", "multinomial", "normal", "poisson",
+    "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "random", "rrelu",
+    "uniform",
+})  # fmt: skip
+UNDEFINED = frozenset(["empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"])
+
+
+def check_is_defined(call: Call) -> None:
+    """Refuse a call whose result is not decided by what the dump has of it.
+
+    Raises:
+        UnusableError: it is random, undefined, or changes its inputs.
+    """
+    word = call.api.rpartition(".")[2].strip("_")
+    if word in RANDOM:
+        raise UnusableError("its result is random")
+    if word in UNDEFINED:
+        raise UnusableError("it gives memory that nobody wrote")
+    if call.is_in_place or call.kwargs.get("inplace") == Plain(value=True):
+        raise UnusableError("it changes its inputs in place, and what they were before is not known")
+
+
+def recorded_results(call: Call, gradients: Gradients | None) -> list[tuple[Path, TensorSpec]]:
+    """Return the tensors that a dump has as results, or as gradients of the arguments.
+
+    Raises:
+        UnusableError: there is none.
+    """
+    trees = call.results if gradients is None else gradients.results
+    found = [(place, leaf) for place, leaf in leaves(tuple(trees)) if isinstance(leaf, TensorSpec)]
+    if not found:
+        raise UnusableError("the dump has no tensor among its results")
+    return found
+
+
+def widened(dtype: str) -> str:
+    """Return the element type that an argument has in float64."""
+    return "float64" if dtype in FLOATS else dtype
+
+
+def computed(
+    side: Side, call: Call, gradients: Gradients | None, source: Source, dtype: Callable[[str], str]
+) -> list[tuple[Path, Held | None]]:
+    """Return what a side makes of the call, or the gradients of its arguments."""
+
+    def value(place: Path, leaf: object) -> Any:
+        if isinstance(leaf, TensorSpec):
+            return side.tensor(Held(source(leaf, f"input.{shown_path(place)}"), dtype(leaf.dtype)))
+        if isinstance(leaf, DeviceArgument):
+            return side.device
+        if isinstance(leaf, DtypeName):
+            return side.dtype(dtype(leaf.dtype))
+        assert isinstance(leaf, Plain)
+        return leaf.value
+
+    function, _ = side.find(call.kind, call.api)
+    args, kwargs = with_leaves(call.args, value), with_leaves(dict(call.kwargs), value)
+    if gradients is None:
+        results = flat_results(side.call(function, args, kwargs))
+    else:
+        incoming = [value(("gradient", number), leaf) for number, leaf in enumerate(gradients.incoming)]
+        results = side.gradients(*_of_what_has_gradients(function, call, args, kwargs), incoming, copies=False)
+    return [(place, side.hold(each)) for place, each in results]
+
+
+def _of_what_has_gradients(
+    function: Callable[..., Any], call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """Return a function of the tensors that the framework computed gradients of, and its arguments.
+
+    The others, such as the running mean of a normalisation, may have none.
+    """
+    given = dict(tensors_of(args, kwargs, lambda _: True))
+    leafs = [(place, leaf) for place, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec)]
+    fixed = {place: given[place] for place, leaf in leafs if not leaf.has_gradient and place in given}
+    if not fixed or all(not leaf.has_gradient for _, leaf in leafs):
+        return function, args, kwargs
+
+    def of_the_rest(*some: Any, **named: Any) -> Any:
+        all_args, all_kwargs = replaced(some, named, fixed)
+        return function(*all_args, **all_kwargs)
+
+    return of_the_rest, *replaced(args, kwargs, dict.fromkeys(fixed))
+
+
+def fitting(wanted: Sequence[int], found: Sequence[tuple[Path, Held | None]]) -> Iterator[int]:
+    """Yield the numbers of the results that may be one of a shape: of that shape, transposed or flattened."""
+    for number, (_, other) in enumerate(found):
+        if other is None:
+            continue
+        shape = other.values.shape
+        is_flat = len(wanted) == 1 and wanted[0] == other.values.size
+        if shape == tuple(wanted) or (len(shape) == 2 and shape[::-1] == tuple(wanted)) or is_flat:
+            yield number
