@@ -115,6 +115,7 @@ MORE_GROUPS: Mapping[str, Sequence[str]] = MappingProxyType(
             "graph_visualize",
             "merge_result",
             "offline_dump",
+            "tf_dump",
             "parse",
             "reduce",
             "suggest-mapping",
@@ -148,7 +149,7 @@ _COMPUTING = frozenset(
 """Commands that load numpy."""
 
 EXAMPLE = """\
-  probe-flow start DEVICE_DUMP GOLDEN_DUMP --run   what are they, and do they agree?
+  probe-flow start DEVICE_DUMP GOLDEN_DUMP --run   do they agree?
   probe-flow show --open                           the report of the newest run
 """
 """What to type first."""
