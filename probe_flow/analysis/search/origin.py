@@ -263,7 +263,7 @@ class _Search:
         if self.shaken and (not is_known or any(n in self.shaken for n in around)):
             self.shaken.add(number)
         row, deviation = self.rows[number], self.deviations[number]
-        if not row.is_produced or not is_random(call, self.rows):
+        if not row.is_produced or row.noise or not is_random(call, self.rows):  # repeated runs know better
             is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
             if number in self.shaken and is_proven and deviation is not None:
                 return min(score / GROSS_TIMES, deviation.relative / GROSS)
