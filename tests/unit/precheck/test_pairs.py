@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from probe_flow.precheck.pairs import make_pairs
 from probe_flow.precheck.results import ApiResult, Direction, Output, Side, Status, of_all
 from probe_flow.records import Comparison, FindingKind, Flow, Pair, Pairs, Reason, ReasonKind, Rule
 from probe_flow.records import Status as Verdict
+from probe_flow.reports.formats import Chosen, Request
+from probe_flow.stages.report.formats.pages import HTML
 from probe_flow.testing import builders
 from probe_flow.testing.builders import ArrayBlocks
 from probe_flow.testing.run_records import run_record
@@ -256,3 +259,16 @@ def test_the_policy_judges_no_other_pairs() -> None:
 def test_other_policies_judge_prechecks_by_their_metrics(tmp_path: Path) -> None:
     found = compared(pairs_of(tmp_path, ApiResult("Mint.a.0", passed(output(0.5)))), policy="torchair")
     assert states(found) == [("Mint.a", "fail")]
+
+
+def test_a_page_is_made_of_some_calls_of_a_dump_that_says_what_called_what(tmp_path: Path) -> None:
+    names = ["Cell.net.Net.forward.0", "Mint.exp.0.forward", "Mint.sin.0.forward"]
+    file = write_dump(tmp_path, {name: forward(tensor()) for name in names})
+    (tmp_path / "construct.json").write_text(json.dumps({names[0]: None, names[1]: names[0], names[2]: names[0]}))
+    source = read_dump(file)
+    assert source.call_order
+    found = compared(make_pairs(source, find_calls(source), [ApiResult("Mint.sin.0", wrong())], tables(tmp_path)))
+    request = Request(found, run_record(), tmp_path, chosen=(Chosen(HTML, ()),), in_run_folder=False)
+    (page,) = HTML.files(request, None)
+    page.write(tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size > 0
