@@ -50,6 +50,7 @@ def read_npy_folder(
     select: Selection = EVERYTHING,
     duplicates: Duplicates = "newest",
     quantised: bool | None = None,
+    bfloat16: Sequence[str] = (),
 ) -> Catalog:
     """Describe one array, or every array of a folder; the folders below it are not read. Data stay on disk.
 
@@ -66,6 +67,7 @@ def read_npy_folder(
             the rest cannot choose, which a problem says.
         duplicates: which of several files of one tensor counts.
         quantised: whether the model is quantised; None = told by the names of its operators.
+        bfloat16: patterns of operators whose arrays of float16 hold the bits of bfloat16.
 
     Raises:
         UsageError: PF3201 if nothing is there, PF3300 files of several kinds in it, PF3304 nothing selected.
@@ -76,7 +78,7 @@ def read_npy_folder(
     found = one_array(listing.files[0]) if is_one else array_files(listing)
     found.problems.extend(select.unanswered((Execution(),)))
     known = Known() if is_one else known_of(listing, found.problems)
-    reader = _Reader(duplicates, found.problems, known)
+    reader = _Reader(duplicates, found.problems, known, name_filter(bfloat16) if bfloat16 else None)
     reader.read(found.files, name_filter(select.nodes))
     if not reader.nodes:
         raise UsageError(_keeps_nothing(found))
@@ -108,6 +110,7 @@ class _Reader(Struct):
     duplicates: Duplicates
     problems: list[Problem]
     known: Known
+    is_bfloat16: Callable[[str], bool] | None = None
     nodes: dict[NodeKey, Node] = field(default_factory=dict)
     tensors: list[TensorRef] = field(default_factory=list)
     tables: TensorTables = field(default_factory=TensorTables)
@@ -145,6 +148,8 @@ class _Reader(Struct):
         for slot, file in slots:
             try:
                 ref = _tensor_ref(file, key, slot)
+                if self.is_bfloat16 is not None and ref.stored_dtype == "<f2" and self.is_bfloat16(name):
+                    ref = ref.changed(dtype="bfloat16")
             except FormatError as error:
                 self.problems.append(replace(error.diagnostic, path=file.file.relative))
                 reason = error.diagnostic.message

@@ -24,6 +24,7 @@ ORIGIN_INDEX = "_datadump_origin_output_index"
 ORIGIN_LAYOUT = "_datadump_origin_format"
 FIRST_LAYOUT = "origin_format"
 ORIGIN_SHAPE = "origin_shape"
+ORIGIN_DTYPE = "_datadump_origin_data_type"
 
 _RULE_ATTRS = frozenset({ORIGINALS, IS_MULTIOP, L1_GROUP, PASSES})
 _FACTS = {
@@ -42,7 +43,7 @@ OP_ATTRS = _RULE_ATTRS | frozenset(_FACTS)
 _MODEL_ATTRS = frozenset(
     {"atc_cmdline", "atc_version", "attr_model_out_nodes_name", "framework_type", "opp_version", "soc_version"}
 )
-OUTPUT_ATTRS = frozenset({ORIGIN_NAME, ORIGIN_INDEX, ORIGIN_LAYOUT, FIRST_LAYOUT, ORIGIN_SHAPE})
+OUTPUT_ATTRS = frozenset({ORIGIN_NAME, ORIGIN_INDEX, ORIGIN_LAYOUT, FIRST_LAYOUT, ORIGIN_SHAPE, ORIGIN_DTYPE})
 
 _SLICE = re.compile(r"_lxslice\d+")
 _CONTROL = ":-1"
@@ -103,6 +104,7 @@ def rule_output(
         origin_index=index,
         origin_layout=_text(attrs, ORIGIN_LAYOUT) or _text(attrs, FIRST_LAYOUT),
         origin_shape=_shape(attrs, ORIGIN_SHAPE),
+        origin_dtype=_named_type(attrs.get(ORIGIN_DTYPE)),
     )
 
 
@@ -187,6 +189,11 @@ def _shape(attrs: Mapping[str, object], key: str) -> tuple[int, ...] | None:
     if len(dims) != len(value):
         raise WrongKindError(key, "a list of whole numbers")
     return dims
+
+
+def _named_type(value: object) -> str:
+    """Return the name of a type; empty for none, and for words that are none."""
+    return value if isinstance(value, str) and value.startswith("DT_") and value != _UNDEFINED else ""
 
 
 def _number(attrs: Mapping[str, object], key: str) -> int | None:

@@ -18,6 +18,7 @@ class RuleOutput(Struct, frozen=True):
         origin_index: its output number; for a named origin without one the position in the list.
         origin_layout: layout of the original tensor; empty when not said.
         origin_shape: shape of the original tensor; None when not said.
+        origin_dtype: element type of the original tensor; empty when not said.
     """
 
     dtype: str
@@ -27,6 +28,7 @@ class RuleOutput(Struct, frozen=True):
     origin_index: int | None = None
     origin_layout: str = ""
     origin_shape: tuple[int, ...] | None = None
+    origin_dtype: str = ""
 
 
 class RuleOp(Struct, frozen=True):

@@ -15,6 +15,7 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
+from probe_flow.dumps.file_names import safe_name
 from probe_flow.errors import Span
 from probe_flow.matching.offline.align import Aligned, align
 from probe_flow.matching.offline.axes import Told
@@ -162,7 +163,8 @@ class GroupMatch:
         self.group_prefix = group_prefix
         self.selected = selected
         self.guessed = guessed
-        self.origins = Origins(rules, golden.output)
+        self._ambiguous = _ambiguous(rules)
+        self.origins = Origins(rules, self._golden_output)
         self.taken: dict[NodeKey, FusionOp] = {}
         self._fed = FedInputs(rules, self.origins, golden)
         self._ledger = ledger
@@ -171,6 +173,23 @@ class GroupMatch:
             key = target.node(op.name)
             if key is not None:
                 self.taken.setdefault(key, op)
+
+    def _golden_output(self, name: str, index: int) -> TensorRef | None:
+        """Return a golden tensor, none where only its name in file names is known and another original has the same."""
+        key = self.golden.node(name)
+        is_told = key is None or key.name == name or safe_name(name) not in self._ambiguous
+        return self.golden.output(name, index) if is_told else None
+
+    def _no_golden(self, origin: Origin) -> Reason:
+        name = origin.output.origin_name if origin.output is not None else ""
+        alike = self._ambiguous.get(safe_name(name), ())
+        if alike and self.golden.node(name) is not None:
+            shown = ", ".join(f"`{each}`" for each in alike)
+            return OfflineReason.AMBIGUOUS.missing(
+                f"{shown} have one name in file names: nobody can tell whose array `{safe_name(name)}` is; read the "
+                "runs of the debugger themselves, or extract them with `tf_dump`, whose `mapping.csv` tells"
+            )
+        return no_golden_dump(origin)
 
     def run(self) -> None:
         """Decide every tensor of the operators that the rules name."""
@@ -269,7 +288,10 @@ class GroupMatch:
             note = CommonReason.GUESSED.expected(
                 f"a guess: the rules know the parts of the name `{op.name}`, not the operator"
             )
-        aligned = _with_layout(align(ref, origin.golden, told=_told(origin)), origin)
+        golden = _as_bfloat16(origin.golden, origin)
+        if golden is not origin.golden and note is None:
+            note = OfflineReason.BFLOAT16.expected("the array says float16 and holds bfloat16, as the graph says")
+        aligned = _with_layout(align(ref, golden, told=_told(origin)), origin)
         self._ledger.pair(
             ref,
             origin.golden,
@@ -285,7 +307,7 @@ class GroupMatch:
         """Compare what is fed to the network with what the golden operator read, or say that there is no golden."""
         found = self._fed.golden_of(op, ref, origin) if origin.op.op_type in NETWORK_INPUTS else None
         if found is None:
-            self._ledger.leave(ref, no_golden_dump(origin), group=self._id(group), is_target=True)
+            self._ledger.leave(ref, self._no_golden(origin), group=self._id(group), is_target=True)
             return
         golden, aligned = found
         note = OfflineReason.NETWORK_INPUT.expected(
@@ -297,6 +319,25 @@ class GroupMatch:
 
     def _id(self, group: FusionGroup) -> str:
         return f"{self.group_prefix}{group.index}"
+
+
+def _ambiguous(rules: FusionRules) -> dict[str, tuple[str, ...]]:
+    """Return the names in file names that several originals share, each with these."""
+    found: dict[str, dict[str, None]] = defaultdict(dict)
+    for op in rules.ops:
+        for output in op.outputs:
+            if output.origin_name:
+                found[safe_name(output.origin_name)][output.origin_name] = None
+    return {clean: tuple(names) for clean, names in found.items() if len(names) > 1}
+
+
+def _as_bfloat16(golden: TensorRef, origin: Origin) -> TensorRef:
+    """Return the golden as what it is where the graph says that it is bfloat16.
+
+    TensorFlow's plug-in for TensorFlow 2 writes such tensors as arrays of float16, their bits unchanged.
+    """
+    is_said = origin.output is not None and origin.output.origin_dtype == "DT_BF16"
+    return golden.changed(dtype="bfloat16") if is_said and golden.stored_dtype == "<f2" else golden
 
 
 def _told(origin: Origin) -> Told:

@@ -33,7 +33,8 @@ code                     gap         evidence
 ``no_rule_shape``        missing     without rules: operators of one name, other shapes
 ``no_rule_count``        missing     without rules: operators of one name, other numbers of tensors
 ``no_rules``             missing     without rules: nothing says what the tensor is
-``ambiguous``            missing     without rules: several tensors could be it; the text names some
+``ambiguous``            missing     without rules: several tensors could be it; the text names some. With rules: two
+                                     originals share the name that the golden's file has
 ``no_rule_model``        missing     no rule file belongs to the model
 ``empty_l1``             missing     no operator of an L1 group has a file
 ``inner_node``           expected    inside of several operators for the same originals
@@ -44,6 +45,7 @@ code                     gap         evidence
 ``device_only``          expected    a cast or change of layout that the golden's compiler inserted
 ``not_selected``         outside     left out by a selection
 ``not_tensor``           expected    an empty slot
+``bfloat16``             (a note)    an array of float16 that holds bfloat16, as the graph says
 ``no_golden_execution``  missing     the golden has no such rank, model or step
 ``no_target_execution``  missing     the target has none
 =======================  ==========  ========================================================================

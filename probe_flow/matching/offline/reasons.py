@@ -33,6 +33,7 @@ class OfflineRule:
 
 class OfflineReason:
     AMBIGUOUS = ReasonKind("ambiguous")
+    BFLOAT16 = ReasonKind("bfloat16")
     BLOCKS_CONTRADICT = ReasonKind("blocks_contradict", is_mismatch=True)
     BLOCKS_MISMATCH = ReasonKind("blocks_mismatch", is_mismatch=True)
     CAST_SKIPPED = ReasonKind("cast_skipped")

@@ -23,6 +23,12 @@ class Options(StageOptions):
     quantised: bool | None = Field(
         None, description="Whether the model is quantised; default: told by the names of its operators."
     )
+    bf16_names: list[str] = Field(
+        default_factory=list,
+        description="Glob patterns of operators whose arrays say float16 and hold bfloat16, as the device's plug-in "
+        "for TensorFlow 2 writes them. Where the graph of the device says so itself, none need to be named.",
+        examples=[["model/dense*"]],
+    )
 
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
@@ -35,6 +41,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         select=options.select.selection,
         duplicates=options.duplicates,
         quantised=options.quantised,
+        bfloat16=options.bf16_names,
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 import rule_builders as rules
 from offline_builders import by_golden, by_target, check_complete, codes, match_offline, values
-from om_writer import OmFolder, om_tree
+from om_writer import GoldenFolder, OmFolder, om_tree
 from tfdbg_writer import TfdbgRun
 
+from probe_flow.dumps.offline.npy_folder import read_npy_folder
 from probe_flow.dumps.offline.om_dump import read_om
 from probe_flow.dumps.rules.rule_file import read_rule_file
 from probe_flow.dumps.tfdbg.reader import read_tfdbg
@@ -100,3 +102,57 @@ def test_what_one_model_does_not_name_is_missing_where_another_does(tmp_path, ru
     pairs = match_offline(read_om(root, side="target"), read_tfdbg(runs, side="golden"), RuleBook(files, by_model=True))
 
     assert codes(by_golden(pairs)) == {"scope/other.output.0": "no_target_dump missing"}
+
+
+def test_an_array_whose_name_two_originals_share_is_compared_with_neither(tmp_path):
+    ops = []
+    device = OmFolder(tmp_path / "npu")
+    golden = GoldenFolder(tmp_path / "golden")
+    for number, name in enumerate(("a/b_c", "a_b/c", "other")):
+        golden.output(name, 0, X + number)
+        device.op("Add", name.replace("a/b_c", "first").replace("a_b/c", "second"), at=number + 1, outputs=[X + number])
+        short = {"a/b_c": "first", "a_b/c": "second"}.get(name, name)
+        ops.append(
+            rules.op(short, "Add", number=number, originals=[name], outputs=[rules.desc(name, 0, shape=X.shape)])
+        )
+    rule = read_rule_file(rules.write(tmp_path / "r.json", rules.model(*ops)))
+    pairs = match_offline(
+        read_om(tmp_path / "npu", side="target"), read_npy_folder(tmp_path / "golden", side="golden"), RuleBook([rule])
+    )
+
+    found = by_target(pairs)
+    assert codes(found) == {"first.output.0": "ambiguous missing", "second.output.0": "ambiguous missing"}
+    assert "`a/b_c`, `a_b/c` have one name in file names" in found["first.output.0"].reason.text
+    assert found["other.output.0"].golden is not None
+
+
+class TestBfloat16WrittenAsFloat16:
+    """TensorFlow 2's plug-in declares bfloat16 as float16; the graph, or the user, says what it is."""
+
+    VALUES = (np.arange(16, dtype="f4").reshape(4, 4) - 7.5) / 4
+
+    def pairs(self, tmp_path, origin_dtype, **options):
+        bits = self.VALUES.astype(ml_dtypes.bfloat16).view(np.float16)
+        GoldenFolder(tmp_path / "golden").output("scope/add", 0, bits)
+        OmFolder(tmp_path / "npu").op("Add", "scope_add", at=1, outputs=[self.VALUES])
+        desc = rules.desc("scope/add", 0, shape=(4, 4), layout="ND", origin_layout="ND")
+        if origin_dtype:
+            desc["attr"].append(rules.attr("_datadump_origin_data_type", s=origin_dtype))
+        op = rules.op("scope/add", originals=["scope/add"], outputs=[desc])
+        rule = read_rule_file(rules.write(tmp_path / "r.json", rules.model(op)))
+        golden = read_npy_folder(tmp_path / "golden", side="golden", **options)
+        return match_offline(read_om(tmp_path / "npu", side="target"), golden, RuleBook([rule]))
+
+    @pytest.mark.parametrize(
+        ("origin_dtype", "options", "dtype"),
+        [
+            ("DT_BF16", {}, "bfloat16"),
+            ("DT_FLOAT16", {}, "float16"),
+            ("", {}, "float16"),
+            ("", {"bfloat16": ["scope/*"]}, "bfloat16"),
+        ],
+    )
+    def test_it_is_read_as_what_the_graph_or_the_user_says(self, tmp_path, origin_dtype, options, dtype):
+        (pair,) = self.pairs(tmp_path, origin_dtype, **options).pairs
+        assert pair.golden.dtype == dtype
+        assert np.array_equal(*values(pair)) is (dtype == "bfloat16")
