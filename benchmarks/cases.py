@@ -40,6 +40,7 @@ from benchmarks.reruns import reruns
 from benchmarks.row_memory import row_memory
 from benchmarks.scripts_cases import SCRIPT_CASES
 from benchmarks.timing import Usage, interleave, ratios, run_command
+from benchmarks.training_cases import graph_text, tfdbg
 
 HEAVY = ("numpy", "dask", "distributed", "h5py", "ml_dtypes", "numba", "pandas", "rich", "torch", "onnx", "mindspore")
 OURS, AGAIN, PEER = "probe-flow", "probe-flow again", "peer"
@@ -106,6 +107,8 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
         "small": small,
         **{name: tensor_case(name) for name in PLANS},
         **{name: statistics_case(name) for name in DRIFTS},
+        "tfdbg": tfdbg,
+        "graph_text": graph_text,
         "D": many,
         "E": huge,
         "F": reruns,

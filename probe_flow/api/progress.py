@@ -83,15 +83,22 @@ class PlainProgress:
 
 
 def amount(done: int, total: int, elapsed_s: float, unit: str = BYTES) -> str:
-    """Return ``3 of 5 MB, about 12 s left``, at the mean speed so far."""
+    """Return ``3 of 5 MB, 0.2 MB/s, about 12 s left``, at the mean speed so far."""
     text = f"{done / 1e6:.0f} of {total / 1e6:.0f} MB" if unit == BYTES else f"{done:,} of {total:,} {unit}"
-    if not 0 < done < total:
+    if not 0 < done < total or elapsed_s <= 0:
         return text
+    text = f"{text}, {_rate(done / elapsed_s, unit)}"
     seconds = elapsed_s * (total - done) / done
     if seconds >= _S_PER_HOUR:
         return f"{text}, about {seconds / _S_PER_HOUR:.1f} h left"
     left = f"{seconds / 60:.0f} min" if seconds >= _SHOWN_IN_MINUTES_S else f"{seconds:.0f} s"
     return f"{text}, about {left} left"
+
+
+def _rate(each_s: float, unit: str) -> str:
+    """Return ``2.5 MB/s``, or ``1,200 calls/s``."""
+    speed, what = (each_s / 1e6, "MB") if unit == BYTES else (each_s, unit)
+    return f"{speed:,.0f} {what}/s" if speed >= 10 else f"{speed:.2g} {what}/s"
 
 
 def ending(outcome: StageOutcome) -> str:

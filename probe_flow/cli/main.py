@@ -113,6 +113,7 @@ MORE_GROUPS: Mapping[str, Sequence[str]] = MappingProxyType(
             "graph",
             "graph_visualize",
             "merge_result",
+            "tf_dump",
             "parse",
             "reduce",
             "suggest-mapping",
@@ -146,7 +147,7 @@ _COMPUTING = frozenset(
 """Commands that load numpy."""
 
 EXAMPLE = """\
-  probe-flow start DEVICE_DUMP GOLDEN_DUMP --run   what are they, and do they agree?
+  probe-flow start DEVICE_DUMP GOLDEN_DUMP --run   do they agree?
   probe-flow show --open                           the report of the newest run
 """
 """What to type first."""

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from probe_flow.cli.options import load, set_option
-from probe_flow.cli.plan_options import format_option, plan_options
+from probe_flow.cli.plan_options import plan_options
 from probe_flow.cli.terminal.console import show
-from probe_flow.errors import ProbeFlowError
-
-if TYPE_CHECKING:
-    from probe_flow.engine.run.plan import Plan, PlannedStage
 
 
 @click.command("plan")
 @click.argument("workflow")
 @set_option
 @plan_options
-@format_option
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json", "mermaid", "dot"]),
+    default="text",
+    show_default=True,
+    help="For people or for programs; `mermaid` and `dot` (graphviz) draw the stages.",
+)
 def command(
     *,
     workflow: str,
@@ -37,6 +36,7 @@ def command(
     output_format: str,
 ) -> None:
     """Show the stages of WORKFLOW in order, why each runs and how much it reads. Checks paths; writes nothing."""
+    from probe_flow.cli.terminal.planned import dot, mermaid, plan_record, show_plan
     from probe_flow.engine.run.plan import make_plan
 
     plan = make_plan(
@@ -46,94 +46,7 @@ def command(
         click.echo(json.dumps(plan_record(plan), indent=2, ensure_ascii=False))
         return
     show(plan.warnings, sources=plan.workflow.sources)
-    for line in plan_lines(plan, Path.cwd()):
-        click.echo(line)
-
-
-def plan_record(plan: Plan) -> dict[str, Any]:
-    """Return the plan for programs."""
-    executor = plan.executor
-    return {
-        "workflow": {"name": plan.workflow.name, "path": str(plan.workflow.path)},
-        "stages": [_stage_record(planned) for planned in plan.stages],
-        "size_bytes": plan.size_bytes,
-        "executor": {"scheduler": executor.scheduler, "workers": executor.workers, "reason": executor.reason},
-        "warnings": [warning.to_dict() for warning in plan.warnings],
-    }
-
-
-def _stage_record(planned: PlannedStage) -> dict[str, Any]:
-    stage = planned.stage
-    return {
-        "name": stage.name,
-        "uses": stage.type.uses,
-        "kind": stage.type.produces.value,
-        "inputs": {option: list(names) for option, names in stage.inputs.items()},
-        "runs": planned.is_selected,
-        "reason": planned.reason,
-        "paths": [
-            {
-                "option": size.option,
-                "path": size.path,
-                "files": size.files,
-                "size_bytes": size.size_bytes,
-                "complete": size.is_complete,
-            }
-            for size in planned.sizes
-        ],
-    }
-
-
-def plan_lines(plan: Plan, cwd: Path) -> Iterator[str]:
-    """Yield the plan for people."""
-    from rich.filesize import decimal
-
-    workflow = plan.workflow
-    yield workflow.name + (f": {workflow.description}" if workflow.description else "")
-    yield ""
-    name_width = max(len(planned.stage.name) for planned in plan.stages)
-    uses_width = max(len(planned.stage.type.uses) for planned in plan.stages)
-    for planned in plan.stages:
-        stage = planned.stage
-        mark = "run " if planned.is_selected else "skip"
-        arrow = f" <- {', '.join(planned.needs)}" if planned.needs else ""
-        yield f"  {mark}  {stage.name:<{name_width}}  {stage.type.uses:<{uses_width}}  {planned.reason}{arrow}"
-        for line in _size_lines(planned, cwd):
-            yield f"  {'':<{name_width + 6}}  {line}"
-    yield ""
-    executor = plan.executor
-    workers = "1 worker" if executor.workers == 1 else f"{executor.workers or 'all'} workers"
-    yield f"{len(plan.selected)} of {len(plan.stages)} stages run, {decimal(plan.size_bytes)} below their input paths"
-    yield f"scheduler: {executor.scheduler}, {workers} ({executor.reason})"
-    yield from cache_lines(plan)
-
-
-def cache_lines(plan: Plan) -> Iterator[str]:
-    """Yield what the cache holds of the plan's comparisons, and what caused the misses. An empty cache is not read."""
-    from probe_flow.engine.cache import cache_folder, shared_store
-
-    folder = cache_folder(plan.workflow.cache.dir, os.environ)
-    if not any(shared_store(folder).glob("*.h5")):
-        yield f"cache: nothing is kept in {folder} yet"
+    if output_format in ("mermaid", "dot"):
+        click.echo(mermaid(plan) if output_format == "mermaid" else dot(plan), nl=False)
         return
-    from probe_flow.files.machine import check_address_space
-
-    try:
-        check_address_space(os.environ)
-        from probe_flow.engine.run.cache_state import cache_states, causes_text
-
-        for state in cache_states(plan, folder):
-            yield f"cache: {state.stage}: {causes_text(state)}"
-    except ProbeFlowError as error:  # what a run will say in full; the plan itself is right
-        yield f"cache: not known: {error.diagnostic.message}"
-
-
-def _size_lines(planned: PlannedStage, cwd: Path) -> Iterator[str]:
-    from rich.filesize import decimal
-
-    from probe_flow.cli.terminal.running import shown_path
-
-    for size in planned.sizes:
-        at_least = "" if size.is_complete else "at least "
-        files = "1 file" if size.files == 1 else f"{size.files:,} files"
-        yield f"{size.option}: {shown_path(Path(size.path), cwd)} ({at_least}{files}, {decimal(size.size_bytes)})"
+    show_plan(plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,9 @@ from probe_flow.cli.plan_options import (
     verdict_options,
     with_min_coverage,
 )
+
+if TYPE_CHECKING:
+    from probe_flow.engine.run.plan import Plan
 
 
 @click.command("run")
@@ -29,6 +33,7 @@ from probe_flow.cli.plan_options import (
 @plan_options
 @verdict_options
 @format_option
+@click.option("--dry-run", is_flag=True, help="Show what would run, as `plan` does, and run nothing.")
 @click.option("--no-cache", is_flag=True, help="Neither use nor keep what was measured before.")
 @click.option("--resume", is_flag=True, help="Continue a run that did not end: --output, or the newest of WORKFLOW.")
 @click.option("--keep-going", is_flag=True, help="After a failed stage, run those that do not depend on it.")
@@ -54,6 +59,7 @@ def command(
     min_coverage: float | None,
     strict: tuple[str, ...],
     output_format: str,
+    dry_run: bool,
     no_cache: bool,
     resume: bool,
     keep_going: bool,
@@ -82,6 +88,8 @@ def command(
         scheduler=scheduler,
         workers=workers,
     )
+    if dry_run:
+        return _show_plan(plan, as_json=output_format == "json")
     return show_run(
         plan,
         output=output,
@@ -92,3 +100,18 @@ def command(
         is_annotated=annotations is not None,
         how=How(no_cache=no_cache, resume=resume, keep_going=keep_going, strict=strict),
     )
+
+
+def _show_plan(plan: Plan, *, as_json: bool) -> int:
+    """Print a plan in place of running it; its warnings too, which a run would print first."""
+    import json
+
+    from probe_flow.cli.terminal.console import show
+    from probe_flow.cli.terminal.planned import plan_record, show_plan
+
+    if as_json:
+        click.echo(json.dumps(plan_record(plan), indent=2, ensure_ascii=False))
+    else:
+        show(plan.warnings, sources=plan.workflow.sources)
+        show_plan(plan)
+    return 0

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from msgspec import structs
+
 from probe_flow.analysis.model.deviation import UNIT
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.analysis.search.near_misses import ALONE
-from probe_flow.apis.calls import Call, TensorSpec, UnusableError, argument_leaves, leaves, read_call
+from probe_flow.apis.calls import Call, TensorSpec, UnusableError, argument_leaves, leaves, read_call, read_gradients
 from probe_flow.apis.calls import Path as Place
 from probe_flow.comparing.asked import Recompute
 from probe_flow.comparing.recompute_worker import Job, Outcome, SideCall, function_of, lost, recompute_call
@@ -185,6 +187,7 @@ class _Side:
     def __init__(self, catalog: Catalog, nodes: Any) -> None:
         self._catalog = catalog
         self._is_mindspore = catalog.framework == MINDSPORE
+        nodes = {*nodes, *(_forward(key) for key in nodes if key.phase is Phase.BACKWARD)}
         self._tensors: dict[NodeKey, list[TensorRef]] = defaultdict(list)
         for tensor in catalog.tensors:
             if tensor.node in nodes:
@@ -221,8 +224,10 @@ class _Side:
             UnusableError: it cannot be computed again, and why.
         """
         node = self._catalog.nodes.get(key)
-        if node is None or key.phase is Phase.BACKWARD:
-            raise UnusableError("gradients are not computed" if node is not None else "it is no node of the dump")
+        if node is None:
+            raise UnusableError("it is no node of the dump")
+        if key.phase is Phase.BACKWARD:
+            return self._backward(key)
         tensors = {tensor.slot: tensor for tensor in self._tensors[key]}
         if not any(each.kind is TensorKind.TENSOR for each in tensors.values()):
             raise UnusableError("the dump has no elements of its tensors")
@@ -235,6 +240,18 @@ class _Side:
             raise UnusableError("it has no tensor among its arguments")
         return SideCall(call, self._is_mindspore, inputs, _tensors_of(leaves(call.results), SlotRole.OUTPUT, by_place))
 
+    def _backward(self, key: NodeKey) -> SideCall:
+        """Return a call with its gradients in place of its results."""
+        forward = self.call(_forward(key))
+        value = self._entries.get((key.execution, self._catalog.nodes[key].entry or ""))
+        if value is None:
+            raise UnusableError("it is no call of an API")
+        gradients = read_gradients(value)
+        tensors = {(tensor.slot.role, tensor.slot.path): tensor for tensor in self._tensors[key]}
+        incoming = _tensors_of(leaves(gradients.incoming), SlotRole.INPUT, tensors)
+        results = _tensors_of(leaves(gradients.results), SlotRole.OUTPUT, tensors)
+        return structs.replace(forward, results=results, gradients=gradients, incoming=incoming)
+
     def _of_entry(self, key: NodeKey, entry: str) -> Call:
         value = self._entries.get((key.execution, entry))
         if value is None:
@@ -243,6 +260,10 @@ class _Side:
         assert parts is not None, "the catalog's own names"
         kind, _, api = parts.name.partition(".")
         return read_call(kind, api, value)
+
+
+def _forward(key: NodeKey) -> NodeKey:
+    return structs.replace(key, phase=Phase.FORWARD)
 
 
 def _tensors_of(

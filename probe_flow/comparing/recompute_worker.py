@@ -10,9 +10,11 @@ from typing import Any
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from probe_flow.apis.calls import Call, TensorSpec, UnusableError
+from probe_flow.apis.calls import Call, Gradients, TensorSpec, UnusableError
 from probe_flow.apis.calls import Path as Place
 from probe_flow.apis.numpy_core.compute import own_errors
+from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
+from probe_flow.apis.numpy_core.gradients import rule_of
 from probe_flow.apis.numpy_core.names import find, of_type
 from probe_flow.apis.numpy_core.own_error import OwnError
 from probe_flow.elements.blocks import array_of
@@ -27,13 +29,17 @@ class SideCall(Struct, frozen=True):
     Args:
         call: as the dump records it; its kind is empty for an operator that is known by its type alone.
         is_mindspore: whether it is of MindSpore.
-        inputs, results: its tensors, by their places.
+        inputs, results: its tensors, by their places; with gradients, results are those of the arguments.
+        gradients: what the dump records of its backward pass, where that is asked about.
+        incoming: the gradients that reach it, by their places.
     """
 
     call: Call
     is_mindspore: bool
     inputs: Mapping[Place, TensorRef]
     results: Mapping[Place, TensorRef]
+    gradients: Gradients | None = None
+    incoming: Mapping[Place, TensorRef] = {}
 
     @property
     def elements(self) -> int:
@@ -70,7 +76,10 @@ def function_of(side: SideCall) -> Any:
         UnusableError: nothing does.
     """
     call = side.call
-    return find(call.kind, call.api, is_mindspore=side.is_mindspore) if call.kind else of_type(call.api)
+    found = find(call.kind, call.api, is_mindspore=side.is_mindspore) if call.kind else of_type(call.api)
+    if side.gradients is not None:
+        rule_of(found)
+    return found
 
 
 def recompute_call(job: Job) -> Outcome:
@@ -108,15 +117,26 @@ def _own_errors(side: SideCall, job: Job) -> list[OwnError]:
             raise UnusableError(f"a tensor has shape {list(values.shape)}, the dump says {list(spec.shape)}")
         return values
 
+    def argument(place: Place, spec: TensorSpec) -> NDArray[Any]:
+        return read(side.inputs, place, spec)
+
+    def gradient(end: str, place: Place, spec: TensorSpec) -> NDArray[Any]:
+        return read(side.incoming if end == "input" else side.results, place, spec)
+
     try:
         with _at_most(job.limit_bytes):
+            function, limit = function_of(side), job.limit_bytes
+            if side.gradients is not None:
+                return own_gradient_errors(
+                    function, side.call, side.gradients, argument, gradient, job.units, limit_bytes=limit
+                )
             return own_errors(
-                function_of(side),
+                function,
                 side.call,
-                lambda place, spec: read(side.inputs, place, spec),
+                argument,
                 lambda place, spec: read(side.results, place, spec),
                 job.units,
-                limit_bytes=job.limit_bytes,
+                limit_bytes=limit,
             )
     except MemoryError:
         raise UnusableError(f"computing it takes more than {job.limit_bytes / 2**20:,.0f} MiB") from None

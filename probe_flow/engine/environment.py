@@ -27,6 +27,11 @@ EXTRAS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "distributed": ("distributed", "the scheduler `distributed`"),
         "xlsx": ("XlsxWriter", "the report format `xlsx`"),
         "shell": ("prompt_toolkit", "completion and history at the prompt of `probe-flow shell`"),
+        "torch": ("torch", "running PyTorch models and APIs: dump stages with `model`, pre-checks, repro"),
+        "mindspore": ("mindspore", "running MindSpore models and APIs: dump stages with `model`, pre-checks, repro"),
+        "onnx": ("onnxruntime", "running ONNX models"),
+        "caffe": ("opencv-python-headless", "running Caffe models"),
+        "tensorflow": ("tensorflow-cpu", "running TensorFlow models"),
     }
 )
 """Extra -> the package that it brings, and what that enables."""

@@ -13,7 +13,7 @@ import pytest
 from fake_stages import write_project
 
 from probe_flow.cli.main import COMMANDS, group
-from probe_flow.engine.environment import Check, State
+from probe_flow.engine.environment import EXTRAS, Check, State
 from probe_flow.errors import Diagnostic, IncompleteError
 
 
@@ -29,6 +29,13 @@ def test_doctor_speaks_json(probe_flow):
     found = probe_flow("doctor", "--format", "json").json
     assert found["healthy"] is True
     assert {"section", "name", "state", "value", "note"} == set(found["checks"][0])
+
+
+def test_doctor_says_what_each_extra_adds():
+    text = (Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    section = text.partition("[project.optional-dependencies]\n")[2].partition("\n[")[0]
+    extras = {line.partition(" = [")[0] for line in section.splitlines() if " = [" in line and line[0].isalpha()}
+    assert EXTRAS.keys() == extras - {"all", "dev"}
 
 
 def test_doctor_exits_with_3_when_something_needed_is_broken(probe_flow, monkeypatch):
@@ -156,7 +163,7 @@ def test_every_command_that_prints_results_speaks_json():
     assert {name for name in flags if "--format" not in flags[name]} == {
         *("schema", "init", "completion", "compare", "merge_result", "suggest-mapping", "reduce", "shell"),
         *("acc_check", "multi_acc_check", "run_overflow_check", "api_precision_compare", "overflow_check"),
-        *("graph", "graph_visualize", "code_mapping", "op_generate", "repro"),
+        *("graph", "graph_visualize", "code_mapping", "op_generate", "repro", "start", "tf_dump"),
     }
 
 

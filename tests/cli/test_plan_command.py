@@ -70,3 +70,31 @@ def test_plan_with_a_missing_path_exits_with_2(probe_flow, tmp_path):
     done = probe_flow("plan", "demo.yaml", "--set", "target=gone.txt")
     assert done.code == 2
     assert "PF2101" in done.err
+
+
+def test_a_dry_run_is_the_plan_and_runs_nothing(fakes, probe_flow, tmp_path):
+    write_project(tmp_path)
+    dry = probe_flow("run", "demo.yaml", "--dry-run", "--only", "target")
+    assert dry == probe_flow("plan", "demo.yaml", "--only", "target")
+    assert dry.code == 0
+    assert not (tmp_path / "probe_flow_runs").exists()
+    assert probe_flow("run", "demo.yaml", "--dry-run", "--format", "json").json["stages"]
+
+
+def test_a_plan_is_drawn_as_mermaid_and_dot_with_what_does_not_run_dashed(fakes, probe_flow, tmp_path):
+    write_project(tmp_path)
+    drawn = probe_flow("plan", "demo.yaml", "--format", "mermaid", "--until", "result").out.splitlines()
+    assert drawn[0] == "flowchart LR"
+    names = {line.split('"')[1].partition("<br/>")[0]: line.split("[")[0].strip() for line in drawn if '["' in line}
+    assert f"  {names['result']} --> {names['table']}" in drawn
+    assert drawn[-1] == f"  class {names['table']} left"
+    graph = probe_flow("plan", "demo.yaml", "--format", "dot", "--until", "result").out
+    assert '"result" -> "table";' in graph
+    dashed = [line for line in graph.splitlines() if "dashed" in line]
+    assert [line.split('"')[1] for line in dashed] == ["table"]
+
+
+def test_names_that_a_picture_could_misread_are_spelled_out(fakes, probe_flow, tmp_path):
+    path = write_project(tmp_path)
+    path.write_text(path.read_text().replace("name: demo", "name: demo.v1-x"))
+    assert probe_flow("plan", "demo.yaml", "--format", "dot").out.startswith('digraph "demo.v1-x" {')

@@ -24,7 +24,7 @@ def test_plain_lines_about_one_stage_come_at_most_every_ten_seconds():
         progress.stage_advanced("result", done * 10**6, 5 * 10**6)
     assert stream.getvalue().splitlines() == [
         "result: compare ...",
-        "result: 3 of 5 MB, about 7 s left",
+        "result: 3 of 5 MB, 0.3 MB/s, about 7 s left",
         "result: 5 of 5 MB",
     ]
 
@@ -59,14 +59,19 @@ def test_bars_leave_one_line_per_stage_with_names_taken_literally():
     ("done_mb", "elapsed_s", "shown"),
     [
         (0, 5.0, "0 of 1000 MB"),
-        (10, 1.0, "10 of 1000 MB, about 99 s left"),
-        (10, 3.0, "10 of 1000 MB, about 5 min left"),
-        (10, 60.0, "10 of 1000 MB, about 1.6 h left"),
+        (10, 1.0, "10 of 1000 MB, 10 MB/s, about 99 s left"),
+        (10, 3.0, "10 of 1000 MB, 3.3 MB/s, about 5 min left"),
+        (10, 60.0, "10 of 1000 MB, 0.17 MB/s, about 1.6 h left"),
         (1000, 60.0, "1000 of 1000 MB"),
     ],
 )
 def test_the_time_left_follows_from_the_bytes(done_mb, elapsed_s, shown):
     assert amount(done_mb * 10**6, 1000 * 10**6, elapsed_s) == shown
+
+
+def test_what_is_counted_has_its_own_rate():
+    assert amount(1500, 3000, 1.0, "calls") == "1,500 of 3,000 calls, 1,500 calls/s, about 1 s left"
+    assert amount(1, 10, 2.0, "files") == "1 of 10 files, 0.5 files/s, about 18 s left"
 
 
 LIVE = """
@@ -98,7 +103,7 @@ def test_a_terminal_gets_one_line_drawn_at_most_five_times_a_second():
     assert 3 <= drawn <= 5 * took_s + 4  # the first, the last, the end of the stage and its removal come on top
     assert "\x1b[1A" not in shown
     assert "result: done in 1.00 s" in shown
-    assert " MB, about " in shown
+    assert " MB/s, about " in shown
 
 
 def read_all(descriptor: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from collections import Counter
@@ -221,3 +222,32 @@ def test_an_operator_in_half_precision_gets_the_lists_to_paste(probe_flow, data)
     (text,) = [step["text"] for step in first(done)["advice"] if step["code"] == "PF7431"]
     assert '{"black-list": {"to-add": ["Tanh"]}}' in text
     assert "keep_dtype_scope" in text
+
+
+PRECISION_TOOL = [
+    "gradients/dense2/Tanh_grad/TanhGrad",
+    "gradients/dense2/BiasAdd_grad/BiasAddGrad",
+    "gradients/dense2/MatMul_grad/MatMul",
+    "gradients/dense2/MatMul_grad/MatMul_1",
+    "gradients/dense1/Relu_grad/ReluGrad",
+    "gradients/dense1/BiasAdd_grad/BiasAddGrad",
+    "gradients/dense1/MatMul_grad/MatMul_1",
+]
+"""What its `vcs -c 0.98` listed for the CSV file of the sample."""
+
+
+def test_its_own_summary_of_our_table_lists_the_operators_that_ours_does(probe_flow):
+    done = probe_flow("run", WORKFLOW)
+    shown = probe_flow("show", done.folder, "--at-most", "cosine=0.98", output=None)
+    lines = shown.out.splitlines()
+    listed = list(dict.fromkeys(name for line in lines for name in PRECISION_TOOL if f" {name} (" in line))
+
+    assert listed == PRECISION_TOOL
+    (table,) = done.folder.glob(f"*{tf_device.STEP_GRAPH}*.csv")
+    rows = list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
+    low = [
+        row["TensorIndex"]
+        for row in rows
+        if row["CosineSimilarity"] not in ("NaN", "") and float(row["CosineSimilarity"]) <= 0.98
+    ]
+    assert [text.partition(":")[0] for text in low if ":output:" in text] == PRECISION_TOOL

@@ -152,6 +152,7 @@ def _forward_once(
         for suspect in origins
         if not (
             suspect.figure is not ErrorFigure.NONFINITE
+            and not suspect.is_proven
             and (key := nodes[suspect.row]).phase is Phase.BACKWARD
             and (key.execution, key.name, key.call) in blamed
         )

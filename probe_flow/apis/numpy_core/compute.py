@@ -94,19 +94,24 @@ def computed(function: Function, call: Call, arrays: Mapping[Path, Array]) -> li
     Raises:
         UnusableError: its arguments are none that are computed, or contradict each other.
     """
-
-    def value(place: Path, leaf: object) -> Any:
-        if isinstance(leaf, TensorSpec):
-            return arrays[place]
-        return None if isinstance(leaf, DeviceArgument) else leaf if isinstance(leaf, DtypeName) else _plain(leaf)
-
-    taken = bound(function, with_leaves(call.args, value), with_leaves(dict(call.kwargs), value))
+    taken = as_taken(function, call, arrays)
     try:
         with np.errstate(all="ignore"):
             found = function(*taken.args, **taken.kwargs)
     except (ValueError, TypeError, IndexError, AttributeError, ZeroDivisionError, OverflowError) as error:
         raise UnusableError(f"its arguments do not fit each other: {error}") from error
     return [(place, np.asarray(each)) for place, each in flat_results(found)]
+
+
+def as_taken(function: Function, call: Call, arrays: Mapping[Path, Array]) -> Any:
+    """Return the arguments of a call as the function takes them, tensors as arrays."""
+
+    def value(place: Path, leaf: object) -> Any:
+        if isinstance(leaf, TensorSpec):
+            return arrays[place]
+        return None if isinstance(leaf, DeviceArgument) else leaf if isinstance(leaf, DtypeName) else _plain(leaf)
+
+    return bound(function, with_leaves(call.args, value), with_leaves(dict(call.kwargs), value))
 
 
 def _plain(leaf: object) -> object:
@@ -155,6 +160,25 @@ def own_errors(
     Raises:
         UnusableError: why it is not computed.
     """
+    results, arrays = prepared(function, call, read, limit_bytes)
+    truth = dict(_matched(results, computed(function, call, arrays)))
+    known = {place: read_result(place, leaf) for place, leaf in results}
+    if function is elementwise.dropout:
+        truth = {place: _kept(known[place], values, arrays, call) for place, values in truth.items()}
+    if function in _PICKED:
+        return _of_picks(call, arrays, results, truth, known)
+
+    def moved(least: float) -> Mapping[Path, Array]:
+        return dict(_matched(results, computed(function, call, perturbed(call, arrays, units, least=least))))
+
+    is_fixed = is_exact(function) or function is elementwise.dropout
+    return weighed(call, results, known, truth, units, None if is_fixed else moved, exact=is_exact(function))
+
+
+def prepared(
+    function: Function, call: Call, read: Callable[[Path, TensorSpec], Array], limit_bytes: int
+) -> tuple[list[tuple[Path, TensorSpec]], dict[Path, Array]]:
+    """Return the results that a dump has of a call, and the tensors of its arguments, if they fit into memory."""
     needed = needed_bytes(function, call)
     if needed > limit_bytes:
         raise UnusableError(
@@ -166,30 +190,37 @@ def own_errors(
     arrays = arrays_of(call, read)
     if not arrays:
         raise UnusableError("it has no tensor among its arguments")
-    truth = dict(_matched(results, computed(function, call, arrays)))
-    known = {place: read_result(place, leaf) for place, leaf in results}
-    if function is elementwise.dropout:
-        truth = {place: _kept(known[place], values, arrays, call) for place, values in truth.items()}
-    if function in _PICKED:
-        return _of_picks(call, arrays, results, truth, known)
+    return results, arrays
+
+
+def weighed(
+    call: Call,
+    results: Sequence[tuple[Path, TensorSpec]],
+    known: Mapping[Path, Array],
+    truth: Mapping[Path, Array],
+    units: Mapping[str, float],
+    moved: Callable[[float], Mapping[Path, Array]] | None,
+    *,
+    exact: bool,
+) -> list[OwnError]:
+    """Return how far results are from what was computed; ``moved`` computes again where storage explains too little."""
     coarse = max(units.get(leaf.dtype, 0.0) for _, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec))
 
-    def errors(moved: Mapping[Path, Array]) -> list[OwnError]:
+    def errors(others: Mapping[Path, Array]) -> list[OwnError]:
         return [
             own_error(
-                place, known[place], truth[place], moved.get(place),
-                unit=_unit(leaf.dtype, units, coarse, exact=is_exact(function)),
+                place, known[place], truth[place], others.get(place),
+                unit=_unit(leaf.dtype, units, coarse, exact=exact),
                 step=_STEPS.get(leaf.dtype, 0.0), largest=_LARGEST.get(leaf.dtype, math.inf),
             )
             for place, leaf in results
         ]  # fmt: skip
 
     found = errors({})
-    is_rounded = any(each.dtype.kind == "f" for each in truth.values()) and function is not elementwise.dropout
-    if is_exact(function) or not is_rounded or all(each.worst[3] <= 1.0 for each in found):
-        return found  # storage alone explains it
-    least = max(units.get(leaf.dtype, 0.0) for _, leaf in results)
-    return errors(dict(_matched(results, computed(function, call, perturbed(call, arrays, units, least=least)))))
+    is_float = any(each.dtype.kind == "f" for each in truth.values())
+    if moved is None or not is_float or all(each.worst[3] <= 1.0 for each in found):
+        return found
+    return errors(moved(max(units.get(leaf.dtype, 0.0) for _, leaf in results)))
 
 
 def _unit(dtype: str, units: Mapping[str, float], coarse: float, *, exact: bool) -> float:
@@ -226,7 +257,7 @@ DROPPED_SIGMAS = 6.0
 def _kept(dumped: Array, scaled: Array, arrays: Mapping[Path, Array], call: Call) -> Array:
     """Return what dropout makes with the mask that the dumped result shows: each element is 0, or as scaled.
 
-    Where more or fewer are dropped than the probability explains, none may be.
+    Where more are dropped than the probability explains, none may be; where fewer are, what is kept may not be scaled.
     """
     source = arrays.get((0,), arrays.get(("input",)))
     if source is None or scaled is source:
@@ -236,7 +267,7 @@ def _kept(dumped: Array, scaled: Array, arrays: Mapping[Path, Array], call: Call
     alive = source != 0
     count, dropped = int(np.count_nonzero(alive)), int(np.count_nonzero(alive & (dumped == 0)))
     if not abs(dropped - share * count) <= DROPPED_SIGMAS * math.sqrt(count * share * (1 - share)) + 1:
-        return scaled
+        return scaled if dropped > share * count else source
     return np.where(dumped == 0, 0.0, scaled)
 
 

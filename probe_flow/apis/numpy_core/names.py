@@ -134,7 +134,7 @@ PRIMITIVES: Mapping[str, Function] = MappingProxyType(
 """Operators of MindSpore's primitives, of devices and of ONNX without attributes that change what they compute."""
 
 _RANDOM = frozenset({
-    "alpha_dropout", "bernoulli", "cauchy", "dropout", "dropout1d", "dropout2d", "dropout3d", "exponential",
+    "alpha_dropout", "bernoulli", "cauchy", "dropout1d", "dropout2d", "dropout3d", "exponential",
     "feature_alpha_dropout", "geometric", "gumbel_softmax", "log_normal", "multinomial", "native_dropout", "normal",
     "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "random", "rrelu",
     "uniform",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from probe_flow.apis.numpy_core.gradients import has_gradient
 from probe_flow.apis.numpy_core.names import OPERATORS, PRIMITIVES, TORCH, Function, mindspore_names
 
 _CHAPTERS = {
@@ -20,7 +21,7 @@ _HEAD = """# Operators that are computed again
 knows. This page is made from the program; do not edit it.
 
 What is not computed keeps its judgement: results in place, random operators, calls whose arguments the dump does not
-hold, gradients, and operators with attributes that the dump does not hold.
+hold, and operators with attributes that the dump does not hold.
 """
 
 
@@ -35,6 +36,7 @@ def operators_page() -> str:
         "## PyTorch, and `mint` of MindSpore\n",
         "Functions of `torch` and `torch.nn.functional`, methods of tensors.\n",
         "\n".join(["| kind | names |", "|---|---|", *rows]),
+        f"\nTheir gradients are computed for {_listed(name for name, each in TORCH.items() if has_gradient(each))}.",
         f"\nOperators of Python on tensors: {_listed(f'__{name}__' for name in OPERATORS)}.\n",
         f"## `mindspore.ops`\n\n{_listed(mindspore_names())}.\n",
         "## By type alone\n",

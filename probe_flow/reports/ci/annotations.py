@@ -102,7 +102,7 @@ def gitlab_text(found: Sequence[Annotation], *, workflow: str, root: Path) -> st
     """
     records = []
     for each in found:
-        path, line = each.file or _relative(workflow, root), each.line or 1
+        path, line = each.file or relative_to(workflow, root), each.line or 1
         identity = "\0".join((each.check, path, str(line), each.title, each.message))
         records.append(
             {
@@ -136,7 +136,7 @@ def _of_findings(comparison: Comparison, root: Path) -> Iterator[Annotation]:
             finding.kind.value,
             kind,
             f"{sentence_place(finding)}: {finding.evidence}",
-            _relative(file, root) if file else None,
+            relative_to(file, root) if file else None,
             int(line) if line else None,
         )
     failing = sum(row.verdict.status is Status.FAIL and row.verdict.excuse is None for row in comparison.rows)
@@ -165,7 +165,7 @@ def _of_problem(problem: ProblemRecord, root: Path) -> Annotation:
         problem.code,
         problem.code,
         "\n".join(part for part in (problem.message, problem.help) if part),
-        _relative(problem.file, root) if problem.file else None,
+        relative_to(problem.file, root) if problem.file else None,
         problem.line,
         problem.column,
         problem.end_line,
@@ -173,7 +173,8 @@ def _of_problem(problem: ProblemRecord, root: Path) -> Annotation:
     )
 
 
-def _relative(file: str, root: Path) -> str:
+def relative_to(file: str, root: Path) -> str:
+    """Return a path as a CI system knows it: from the root of the checkout where it lies below."""
     path = PurePosixPath(file)
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 

@@ -5,12 +5,18 @@ Source: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from msgspec import Struct
 
 from probe_flow.errors import CODES, Diagnostic, Severity
+from probe_flow.record.places import printable
+from probe_flow.reports.ci.annotations import Annotation, relative_to
 from probe_flow.version import __version__
 
 VERSION = "2.1.0"
@@ -82,6 +88,36 @@ def _result(each: Result, rules: list[str]) -> dict[str, Any]:
     return result
 
 
+def sarif_text(found: Sequence[Annotation], *, workflow: str, root: Path) -> str:
+    """Return what annotations say as a SARIF log.
+
+    A result has the source line of its operator where the dump has stacks, else the workflow file: code hosts show no
+    result without a place. Its fingerprint is what is said of which tensor: it stays the same one when lines move.
+
+    Args:
+        found: the annotations of a run.
+        workflow: the workflow file.
+        root: the checkout.
+    """
+    results = [_of_annotation(each, relative_to(workflow, root)) for each in found]
+    return json.dumps(sarif(results, {each.check: each.title for each in found}), indent=2, ensure_ascii=False) + "\n"
+
+
+def _of_annotation(each: Annotation, workflow: str) -> Result:
+    identity = "\0".join((each.check, each.message.partition(":")[0]))
+    return Result(
+        each.check,
+        {"notice": "note"}.get(each.level.value, each.level.value),
+        printable(f"{each.title}: {each.message}"),
+        quote(each.file or workflow),
+        each.line or 1,
+        each.column or 0,
+        each.end_line or 0,
+        each.end_column or 0,
+        fingerprint=hashlib.sha256(identity.encode("utf-8", "backslashreplace")).hexdigest(),
+    )
+
+
 def of_diagnostics(found: Iterable[Diagnostic]) -> dict[str, Any]:
     """Return diagnostics as a SARIF log, each at its place."""
     results = [_of_diagnostic(each) for each in found]
@@ -92,12 +128,12 @@ def _of_diagnostic(each: Diagnostic) -> Result:
     span = each.span
     text = f"{each.message}; {each.help}" if each.help else each.message
     if span is None:
-        return Result(each.code, LEVELS[each.severity], text, each.path or "")
+        return Result(each.code, LEVELS[each.severity], text, quote(each.path or ""))
     return Result(
         each.code,
         LEVELS[each.severity],
         text,
-        span.file,
+        quote(span.file),
         span.line,
         span.column,
         span.end_line,

@@ -29,6 +29,7 @@ FORMATS: Registry[FileFormat] = Registry(
         "xlsx": f"{_OURS}.tables:XLSX",
         "markdown": f"{_OURS}.pages:MARKDOWN",
         "annotations": f"{_OURS}.pages:ANNOTATIONS",
+        "sarif": f"{_OURS}.pages:SARIF",
         "rank_merge": f"{_OURS}.merged_ranks:RANK_MERGE",
         "diff_analyze": f"{_OURS}.first_differences:DIFF_ANALYZE",
         "anomaly_analyze": f"{_OURS}.anomalies:ANOMALY_ANALYZE",

@@ -96,6 +96,7 @@ class Options(StageOptions):
         ["jsonl"],
         description="Files to write. `jsonl` (comparison.jsonl, nodes.jsonl) and run.json are always written. `xlsx` "
         "without a layout takes that of the first `csv`, else `torchair`; `annotations` alone are those for GitHub; "
+        "`sarif` (results.sarif) is what code hosts and editors show at source lines; "
         "`data_mapping` is what was paired, as a file for `match.data_mapping`; `anomaly_analyze` lists the calls in "
         "which NaN or infinity begins, in the form of msprobe's overflow check. For offline models: `advisor` "
         "(advisor_summary.txt) and `mapping` (which file is compared with which).",

@@ -171,12 +171,18 @@ def _missing(leaf: _Leaf, subject: Subject) -> Diagnostic:
     return Diagnostic(
         "PF1201",
         f"{subject.name(owner)} has no `{key}`",
-        span=dropped.span if dropped else place.key or (place.span if owner else Span(place.span.file)),
+        span=dropped.span if dropped else place.key or (place.span if owner else _first_line(place)),
         label=by,
         help=f"`{key}`: {description}" if description else None,
         notes=("its value uses an optional parameter that is not set",) if dropped else (),
         stage=subject.stage,
     )
+
+
+def _first_line(root: Place) -> Span:
+    """Return the place of the first key of a file: where one that is missing belongs."""
+    keys = [child.key for child in root.children.values() if child.key is not None and child.key.file == root.span.file]
+    return min(keys, key=lambda key: key.line, default=Span(root.span.file))
 
 
 def _unknown_key(leaf: _Leaf, subject: Subject) -> Diagnostic:
@@ -243,10 +249,24 @@ def _wrong_type(leaf: _Leaf, subject: Subject) -> Diagnostic:
         f"{subject.name(leaf.loc)} is {found_words(leaf.value)}, expected {expected}",
         span=place.span,
         label=f"expected {expected}",
-        help=did_you_mean(str(leaf.value), choices) if is_choice else type_help(leaf.value, expected),
+        help=did_you_mean(str(leaf.value), choices)
+        if is_choice
+        else _bound_help(leaf) or type_help(leaf.value, expected),
         related=_definition(place),
         stage=subject.stage,
     )
+
+
+def _bound_help(leaf: _Leaf) -> str | None:
+    """Return the bound that was meant by the number alone that stands at a metric."""
+    if len(leaf.loc) < 2 or leaf.loc[-2] not in ("pass", "warn", "bound") or not isinstance(leaf.value, int | float):
+        return None
+    from probe_flow.metrics.catalogue.metric import Better
+    from probe_flow.metrics.catalogue.registry import METRICS
+
+    metric = str(leaf.loc[-1])
+    is_higher = metric in METRICS and METRICS[metric].better is Better.HIGHER
+    return f"write a bound in quotes: `{metric}: '{'>=' if is_higher else '<='} {leaf.value}'`"
 
 
 def type_help(value: object, expected: str) -> str | None:

@@ -242,6 +242,12 @@ const probeFlow = {};
       return text;
     }
 
+    /** The row with this number in the order of execution, null where there is none. */
+    rowOf(order) {
+      for (let row = 0; row < this.count; row += 1) if (this.order(row) === order) return row;
+      return null;
+    }
+
     /** Rows by node, made once. */
     rowsOf(node) {
       if (!this.byNode) {

@@ -34,6 +34,7 @@
       this.row = row;
       this.call = null;
       this.present(this.head(row), this.sections(row), focus);
+      this.address?.write();
     }
 
     /** Show a call of the graph in place of a row. */
@@ -53,6 +54,7 @@
     close() {
       this.call = null;
       this.show(false);
+      this.address?.write();
     }
 
     /** The panel narrows the page; what one looks at stays where it is. */
@@ -81,8 +83,48 @@
         ),
         el("h2", { id: "panel-title", tabindex: "-1", class: "name" }, store.name(row), el("span", { class: "slot" }, ` ${store.slot(row)}`)),
         entry === null ? null : el("p", { class: "muted", id: "panel-entry" }, "in the dump ", el("span", { class: "name" }, entry)),
+        this.copies(row),
         el("p", { class: "muted" }, [store.op(row), store.executions.length > 1 ? store.executions[store.execution(row)].label : null, `row ${probeFlow.group(store.order(row))}`].filter(Boolean).join(MIDDOT)),
       );
+    }
+
+    /** Buttons that copy where this is, for a colleague, a terminal or an issue. */
+    copies(row) {
+      const { el, copy } = probeFlow;
+      const button = (id, word, text, title) => el("button", { type: "button", class: "link", id: `copy-${id}`, title, click: () => copy(text(), word) }, word);
+      return el(
+        "p",
+        { class: "copies" },
+        "Copy as ",
+        button("link", "link", () => this.addressOf(row), "The address of this report at this row"),
+        button("command", "command", () => this.command(row), "Shows this node in a terminal, in the folder of the run"),
+        button("markdown", "Markdown", () => this.markdown(row), "For an issue or a merge request"),
+      );
+    }
+
+    addressOf(row) {
+      return location.href.replace(/#.*$/, "") + this.address.text(row);
+    }
+
+    command(row) {
+      const { store } = this;
+      const node = store.nodeOf(row);
+      const execution = store.executions[store.execution(row)];
+      const words = ["--node", store.entry(node) ?? store.name(row)];
+      for (const part of ["rank", "graph", "step"]) if (execution?.[part] !== null && execution?.[part] !== undefined) words.push(`--${part}`, String(execution[part]));
+      return `probe-flow show ${words.map(quoted).join(" ")}`;
+    }
+
+    markdown(row) {
+      const { store } = this;
+      const { word } = probeFlow.looks.get(store.mark(row));
+      const known = FIRST.filter((id) => store.metrics.has(id) && store.metric(id, row) !== null).slice(0, 4);
+      const finding = this.findings.get(row);
+      const where = store.executions[store.execution(row)]?.label;
+      const lines = [`**${escaped(store.tensorName(row))}** (${escaped(store.op(row) ?? "")})${where ? `, ${where}` : ""}: ${word}`];
+      if (finding) lines.push("", escaped(finding.evidence));
+      if (known.length) lines.push("", `| ${known.join(" | ")} |`, `|${known.map(() => "---").join("|")}|`, `| ${known.map((id) => probeFlow.figure(store.metric(id, row))).join(" | ")} |`);
+      return `${lines.join("\n")}\n`;
     }
 
     /** The buttons of the panel: to what is not fine before and behind, and to close it. */
@@ -532,6 +574,16 @@
       el("caption", {}, "Absolute errors"),
       el("tbody", {}, line("equal", detail.equal), shown.map((place) => line(`${figure(edges[place], 3)} to ${figure(edges[place + 1], 3)}`, detail.counts[place]))),
     );
+  }
+
+  /** A word as a shell takes it. */
+  function quoted(word) {
+    return /^[\w.,:/@%+=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+  }
+
+  /** A text that Markdown shows as it is. */
+  function escaped(text) {
+    return probeFlow.visible(text).replace(/[\\`*_{}[\]<>#|~]/g, "\\$&");
   }
 
   Object.assign(probeFlow, { Panel, position, section, facts: list, stackOf, explained });

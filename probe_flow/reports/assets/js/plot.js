@@ -226,7 +226,8 @@
       const strong = this.names.map(() => new Path2D());
       const scale = (to - from > 4000 ? 0.8 : 1) * ratio;
       const { store } = this;
-      for (let at = from; at <= to; at += 1) {
+      const end = Math.min(to, xs.length - 1); // a drawing that was asked for before there were fewer rows
+      for (let at = from; at <= end; at += 1) {
         const row = xs[at];
         const number = store.markNumber(row);
         const excess = store.excess(row);

@@ -22,6 +22,7 @@
     await report.table.ready;
     report.refresh();
     report.graph.follow();
+    report.atTheOrigin();
     document.getElementById("loading").remove();
     document.documentElement.dataset.ready = String(Math.round(performance.now()));
   }
@@ -54,7 +55,17 @@
       this.theme();
       this.tips();
       this.keysDialog();
+      this.address = new probeFlow.Address(this);
+      this.table.onAddress = () => this.address.write();
+      this.panel.address = this.address;
       document.addEventListener("keydown", (event) => this.key(event));
+    }
+
+    /** Go where the address points; else the table shows the first finding, which nobody has selected yet. */
+    atTheOrigin() {
+      if (this.address.follow()) return;
+      const found = this.store.summary.findings.find((finding) => finding.row !== null);
+      if (found) this.table.lookAt(found.row);
     }
 
     /** Show the rows below one item of the tree; null shows all. */
@@ -73,6 +84,7 @@
       this.heat.show(this.plot.choice, this.table.state.execution);
       this.tree.show((execution) => this.table.takes(execution));
       this.legend();
+      this.address?.write();
     }
 
     legend() {
@@ -95,6 +107,15 @@
       };
     }
 
+    /** Draw another metric; null draws the first. One that this report has not is left out. */
+    chooseMetric(id) {
+      const choice = this.plot.choices.find((each) => each.id === id) ?? (id === null ? this.plot.choices[0] : null);
+      if (!choice || choice.id === this.plot.choice?.id) return;
+      document.getElementById("plot-metric").value = choice.id;
+      this.plot.choose(choice.id);
+      this.refresh();
+    }
+
     /** Select a row everywhere, bring it into sight and open it. */
     open(row) {
       this.table.reveal(row);
@@ -107,6 +128,7 @@
       this.heat.select(row);
       this.graph.select(row);
       this.network.select(row);
+      this.address?.write();
       if (row === null) return;
       if (this.panel.isOpen && this.panel.row !== row) this.panel.open(row);
       const { store } = this;

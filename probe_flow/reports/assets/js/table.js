@@ -3,6 +3,8 @@
 (() => {
   const ROW_HEIGHT = 30;
   const SEARCH_PAUSE_MS = 140;
+  const LONG = 22;
+  const TAIL = 10;
   const EXECUTION_PARTS = ["rank", "graph", "step", "micro_step"];
 
   /** What stands in the table for a row; cells read their values when they are shown. */
@@ -36,10 +38,10 @@
     const isKnown = errors.length + relative.length + checksums.length > 0;
     const spare = isKnown ? [] : others.slice(0, 3).map((id) => ({ ...metricColumn(store, id, id, 120), show: small }));
     return [
-      { title: "#", field: "order", width: 72, hozAlign: "right", headerHozAlign: "right", value: store.order, show: (value) => probeFlow.group(value) },
-      { title: "role", field: "role", width: 132, value: store.markNumber, show: (value, row) => badge(store.mark(row)) },
-      { title: "row rule", field: "status", width: 118, cssClass: "rule", value: store.statusNumber, show: (value, row) => words(store.status(row)) },
-      { title: "tensor", field: "name", minWidth: 230, widthGrow: 4, cssClass: "name", value: (row) => store.tensorName(row), show: (value, row) => tensor(store, row) },
+      { title: "#", field: "order", width: 72, responsive: 0, hozAlign: "right", headerHozAlign: "right", value: store.order, show: (value) => probeFlow.group(value) },
+      { title: "role", field: "role", width: 132, responsive: 0, value: store.markNumber, show: (value, row) => badge(store.mark(row)) },
+      { title: "row rule", field: "status", width: 118, responsive: 2, cssClass: "rule", value: store.statusNumber, show: (value, row) => words(store.status(row)) },
+      { title: "tensor", field: "name", minWidth: 230, responsive: 0, widthGrow: 4, cssClass: "name", value: (row) => store.tensorName(row), show: (value, row) => tensor(store, row) },
       ...(hasEntries ? [{ title: "in the dump", field: "entry", minWidth: 170, widthGrow: 3, responsive: 1, cssClass: "name", value: (row) => entryOf(store, row), show: (value, row) => entry(store, row) }] : []),
       { title: "type", field: "op", minWidth: 100, widthGrow: 2, responsive: hasEntries ? 4 : 2, value: (row) => store.op(row) },
       ...errors,
@@ -48,7 +50,7 @@
       ...spare,
       ...values,
       ...(store.phases().length > 1 ? [{ title: "phase", field: "phase", width: 104, responsive: hasEntries ? 4 : 2, value: (row) => PHASES[store.phase(row)] ?? store.phase(row) }] : []),
-      ...(golden === undefined ? [] : [{ title: "golden", field: "golden", minWidth: 130, widthGrow: 2, responsive: 3, cssClass: "name", value: (row) => store.sideName("golden", row) }]),
+      ...(golden === undefined ? [] : [{ title: "golden", field: "golden", minWidth: 130, widthGrow: 2, responsive: 3, cssClass: "name", value: (row) => store.sideName("golden", row), show: (value) => (value === null ? "" : withEnd(value, "")) }]),
       { title: "dtype", field: "dtype", width: 92, responsive: 4, value: either("dtype") },
       { title: "shape", field: "shape", width: 130, responsive: 5, value: either("shape") },
       ...(store.executions.length > 1
@@ -92,12 +94,13 @@
     return text.startsWith(name) ? withEnd(name, text.slice(name.length)) : withEnd(text, "");
   }
 
-  /** A text that loses what comes before its end where it is too long. */
+  /** A text that loses its middle where it is too long: names of one kind begin alike, and end in what tells them apart. */
   function withEnd(text, end) {
     const { el } = probeFlow;
-    const first = el("span", { class: "of" }, text);
-    first.style.maxWidth = `calc(100% - ${end.length}ch)`;
-    return [first, el("span", { class: "slot" }, end)];
+    const tail = text.length > LONG ? text.slice(-TAIL) : "";
+    const first = el("span", { class: "of" }, text.slice(0, text.length - tail.length));
+    first.style.maxWidth = `calc(100% - ${tail.length + end.length}ch)`;
+    return [first, tail ? el("span", { class: "end" }, tail) : null, el("span", { class: "slot" }, end)].filter(Boolean);
   }
 
   /** Nothing stands last, whatever the direction; NaN is larger than infinity. */
@@ -139,6 +142,9 @@
       this.onChange = onChange;
       this.onReset = onReset;
       this.mask = new Uint8Array(store.count).fill(1);
+      this.threshold = new probeFlow.Threshold(store, () => this.apply());
+      this.columns = new probeFlow.Columns(columns(store), () => this.redrawn());
+      this.columns.visible = () => this.tabulator.getColumns().filter((column) => column.isVisible()).map((column) => column.getField());
       this.state = noFilter();
       this.filters();
       this.ready = this.build();
@@ -153,7 +159,7 @@
       this.tabulator = new Tabulator(grid, {
         data,
         index: "i",
-        columns: columns(store).map((column) => tabulatorColumn(column, store)),
+        columns: this.columns.shown().map((column) => tabulatorColumn(column, store)),
         columnDefaults: { resizable: "header", headerSortTristate: true },
         layout: "fitColumns",
         responsiveLayout: "hide",
@@ -171,6 +177,7 @@
           this.viewed = null;
         });
       }
+      this.tabulator.on("dataSorted", () => this.onAddress?.());
       return new Promise((resolve) => {
         this.tabulator.on("tableBuilt", () => {
           this.components = this.tabulator.getRows();
@@ -180,6 +187,63 @@
           resolve();
         });
       });
+    }
+
+    /** Lay the columns out anew, as they were chosen. */
+    redrawn() {
+      const sorters = this.tabulator.getSorters().map(({ field, dir }) => ({ column: field, dir }));
+      this.tabulator.setColumns(this.columns.shown().map((column) => tabulatorColumn(column, this.store)));
+      const known = sorters.filter(({ column }) => this.hasColumn(column));
+      if (known.length) this.tabulator.setSort(known);
+      this.onAddress?.();
+    }
+
+    hasColumn(field) {
+      return this.columns.shown().some((column) => column.field === field);
+    }
+
+    /** What the rows are sorted by, `error-desc`; empty for the order of execution. */
+    sorting() {
+      const [first] = this.tabulator.getSorters();
+      return first ? `${first.field}-${first.dir}` : "";
+    }
+
+    /** Take filters, sorting and columns over from an address. */
+    restore(wanted, parts) {
+      const { state } = this;
+      Object.assign(state, noFilter());
+      this.search.value = wanted.get("q") ?? "";
+      state.isRegex = wanted.has("regex");
+      for (const role of (wanted.get("is") ?? "").split(",")) if (this.store.summary.roles.some(({ name }) => name === role)) state.roles.add(role);
+      for (const [select, key, field] of [[this.ruleSelect, "rule", "status"], [this.phaseSelect, "phase", "phase"]]) {
+        const value = wanted.get(key) ?? "";
+        if (select && [...select.options].some((option) => option.value === value)) state[field] = select.value = value;
+      }
+      for (const select of this.executionSelects) {
+        const value = wanted.get(partOf(select)) ?? "";
+        if (parts.includes(partOf(select)) && [...select.options].some((option) => option.value === value)) {
+          select.value = value;
+          select.dispatchEvent(new Event("change"));
+        }
+      }
+      const least = Number(wanted.get("least") ?? NaN);
+      this.threshold.set(least > 0 ? least : null);
+      if (wanted.has("columns") || this.columns.chosen !== null) this.columns.choose(wanted.get("columns")?.split(",") ?? null);
+      const [field, direction] = (wanted.get("sort") ?? "").split(/-(?=asc$|desc$)/);
+      if (direction && this.hasColumn(field)) this.tabulator.setSort(field, direction);
+      else this.tabulator.clearSort();
+      this.searched();
+    }
+
+    /** What the filters show as CSV: the columns in sight, all rows in the order shown. */
+    csv() {
+      const fields = new Set(this.columns.visible());
+      const chosen = this.columns.all.filter((column) => fields.has(column.field));
+      const said = { role: (row) => probeFlow.looks.get(this.store.mark(row)).word, status: (row) => this.store.status(row), execution: (row) => this.store.executions[this.store.execution(row)].label };
+      return probeFlow.csv(
+        chosen.map((column) => column.title),
+        this.view().map((row) => chosen.map((column) => (said[column.field] ?? column.value)(row))),
+      );
     }
 
     measured() {
@@ -232,6 +296,11 @@
       if (!isInSight) holder.scrollTop = top - (holder.clientHeight - height) / 2;
     }
 
+    /** Show the rows around one that is not selected. */
+    lookAt(row) {
+      this.scrollTo(this.view().indexOf(row));
+    }
+
     /** Select the next row shown (`step` 1 or -1) that `wanted` accepts; false when there is none. */
     step(step, wanted) {
       const view = this.view();
@@ -253,6 +322,18 @@
         type: "search", id: "search", placeholder: "Search names, types, reasons", "aria-label": "Search", "aria-keyshortcuts": "/",
         autocomplete: "off", spellcheck: "false", input: () => this.searchSoon(),
       });
+      this.regexButton = el(
+        "button",
+        {
+          type: "button", class: "quiet", id: "regex", "aria-pressed": "false", title: "Search by a regular expression, without regard to case",
+          click: () => {
+            this.state.isRegex = !this.state.isRegex;
+            this.searched();
+          },
+        },
+        ".*",
+      );
+      this.csvButton = el("button", { type: "button", class: "quiet", id: "csv", title: "The rows and columns shown, as a file", click: () => probeFlow.download("rows.csv", this.csv(), "text/csv") }, "CSV");
       this.chips = summary.roles.map(({ name, count }) =>
         el(
           "button",
@@ -278,11 +359,14 @@
       form.addEventListener("submit", (event) => event.preventDefault());
       fill(
         form,
-        this.search,
+        el("span", { class: "search" }, this.search, this.regexButton),
         el("div", { class: "chips", role: "group", "aria-label": "Roles" }, this.chips),
         this.selects().map((select) => el("label", {}, select.dataset.title, " ", select)),
+        this.threshold.element,
         this.subtreeButton,
         this.resetButton,
+        this.columns.element,
+        this.csvButton,
       );
     }
 
@@ -359,15 +443,38 @@
 
     searchSoon() {
       clearTimeout(this.timer);
-      this.timer = setTimeout(() => {
-        this.state.text = this.search.value.trim().toLowerCase();
-        this.apply();
-      }, SEARCH_PAUSE_MS);
+      this.timer = setTimeout(() => this.searched(), SEARCH_PAUSE_MS);
+    }
+
+    /** Show what the search field asks for. An expression that is none leaves the rows as they are, and is marked. */
+    searched() {
+      const { state } = this;
+      const typed = this.search.value.trim();
+      this.regexButton.setAttribute("aria-pressed", String(state.isRegex));
+      this.search.removeAttribute("aria-invalid");
+      this.search.title = "";
+      let pattern = null;
+      if (state.isRegex && typed) {
+        try {
+          pattern = new RegExp(typed, "i");
+        } catch (error) {
+          this.search.setAttribute("aria-invalid", "true");
+          this.search.title = error.message;
+          probeFlow.say(error.message);
+          return;
+        }
+      }
+      state.text = typed.toLowerCase();
+      state.pattern = pattern;
+      this.apply();
     }
 
     reset() {
       this.state = noFilter();
       this.search.value = "";
+      this.search.removeAttribute("aria-invalid");
+      this.regexButton.setAttribute("aria-pressed", "false");
+      this.threshold.set(null);
       for (const select of this.selects()) select.value = "";
       this.onReset({ isSilent: true });
       this.apply();
@@ -375,7 +482,7 @@
 
     isFiltered() {
       const { roles, status, phase, text, execution, nodes } = this.state;
-      return Boolean(roles.size || status || phase || text || nodes || Object.keys(execution).length);
+      return Boolean(this.threshold.least !== null || roles.size || status || phase || text || nodes || Object.keys(execution).length);
     }
 
     apply() {
@@ -388,7 +495,8 @@
             (!state.phase || store.phase(row) === state.phase) &&
             (!state.nodes || state.nodes.has(store.nodeOf(row))) &&
             executions[store.execution(row)] &&
-            (!state.text || store.haystack(row).includes(state.text)),
+            this.threshold.takes(row) &&
+            (!state.text || (state.pattern ? state.pattern.test(store.haystack(row)) : store.haystack(row).includes(state.text))),
         );
       }
       for (const chip of this.chips) chip.setAttribute("aria-pressed", String(state.roles.has(chip.dataset.role)));
@@ -422,7 +530,7 @@
   }
 
   function noFilter() {
-    return { roles: new Set(), status: "", phase: "", text: "", execution: {}, nodes: null };
+    return { roles: new Set(), status: "", phase: "", text: "", isRegex: false, pattern: null, execution: {}, nodes: null };
   }
 
   function partOf(select) {

@@ -136,7 +136,13 @@
 
     openPath(row) {
       const item = this.itemOf(row);
-      for (const each of item?.path() ?? []) if (each !== item) this.opened.add(each);
+      const path = item?.path() ?? [];
+      for (const each of path) if (each !== item) this.opened.add(each);
+      // Of many siblings only the first are drawn: as many as it takes to see this one.
+      for (const parent of [this.root, ...path]) {
+        const place = parent.children.findIndex((each) => path.includes(each));
+        if (place >= PAGE) this.pages.set(parent, Math.ceil((place + 1) / PAGE) * PAGE);
+      }
     }
 
     itemOf(row) {

@@ -1,4 +1,4 @@
-"""`jsonl`, `html`, `junit`, `markdown` and `annotations`: one file for the whole comparison, or two."""
+"""`jsonl`, `html`, `junit`, `markdown`, `sarif` and `annotations`: one file for the whole comparison, or two."""
 
 from __future__ import annotations
 
@@ -109,6 +109,19 @@ def _annotations(request: Request, system: str) -> tuple[ReportFile, ...]:
     return request.one("gl-code-quality-report", ".json", write)
 
 
+def _sarif(request: Request, _option: None) -> tuple[ReportFile, ...]:
+    def write(path: Path) -> None:
+        from probe_flow.record.conclusion import concluded
+        from probe_flow.reports.ci.annotations import annotate, write_annotations
+        from probe_flow.reports.ci.sarif import sarif_text
+
+        found = annotate([request.comparison], concluded(request.comparison, request.run), root=request.root)
+        workflow = request.run.workflow.path
+        write_annotations(sarif_text(found, workflow=workflow, root=request.root), path)
+
+    return request.one("results", ".sarif", write)
+
+
 def _github(_written: Sequence[tuple[str, Any]]) -> str:
     return "github"
 
@@ -117,6 +130,7 @@ JSONL = FileFormat("jsonl", _jsonl)
 HTML = FileFormat("html", _html)
 JUNIT = FileFormat("junit", _junit)
 MARKDOWN = FileFormat("markdown", _markdown)
+SARIF = FileFormat("sarif", _sarif)
 ANNOTATIONS = FileFormat(
     "annotations",
     _annotations,

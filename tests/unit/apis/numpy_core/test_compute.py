@@ -99,7 +99,7 @@ def test_a_primitive_is_computed_where_it_has_no_attributes():
         ("Tensor", "add_", [np.ones(2), np.ones(2)], {}, "in place"),
         ("Tensor", "__iadd__", [np.ones(2), np.ones(2)], {}, "in place"),
         ("Functional", "relu", [np.ones(2)], {"inplace": True}, "in place"),
-        ("Functional", "dropout", [np.ones(2)], {}, "random"),
+        ("Functional", "alpha_dropout", [np.ones(2)], {}, "random"),
         ("Torch", "empty", [(2,)], {}, "nobody wrote"),
         ("Torch", "add", [np.ones(2), np.ones(2)], {"out": np.ones(2)}, "writes into"),
         ("Torch", "add", [np.ones(2), np.ones(2)], {"flavour": 3}, "`flavour` is not computed"),
@@ -158,6 +158,19 @@ def test_moves_are_exact():
     assert own.worst[3] == 0.0
     (own,) = errors_of(Form("Torch", "transpose", [x, 0, 1]), x.reshape(3, 2), "float32")
     assert own.worst[3] > 1e4
+
+
+def test_dropout_is_right_whatever_it_drops_if_the_rest_is_scaled_and_the_share_is_right():
+    x = np.random.default_rng(0).standard_normal((50, 40))
+    mask = np.random.default_rng(1).random((50, 40)) > 0.25
+    form = Form("Functional", "dropout", [x, 0.25, True])
+    (own,) = errors_of(form, x / 0.75 * mask, "float32")
+    assert own.worst[3] < 0.1
+    for wrong in (x * mask, x / 0.75 * mask * 1.02, x / 0.75 * (mask & (x > -0.5)), x / 0.75):
+        (own,) = errors_of(form, wrong, "float32")
+        assert own.worst[3] > 10
+    (own,) = errors_of(Form("Functional", "dropout", [x, 0.25, False]), x, "float32")
+    assert own.worst[3] == 0.0
 
 
 def test_places_of_equal_values_may_stand_in_any_order():

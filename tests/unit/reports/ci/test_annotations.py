@@ -11,6 +11,7 @@ from report_builders import catalog, comparison, good_row, key, origin, tensor
 from probe_flow.errors import Diagnostic, Severity, Span
 from probe_flow.records import Comparison, FindingKind, Node, Status
 from probe_flow.reports.ci.annotations import Annotation, Level, annotate, github_text, gitlab_text
+from probe_flow.reports.ci.sarif import sarif_text
 from probe_flow.testing.run_records import run_record
 
 ROOT = Path("/checkout")
@@ -137,3 +138,33 @@ def test_the_fingerprint_of_a_finding_stays_when_nothing_changes() -> None:
 def test_nothing_to_say_is_an_empty_report() -> None:
     assert lines(comparison(good_row())) == []
     assert json.loads(gitlab_text([], workflow="w", root=ROOT)) == []
+
+
+def test_sarif_has_the_origin_at_its_source_line_and_the_rest_at_the_workflow() -> None:
+    given = with_stack(FRAMES)
+    run = run_record(incomplete=["rank 1 is missing"])
+    log = json.loads(sarif_text(annotate([given], run, root=ROOT), workflow="/checkout/w file.yaml", root=ROOT))
+    origin_, incomplete = log["runs"][0]["results"]
+    assert (origin_["ruleId"], origin_["level"]) == ("origin", "error")
+    place = origin_["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("model/net.py", 52)
+    assert incomplete["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "w%20file.yaml"
+    rules = log["runs"][0]["tool"]["driver"]["rules"]
+    assert [rules[each["ruleIndex"]]["id"] for each in (origin_, incomplete)] == ["origin", "incomplete"]
+    assert len({each["partialFingerprints"]["probeFlow/v1"] for each in (origin_, incomplete)}) == 2
+
+
+def test_a_result_of_sarif_stays_the_same_one_when_its_size_or_line_changes() -> None:
+    def fingerprint(evidence: str, frames: tuple[str, ...]) -> str:
+        given = with_stack(frames)
+        given = replace(given, findings=(origin(0, "MatMul_2", evidence=evidence),))
+        log = json.loads(sarif_text(annotate([given], run_record(), root=ROOT), workflow="w.yaml", root=ROOT))
+        return str(log["runs"][0]["results"][0]["partialFingerprints"]["probeFlow/v1"])
+
+    assert fingerprint("off by 2 %", FRAMES) == fingerprint("off by 3 %", ())
+
+
+def test_sarif_without_anything_found_is_a_log_without_results() -> None:
+    log = json.loads(sarif_text([], workflow="w.yaml", root=ROOT))
+    assert log["version"] == "2.1.0"
+    assert log["runs"][0]["results"] == log["runs"][0]["tool"]["driver"]["rules"] == []

@@ -1,0 +1,66 @@
+"""Gradients of a dump held against those computed again: by hand, turned, flattened, and left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from api_calls import Form, arrays_in, call_of
+
+from probe_flow.apis.calls import Gradients, TensorSpec, UnusableError
+from probe_flow.apis.numpy_core import names
+from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
+
+UNITS = {"float32": 2.0**-20, "float16": 2.0**-11}
+RANDOM = np.random.default_rng(3)
+X, W, B, G = (RANDOM.standard_normal(shape) for shape in ((6, 4), (5, 4), (5,), (6, 5)))
+
+
+def errors(form: Form, result: np.ndarray, incoming: list, dumped: list) -> list:
+    def named(array):
+        return "float32" if array.dtype.kind == "f" else str(array.dtype)
+
+    def spec(array):
+        return TensorSpec(named(array), array.shape)
+
+    call = call_of(form, [result], named)
+    gradients = Gradients(tuple(map(spec, incoming)), tuple(map(spec, dumped)))
+    arrays = arrays_in(tuple(form.args))
+    found = own_gradient_errors(
+        names.find(form.kind, form.api), call, gradients, lambda place, _: arrays[place],
+        lambda end, place, _: (incoming if end == "input" else dumped)[place[0]], UNITS, limit_bytes=2**30,
+    )  # fmt: skip
+    return [own.worst[3] for own in found]
+
+
+LINEAR = Form("Functional", "linear", [X, W, B])
+
+
+def test_the_gradients_of_a_linear_layer_are_known_in_any_order_and_turned():
+    due = [G.sum(axis=0), G @ W, (G.T @ X).T]
+    assert max(errors(LINEAR, X @ W.T + B, [G], due)) < 0.1
+    assert max(errors(LINEAR, X @ W.T + B, [G], due[::-1])) < 0.1
+    wrong = errors(LINEAR, X @ W.T + B, [G], [due[0], due[1] * 1.01, due[2]])
+    assert wrong[0] < 0.1
+    assert wrong[1] > 10
+    assert wrong[2] < 0.1
+
+
+def test_a_gate_lets_through_what_its_input_says():
+    form = Form("Functional", "relu", [X])
+    given = RANDOM.standard_normal(X.shape)
+    assert errors(form, np.maximum(X, 0), [given], [given * (X > 0)]) == [0.0]
+    assert errors(form, np.maximum(X, 0), [given], [given])[0] > 10
+
+
+@pytest.mark.parametrize(
+    ("form", "incoming", "dumped", "word"),
+    [
+        (LINEAR, [G], [np.ones((3, 3))], "none of its arguments has the size"),
+        (LINEAR, [G, G], [G @ W], "not one incoming gradient"),
+        (Form("Torch", "cumsum", [X, 0]), [X], [X], "its gradient is not computed"),
+        (Form("Torch", "matmul", [X[0], X.T]), [X[:, 0]], [X[0]], "product with a vector"),
+    ],
+)
+def test_what_is_not_understood_is_left_alone(form, incoming, dumped, word):
+    with pytest.raises(UnusableError, match=word):
+        errors(form, np.ones((6, 5)), incoming, dumped)

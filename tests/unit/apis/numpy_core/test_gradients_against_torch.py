@@ -1,0 +1,78 @@
+"""Every gradient that the numpy core computes, held against torch's own in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from api_calls import Form, arrays_in, call_of
+from api_forms import GROUPS
+
+from probe_flow.apis.calls import DtypeName, UnusableError
+from probe_flow.apis.numpy_core import names
+from probe_flow.apis.numpy_core.compute import as_taken, wide
+from probe_flow.apis.numpy_core.gradients import _RULES, rule_of
+
+pytestmark = pytest.mark.frameworks
+torch = pytest.importorskip("torch")
+
+
+def has_rule(form: Form) -> bool:
+    try:
+        rule_of(names.find(form.kind, form.api))
+    except UnusableError:
+        return False
+    is_float = any(each.dtype.kind == "f" for each in arrays_in(tuple(form.args)).values())
+    return is_float and form.api != "detach"  # which has no gradient
+
+
+FORMS = [form for make in GROUPS.values() for form in make() if has_rule(form)]
+
+
+def of_torch(form: Form, incoming, fixed: set[int]) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+    """Return an incoming gradient of the shape of the result, and torch's gradients by `id` of the arrays."""
+    function = {"Torch": torch, "Functional": torch.nn.functional, "Tensor": torch.Tensor}[form.kind]
+    for part in form.api.split("."):
+        function = getattr(function, part)
+    leaves = []
+
+    def given(value):
+        if isinstance(value, np.ndarray):
+            tensor = torch.from_numpy(np.array(value))
+            if tensor.is_floating_point() and id(value) not in fixed:
+                leaves.append((value, tensor.requires_grad_()))
+            return tensor
+        if isinstance(value, DtypeName):
+            return getattr(torch, value.dtype)
+        return type(value)(map(given, value)) if isinstance(value, (tuple, list)) else value
+
+    result = function(*map(given, form.args), **{name: given(value) for name, value in form.kwargs.items()})
+    gradient = incoming.standard_normal(tuple(result.shape))
+    found = torch.autograd.grad(result, [leaf for _, leaf in leaves], torch.from_numpy(gradient), allow_unused=True)
+    pairs = zip(leaves, found, strict=True)
+    return gradient, {id(array): each.numpy() for (array, _), each in pairs if each is not None}
+
+
+@pytest.mark.parametrize("form", FORMS, ids=[form.label for form in FORMS])
+def test_it_computes_the_gradients_of_torch(form):
+    function = names.find(form.kind, form.api)
+    given = {**arrays_in(tuple(form.args)), **arrays_in(form.kwargs)}
+    arrays = {place: wide(each) for place, each in given.items()}
+    taken = as_taken(function, call_of(form, []), arrays)
+    taken.apply_defaults()
+    owners = {id(arrays[place]): id(given[place]) for place in given}
+    running = (taken.arguments.get(name) for name in ("running_mean", "running_var"))
+    fixed = {owners[id(each)] for each in running if each is not None}
+    gradient, due = of_torch(form, np.random.default_rng(7), fixed)
+    try:
+        found = rule_of(function)(taken.arguments, gradient)
+    except UnusableError:
+        pytest.skip("a form whose gradient is left alone")
+    for name, mine in found.items():
+        theirs = due[owners[id(taken.arguments[name])]]
+        assert mine.shape == theirs.shape, name
+        np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12, err_msg=name)
+
+
+def test_every_rule_is_held_against_torch():
+    shown = {names.find(form.kind, form.api) for form in FORMS}
+    assert set(_RULES) - shown == set()
