@@ -17,7 +17,7 @@ ELSEWHERE = {
     "cli/main.py": "/dev/null, for writing",
     "apis/values.py": "imports nothing else of ours; looks first whether it is a regular file",
     "apis/scripts/op_script.py": "imports nothing else of ours, and runs alone; a file that its own user names",
-    "scripts/trials/trial_process.py": "runs where nothing of ours is installed; the null device, and a pipe that it has",
+    "scripts/trials/trial_process.py": "runs where nothing of ours is installed; the null device, a pipe it has",
     "errors/explanations.py": "files of the package",
     "reports/html/assets.py": "files of the package",
     "files/streamed_file.py": "its own temporary file, new and for writing",
