@@ -60,7 +60,8 @@ test-frameworks: $(VENV)/frameworks.stamp ## run the tests that need torch, numb
 
 test-mindspore: $(MINDSPORE_VENV)/frameworks.stamp ## run the tests that need mindspore
 	$(MINDSPORE_VENV)/bin/pytest -n 0 -m frameworks \
-	  tests/unit/generate/test_mindspore_graph_generator.py tests/e2e/test_precheck_frameworks.py
+	  tests/unit/generate/test_mindspore_graph_generator.py tests/e2e/test_precheck_frameworks.py \
+	  tests/unit/dumpers/mindspore tests/e2e/test_dump_mindspore.py
 
 test-viewer: $(VENV)/dev.stamp $(VIEWER_VENV)/viewer.stamp ## open our graphs in the viewer of msprobe's users
 	PROBE_FLOW_VIEWER=$(abspath $(VIEWER_VENV))/bin/tensorboard $(BIN)/pytest -n 0 -m viewer tests/viewer

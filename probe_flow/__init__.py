@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from probe_flow.api.rows import Rows
     from probe_flow.api.run import run
     from probe_flow.api.stored_run import Origin, Run, Tensors, open_run
+    from probe_flow.dumpers.mindspore.dump import dump_mindspore
     from probe_flow.dumpers.torch.dump import dump_torch
     from probe_flow.errors import (
         Diagnostic,
@@ -61,6 +62,7 @@ _PLACES = {
     "UsageError": "errors",
     "WorkflowError": "errors",
     "compare": "api.comparison",
+    "dump_mindspore": "dumpers.mindspore.dump",
     "dump_torch": "dumpers.torch.dump",
     "match": "api.dumps",
     "open_run": "api.stored_run",
@@ -98,6 +100,7 @@ __all__ = [
     "WorkflowError",
     "__version__",
     "compare",
+    "dump_mindspore",
     "dump_torch",
     "match",
     "open_run",

@@ -12,15 +12,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from probe_flow.dumpers.mindspore.dump import dump_mindspore
     from probe_flow.dumpers.torch.dump import dump_torch
     from probe_flow.dumpers.torchair.fx import torchair_fx_backend
     from probe_flow.dumpers.torchair.ge import GeDumpOptions, configure_ge_dump
 
-__all__ = ["GeDumpOptions", "configure_ge_dump", "dump_torch", "torchair_fx_backend"]
+__all__ = ["GeDumpOptions", "configure_ge_dump", "dump_mindspore", "dump_torch", "torchair_fx_backend"]
 
 _HOMES = {
     "GeDumpOptions": "torchair.ge",
     "configure_ge_dump": "torchair.ge",
+    "dump_mindspore": "mindspore.dump",
     "dump_torch": "torch.dump",
     "torchair_fx_backend": "torchair.fx",
 }

@@ -66,6 +66,11 @@ def write_bytes(folder: Path, name: str, content: bytes) -> str:
     return _write(folder, name, (content,))
 
 
+def write_parts(folder: Path, name: str, parts: tuple[bytes | memoryview, ...]) -> str:
+    """Write a file as `write_array` does, from parts that follow each other."""
+    return _write(folder, name, parts)
+
+
 def link_again(folder: Path, file: str, name: str) -> bool:
     """Give a written file a second name, and tell whether the file system could; the bytes are stored once."""
     if len(name.encode()) > _NAME_BYTES:

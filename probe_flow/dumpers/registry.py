@@ -44,6 +44,14 @@ _OURS = (
         notes=torch_notes,
     ),
     RunnerSpec(
+        "mindspore",
+        "probe_flow.dumpers.mindspore.runner:MindSporeRunner",
+        framework="MindSpore",
+        modules=("mindspore",),
+        extra="mindspore",
+        folder="mindspore_dump",
+    ),
+    RunnerSpec(
         "torchair_fx",
         "probe_flow.dumpers.torchair.runners:FxRunner",
         framework="torch",

@@ -65,11 +65,12 @@ HEALTHY = {"offline_quantized", "mindspore_precheck"}
 CHECKED_AFTERWARDS = {"compare_then_precheck": "Mint.mul"}
 """Workflows that check what a first comparison suspects, with the operator that is wrong in their samples."""
 
-IN_TORCH = {"pytorch_precheck", "torch_vs_torch"}
-"""Workflows whose samples need torch itself: `test_precheck_torch.py` and `test_dump_torch.py` run them."""
+IN_TORCH = {"mindspore_vs_pytorch", "pytorch_precheck", "torch_vs_torch"}
+"""Workflows whose samples need a framework: `test_precheck_torch.py`, `test_dump_torch.py`, `test_dump_mindspore.py`
+run them."""
 
 
-RUNS_MODELS = {"torch_vs_torch"}
+RUNS_MODELS = {"mindspore_vs_pytorch", "torch_vs_torch"}
 """Workflows that run models: without their framework, the plan says so."""
 
 

@@ -88,7 +88,35 @@ def train(model, loss, optimizer, batches, folder="dumps/golden"):
             dump.start()
 '''
 
-SNIPPETS: Mapping[str, str] = MappingProxyType({"torchair": TORCHAIR, "torch": TORCH, **TF_SNIPPETS})
+MINDSPORE = '''\
+# A dump of what a MindSpore program computes in PyNative mode, to be compared by:
+#   probe-flow run mindspore_compare.yaml --set target=dumps/target --set golden=dumps/golden
+# Run the script once for each side, into a folder of its own, with the same inputs, weights and seed.
+# Needs probe_flow on the machine that runs it (and numpy below 2, as MindSpore itself).
+import mindspore
+
+import probe_flow as pf
+
+
+def train(net, loss, optimizer, batches, folder="dumps/golden"):
+    """Dump two steps of training: every cell, call and primitive, forward and backward."""
+    mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
+    weights = list(net.trainable_params())
+    step = mindspore.value_and_grad(lambda inputs, wanted: loss(net(inputs), wanted), None, weights=weights)
+    # level="L0" records cells only, "L1" calls only; data="statistics" writes no elements;
+    # steps=[0], ranks=[0], include=["layers.1"] narrow it. config="config.json" takes msprobe's configuration.
+    with pf.dump_mindspore(net, folder, level="mix", data="tensor") as dump:
+        for inputs, wanted in batches[:2]:
+            _, gradients = step(inputs, wanted)
+            dump.stop()  # the optimizer is not recorded
+            optimizer(gradients)
+            dump.step()
+            dump.start()
+'''
+
+SNIPPETS: Mapping[str, str] = MappingProxyType(
+    {"mindspore": MINDSPORE, "torch": TORCH, "torchair": TORCHAIR, **TF_SNIPPETS}
+)
 """Name -> code."""
 
 
@@ -107,7 +135,7 @@ SNIPPETS: Mapping[str, str] = MappingProxyType({"torchair": TORCHAIR, "torch": T
 @click.option(
     "--snippet",
     metavar="NAME",
-    help="Print code for your own script instead: `torchair`, `torch`, `tfdbg` ... (a wrong name lists all).",
+    help="Print code for your own script instead: `torch`, `mindspore`, `tfdbg` ... (a wrong name lists all).",
 )
 def command(name: str | None, output: Path, *, with_sample: bool, force: bool, snippet: str | None) -> None:
     """Copy the packaged workflow NAME to start from, or print the code that makes the dumps it compares.

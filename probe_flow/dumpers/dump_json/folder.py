@@ -15,7 +15,8 @@ from typing import Any
 
 from probe_flow.dumpers.dump_files import make_folder
 from probe_flow.dumpers.dump_json.options import DumpOptions
-from probe_flow.dumpers.dump_json.step_files import MANIFEST, SCHEMA, StepFiles
+from probe_flow.dumpers.dump_json.step_files import StepFiles
+from probe_flow.dumps.manifest import DUMP_MANIFEST, DUMP_SCHEMA
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.opening import read_text
 from probe_flow.version import __version__
@@ -111,7 +112,7 @@ class DumpFolder:
                     raise _refusal(
                         self.root, "holds an earlier dump", "name a new folder, or pass `overwrite` to replace it"
                     )
-                if folder.is_symlink() or not _is_ours(folder / MANIFEST):
+                if folder.is_symlink() or not _is_ours(folder / DUMP_MANIFEST):
                     raise _refusal(folder, "holds no dump of probe_flow, so it is not replaced", _NEW)
                 shutil.rmtree(folder)
             with suppress(OSError):
@@ -126,7 +127,7 @@ def _is_ours(manifest: Path) -> bool:
         content = json.loads(read_text(manifest))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(content, dict) and content.get("schema") == SCHEMA
+    return isinstance(content, dict) and content.get("schema") == DUMP_SCHEMA
 
 
 def _versions(libraries: Iterable[str]) -> Mapping[str, Any]:

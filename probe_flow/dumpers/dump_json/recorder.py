@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from probe_flow.dumpers.dump_json.call_tree import CallTree
+from probe_flow.dumpers.dump_json.callers import CallTree, Stacks
 from probe_flow.dumpers.dump_json.encoding import Leaves, encoded
 from probe_flow.dumpers.dump_json.folder import DumpFolder
 from probe_flow.dumpers.dump_json.options import DumpOptions
 from probe_flow.dumpers.dump_json.selection import Selection
-from probe_flow.dumpers.dump_json.stacks import Stacks
 from probe_flow.dumpers.dump_json.step_files import StepFiles
 
 _MODULES = ("Module.", "Cell.")
@@ -210,6 +209,15 @@ class Recorder:
             if self.options.takes("backward", key):
                 found[key] = [encoded(each, f"{name}.{key}.{n}", step.leaves, n) for n, each in enumerate(values)]
         self._add_gradients(step, name, found)
+
+    def one_more_gradient(self, name: str, direction: str, gradient: Any) -> None:
+        """Record the gradient of another value that a call gave (``input``) or read (``output``), as they come."""
+        self._place(name)
+        if self.selection.takes(name) and self.options.takes("backward", direction):
+            step = self._open()
+            known = step.data.get(name, {}).get(direction, [])
+            leaf = encoded(gradient, f"{name}.{direction}.{len(known)}", step.leaves, len(known))
+            self._add_gradients(step, name, {direction: [*known, leaf]})
 
     def gradient(self, name: str, direction: str, number: int, gradient: Any) -> Any:
         """Return what the entry of a module's gradients will say of one; with a scope, which ends later, the tensor."""

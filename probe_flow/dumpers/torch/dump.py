@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from probe_flow.dumpers.dump_json.config_json import options_of_script
+from probe_flow.dumpers.dump_json.folder import DumpFolder
 from probe_flow.dumpers.dump_json.options import DumpOptions
+from probe_flow.dumpers.dump_json.recorder import Recorder
+from probe_flow.dumpers.dump_json.session import ProgramDump, Taps, no_model
 from probe_flow.dumpers.torch.diagnostics import require_torch
-from probe_flow.errors import Diagnostic, IncompleteError, UsageError
-
-if TYPE_CHECKING:
-    from probe_flow.dumpers.dump_json.recorder import Recorder
-
-_open = threading.Lock()
 
 
 def dump_torch(
@@ -80,85 +75,32 @@ def dump_torch(
     return TorchDump(model, place, options, overwrite=overwrite)
 
 
-class TorchDump:
+class TorchDump(ProgramDump):
     """What `dump_torch` returns."""
 
     def __init__(self, model: Any, folder: Path, options: DumpOptions, *, overwrite: bool = False) -> None:
         require_torch()
         _check_model(model, options)
-        from probe_flow.dumpers.dump_json.folder import DumpFolder
-        from probe_flow.dumpers.dump_json.recorder import Recorder
         from probe_flow.dumpers.torch.api_names import LOW_RISK
         from probe_flow.dumpers.torch.leaves import TorchLeaves
 
-        self.folder = folder.absolute()
-        """The folder of the dump."""
         root = DumpFolder(folder, "pytorch", _rank, ("torch", "numpy", "torch-npu"), overwrite=overwrite)
-        self._recorder: Recorder = Recorder(root, options, TorchLeaves, LOW_RISK)
+        super().__init__(folder, Recorder(root, options, TorchLeaves, LOW_RISK))
         self._model = model
-        self._taps: list[Any] = []
 
-    @property
-    def entries(self) -> int:
-        """Entries that were recorded so far, of all steps."""
-        return self._recorder.entries
-
-    def __enter__(self) -> TorchDump:  # noqa: PYI034 (typing has no Self in Python 3.10)
+    def _make_taps(self, options: DumpOptions) -> Iterator[Taps]:
         from probe_flow.dumpers.torch.api_taps import ApiTaps
         from probe_flow.dumpers.torch.module_taps import ModuleTaps
         from probe_flow.dumpers.torch.watching import Watch
 
-        if not _open.acquire(blocking=False):
-            raise _another()
-        try:
-            self._watch = Watch(self._recorder)
-            options = self._recorder.options
-            if options.has_modules:
-                self._add(ModuleTaps(self._watch, self._model))
-            if options.has_calls:
-                self._add(ApiTaps(self._watch))
-            self._recorder.start()
-        except BaseException:
-            self._remove()
-            raise
-        return self
+        self._watch = Watch(self._recorder)
+        if options.has_modules:
+            yield ModuleTaps(self._watch, self._model)
+        if options.has_calls:
+            yield ApiTaps(self._watch)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self._recorder.stop(is_complete=error is None)
-        except IncompleteError:
-            if error is None:
-                raise
-        finally:
-            self._remove()
-
-    def step(self) -> None:
-        """End a step: what comes next is written as the next one.
-
-        Raises:
-            IncompleteError: PF6326 when the step cannot be written.
-        """
-        self._recorder.end_step()
+    def _step_ended(self) -> None:
         self._watch.begin_step()
-
-    def stop(self) -> None:
-        """Record nothing until `start`: what an optimizer computes, say. The step goes on."""
-        self._recorder.pause()
-
-    def start(self) -> None:
-        """Record again after `stop`."""
-        self._recorder.start()
-
-    def _add(self, taps: Any) -> None:
-        self._taps.append(taps)
-        taps.install()
-
-    def _remove(self) -> None:
-        while self._taps:
-            self._taps.pop().remove()
-        _open.release()
 
 
 def _rank() -> int | None:
@@ -175,20 +117,4 @@ def _check_model(model: Any, options: DumpOptions) -> None:
 
     for each in model if isinstance(model, (list, tuple)) else (model,):
         if not isinstance(each, torch.nn.Module):
-            raise UsageError(
-                Diagnostic(
-                    "PF6331",
-                    f"`model` is of type `{type(each).__name__}`, expected a `torch.nn.Module`",
-                    help="give the model, or a list of models; only level `L1` does without",
-                )
-            )
-
-
-def _another() -> UsageError:
-    return UsageError(
-        Diagnostic(
-            "PF6331",
-            "another dump is being made in this process",
-            help="end it before the next one begins: its calls would be recorded twice",
-        )
-    )
+            raise no_model(each, "torch.nn.Module")

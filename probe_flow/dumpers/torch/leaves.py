@@ -1,4 +1,10 @@
-"""What a dump.json says of tensors, dtypes and devices of torch, and the files of tensors."""
+"""What a dump.json says of tensors, dtypes and devices of torch, and the files of tensors.
+
+Statistics are computed where the tensor is, in its own dtype. Mean and norm of types that msprobe leaves without one
+(float64, integers) are computed in float64. Of a complex tensor they are those of the absolute values, of a bool
+whether any and whether all elements are true. A tensor without dimensions has its value in all four places, as msprobe
+writes it. NaN and infinities go through.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +12,7 @@ import weakref
 import zlib
 from typing import Any
 
+import numpy as np
 import torch
 from msgspec import Struct
 from numpy.typing import NDArray
@@ -14,10 +21,16 @@ from probe_flow.dumpers.dump_json.encoding import UNKNOWN, array_statistics
 from probe_flow.dumpers.dump_json.options import DumpOptions
 from probe_flow.dumpers.dump_json.recorder import StepLeaves
 from probe_flow.dumpers.dump_json.step_files import StepFiles
-from probe_flow.dumpers.torch.pt_files import pt_content
+from probe_flow.dumpers.torch.pt_files import pt_parts
 from probe_flow.dumpers.torch.special_tensors import dense
-from probe_flow.dumpers.torch.tensor_figures import NONE, Figures, plain, statistics
 
+_Figures = tuple[Any, Any, Any, Any]
+"""Max, Min, Mean, Norm: None, numbers, or tensors without dimensions that are still on the device."""
+
+_NONE: _Figures = (None, None, None, None)
+_HAS_MEAN = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+_PART = 1 << 20
+"""Integers are brought to float64 so many at a time."""
 _SUFFIX = ".pt"
 _DTYPE_KEYS = frozenset({"dtype", "output_dtype"})
 _FORMATS = {
@@ -39,7 +52,7 @@ class _Known(Struct):
 
     tensor: weakref.ref[torch.Tensor]
     version: int
-    figures: Figures | None = None
+    figures: _Figures | None = None
     checksum: str | None = None
     file: str | None = None
 
@@ -51,7 +64,7 @@ class TorchLeaves(StepLeaves):
         super().__init__(files, options)
         self._known: dict[int, _Known] = {}
         self._unsteady: set[int] = set()
-        self._waiting: list[tuple[dict[str, Any], Figures]] = []
+        self._waiting: list[tuple[dict[str, Any], _Figures]] = []
 
     def leaf(self, value: Any, item: str, key: object) -> object:
         if isinstance(value, torch.Tensor) and key != "device" and key not in _DTYPE_KEYS:
@@ -76,13 +89,13 @@ class TorchLeaves(StepLeaves):
         if self.options.writes_tensors and array.dtype.kind in "biufc":
             tensor = torch.from_numpy(array)
             facts = {"dtype": str(array.dtype), "shape": list(array.shape)}
-            if name := self.files.write(item, _SUFFIX, lambda: pt_content(tensor), facts):
+            if name := self.files.write(item, _SUFFIX, lambda: pt_parts(tensor), facts):
                 found["data_name"] = name
         return found
 
     def finish(self) -> None:
         for leaf, figures in self._waiting:
-            leaf.update(zip(_NAMES, map(plain, figures), strict=True))
+            leaf.update(zip(_NAMES, map(_plain, figures), strict=True))
         self._waiting.clear()
         self._known.clear()
 
@@ -111,14 +124,14 @@ class TorchLeaves(StepLeaves):
             self._write(leaf, known, data, why, item)
         return leaf
 
-    def _figures(self, data: torch.Tensor, item: str) -> Figures:
+    def _figures(self, data: torch.Tensor, item: str) -> _Figures:
         if data.dtype in _NO_STATISTICS:
-            return NONE
+            return _NONE
         try:
-            return statistics(data)
+            return _statistics(data)
         except (RuntimeError, TypeError) as error:  # a type or a device that lacks a reduction
             self.files.without_figures(item, str(error).splitlines()[0])
-            return NONE
+            return _NONE
 
     def _write(
         self, leaf: dict[str, Any], known: _Known, data: torch.Tensor | None, why: str | None, item: str
@@ -133,7 +146,7 @@ class TorchLeaves(StepLeaves):
         name = self.files.link(item, _SUFFIX, known.file, facts) if known.file is not None else None
         if name is None:
             found = data
-            name = self.files.write(item, _SUFFIX, lambda: pt_content(found), facts)
+            name = self.files.write(item, _SUFFIX, lambda: pt_parts(found), facts)
             known.file = name or known.file
         if name is not None:
             leaf["data_name"] = name
@@ -194,3 +207,33 @@ def _communication(value: Any, leaves: TorchLeaves, item: str) -> object:
 def _group(group: Any) -> dict[str, Any]:
     ranks = torch.distributed.get_process_group_ranks(group)
     return {"group_ranks": ranks, "group_id": f"{zlib.crc32(str(ranks).encode()):08x}"}
+
+
+def _statistics(tensor: torch.Tensor) -> _Figures:
+    """Return the statistics of a dense tensor that needs no gradient; nothing of its size is kept or made."""
+    dtype = tensor.dtype
+    if not tensor.numel():
+        return _NONE
+    if dtype.is_complex:
+        values = np.abs(tensor.resolve_conj().resolve_neg().cpu().numpy())
+        return values.max().item(), values.min().item(), values.mean().item(), float(np.linalg.norm(values.reshape(-1)))
+    if dtype == torch.bool:
+        return tensor.any(), tensor.all(), None, None
+    if not tensor.dim():
+        value = tensor.clone()
+        return value, value, value, value
+    least, largest = torch.aminmax(tensor)
+    if dtype in _HAS_MEAN:
+        return largest, least, torch.mean(tensor), torch.linalg.vector_norm(tensor)
+    if dtype.is_floating_point:
+        return _NONE
+    total, squares = 0, 0.0
+    for part in tensor.reshape(-1).split(_PART):
+        total += int(part.sum(dtype=torch.int64))
+        squares += float(part.double().square().sum())
+    return largest, least, total / tensor.numel(), squares**0.5
+
+
+def _plain(figure: Any) -> Any:
+    """Return a figure as a number."""
+    return figure.item() if isinstance(figure, torch.Tensor) else figure

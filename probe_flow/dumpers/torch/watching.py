@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -89,9 +89,7 @@ class Watch:
         before = getattr(busy, "is_set", False)
         busy.is_set = True
         try:
-            with ExitStack() as stack:
-                for each in _unseen():
-                    stack.enter_context(each)
+            with torch._C.DisableTorchFunction(), torch.no_grad(), _without_modes():
                 yield
         finally:
             busy.is_set = before
@@ -149,10 +147,11 @@ def _version(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else int(tensor._version)
 
 
-def _unseen() -> Iterator[AbstractContextManager[Any]]:
-    yield torch._C.DisableTorchFunction()
-    yield torch.no_grad()
-    if torch._C._len_torch_dispatch_stack():
-        from torch.utils._python_dispatch import _disable_current_modes
+def _without_modes() -> AbstractContextManager[Any]:
+    """Return a context in which no mode of the user's sees operators."""
+    if not torch._C._len_torch_dispatch_stack():
+        return nullcontext()
+    from torch.utils._python_dispatch import _disable_current_modes
 
-        yield _disable_current_modes()
+    found: AbstractContextManager[Any] = _disable_current_modes()
+    return found

@@ -14,7 +14,7 @@ becomes name ``Module.head.Linear.parameters_grad``, call 0, phase none. The ent
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from probe_flow.dumps.dump_json.companion_files import CONSTRUCT_FILE, STACK_FIL
 from probe_flow.dumps.dump_json.entries import STATISTICS, STRUCTURE, TENSOR, Reading, read_file
 from probe_flow.dumps.dump_json.folders import DumpFile, find_dump_files
 from probe_flow.dumps.dump_json.tensor_files import FOLDER
+from probe_flow.dumps.manifest import ManifestError, manifest_problems, read_manifest, unreadable_manifest
 from probe_flow.dumps.selection import EVERYTHING, Selection
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError, UsageError
 from probe_flow.records import Catalog, SlotRole
@@ -98,7 +99,21 @@ def _taken(file: DumpFile, number: int, patterns: Sequence[str] | None, reading:
         read_file(file, number, patterns, reading)
     except FormatError as error:
         return error.diagnostics
+    reading.problems.extend(_manifest_problems(file.file.parent))
     return ()
+
+
+def _manifest_problems(folder: Path) -> Iterator[Diagnostic]:
+    """Yield what the manifest of a dump of ours says against it; other programs' dumps have none."""
+    try:
+        manifest = read_manifest(folder)
+    except ManifestError as error:
+        yield unreadable_manifest(folder, error)
+        return
+    if manifest is not None:
+        tensors = folder / FOLDER
+        names = {f"{FOLDER}/{path.name}" for path in tensors.iterdir()} if tensors.is_dir() else set()
+        yield from manifest_problems(folder, manifest, names)
 
 
 def _task(reading: Reading) -> str:

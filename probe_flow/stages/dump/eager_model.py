@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator
 
 from probe_flow.dumpers.base.runner import RunnerSpec
-from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.errors import Diagnostic, Severity, UsageError
+from probe_flow.records.frameworks import Kernels
 from probe_flow.stages.base import DumpPath, Forecast, Select
-from probe_flow.stages.dump.dump_json_stage import adopt
 from probe_flow.stages.dump.model_run import ModuleAttribute, RunOptions, UsedPath, dump_of_model, forecast, needs_model
 from probe_flow.work import Context
 
+if TYPE_CHECKING:
+    from probe_flow.records import Catalog
+
 Names = list[Annotated[str, Field(min_length=1)]]
 Numbers = list[Annotated[int, Field(ge=0)]]
+_STAGES: Mapping[Kernels | None, str] = {Kernels.PYTORCH: "dump.torch", Kernels.MINDSPORE: "dump.mindspore"}
 _OF_CONFIG = ("level", "data", "phases", "direction", "steps", "scope", "include")
 
 
@@ -169,3 +173,28 @@ def _report_noise(folders: Sequence[Path], context: Context) -> None:
     from probe_flow.dumpers.dump_json.repeats import not_repeatable
 
     context.report(not_repeatable(folders))
+
+
+def adopt(path: str, select: Select, *, side: str, uses: str) -> Catalog:
+    """Return the catalog of a dump; a framework that its stage does not name is a warning.
+
+    Args:
+        path: the dump.
+        select: what to read of it.
+        side: name of the stage.
+        uses: kind of the stage.
+    """
+    from probe_flow.dumps.dump_json.reader import read_dump_json
+
+    catalog = read_dump_json(path, side=side, select=select.selection)
+    proper = _STAGES[catalog.framework.kernels]
+    if proper == uses:
+        return catalog
+    problem = Diagnostic(
+        "PF3428",
+        f"`{path}` is a dump of {catalog.framework.name}",
+        severity=Severity.WARNING,
+        path=path,
+        help=f"it is read all the same; write `uses: {proper}`",
+    )
+    return replace(catalog, problems=(*catalog.problems, problem))

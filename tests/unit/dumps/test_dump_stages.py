@@ -11,7 +11,7 @@ from probe_flow.errors import Severity, UsageError
 from probe_flow.records import Catalog
 from probe_flow.stages.base import Select
 from probe_flow.stages.dump.adopt_any import adopt_any
-from probe_flow.stages.dump.dump_json_stage import adopt
+from probe_flow.stages.dump.eager_model import adopt
 from probe_flow.stages.registry import STAGES
 
 ROOT = Path(__file__).parents[3]

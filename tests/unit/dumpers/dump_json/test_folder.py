@@ -14,7 +14,10 @@ from probe_flow.dumpers.dump_json.encoding import UNKNOWN, array_statistics, enc
 from probe_flow.dumpers.dump_json.folder import DumpFolder
 from probe_flow.dumpers.dump_json.options import DumpOptions
 from probe_flow.dumpers.dump_json.step_files import StepFiles
+from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.errors import IncompleteError, UsageError
+
+FACTS = {"dtype": "float32", "shape": [3]}
 
 
 def folder(root: Path, rank: int | None = None, *, overwrite: bool = False) -> DumpFolder:
@@ -37,9 +40,9 @@ def test_a_step_is_incomplete_until_it_ends(tmp_path: Path) -> None:
 
     assert step.folder == tmp_path / "dump/step2/rank3"
     assert manifest(step)["is_complete"] is False
-    name = step.write("Torch.a.0.forward.input.0", ".pt", lambda: b"abc", {"dtype": "float32", "shape": [3]})
+    name = step.write("Torch.a.0.forward.input.0", ".pt", lambda: (b"ab", b"c"), {"dtype": "float32", "shape": [3]})
     assert name == "Torch.a.0.forward.input.0.pt"
-    assert step.link("Torch.a.0.forward.output.0", ".pt", name, {}) == "Torch.a.0.forward.output.0.pt"
+    assert step.link("Torch.a.0.forward.output.0", ".pt", name, FACTS) == "Torch.a.0.forward.output.0.pt"
     step.skip("x", "it is too large")
     step.finish({"a": {}}, {("f", "g"): ["a"]}, {"a": None}, is_complete=True, facts={})
 
@@ -48,6 +51,10 @@ def test_a_step_is_incomplete_until_it_ends(tmp_path: Path) -> None:
     assert (found["expected"], found["written"]) == (3, 2)
     assert found["skipped"] == [{"name": "x", "reason": "it is too large"}]
     assert found["rank"] == 3
+    assert [(each["file"], each["node"], each["slot"], each["index"]) for each in found["tensors"]] == [
+        ("dump_tensor_data/Torch.a.0.forward.input.0.pt", "Torch.a.0.forward", "input", 0),
+        ("dump_tensor_data/Torch.a.0.forward.output.0.pt", "Torch.a.0.forward", "output", 0),
+    ]
     assert {"probe_flow", "python", "numpy"} <= set(found["versions"])
     dump = json.loads((step.folder / "dump.json").read_text())
     assert dump == {
@@ -69,9 +76,9 @@ def test_statistics_have_no_folder_of_tensors(tmp_path: Path) -> None:
 
 def test_names_cannot_lead_out_of_the_folder_nor_be_too_long(tmp_path: Path) -> None:
     step = folder(tmp_path / "dump").step(0, DumpOptions())
-    assert step.write("a.input.../../x", ".pt", lambda: b"", {}) == "a.input..._.._x.pt"
-    assert step.write("n" * 300, ".pt", lambda: b"", {}) is None
-    assert step.write("a.input.../../x", ".pt", lambda: b"", {}) is None
+    assert step.write("a.input.../../x", ".pt", lambda: (b"",), FACTS) == "a.input..._.._x.pt"
+    assert step.write("n" * 300, ".pt", lambda: (b"",), FACTS) is None
+    assert step.write("a.input.../../x", ".pt", lambda: (b"",), FACTS) is None
     step.finish({}, {}, {}, is_complete=True, facts={})
     assert [each["reason"] for each in manifest(step)["skipped"]] == [
         "the name of its file would have more than 255 bytes",
@@ -190,3 +197,46 @@ def test_statistics_of_arrays() -> None:
     assert array_statistics(np.array([])) == dict.fromkeys(("Max", "Min", "Mean", "Norm"))
     assert array_statistics(np.array(["a"])) == dict.fromkeys(("Max", "Min", "Mean", "Norm"))
     assert array_statistics(np.array([3j, 4])) == {"Max": 4, "Min": 3, "Mean": 3.5, "Norm": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("item", "node", "slot", "index"),
+    [
+        ("Module.a.forward.b.C.forward.0.input.x.1", "Module.a.forward.b.C.forward.0", "input", "x.1"),
+        ("Module.a.A.forward.0.parameters.weight", "Module.a.A.forward.0", "parameters", "weight"),
+        ("Module.a.A.parameters_grad.2.weight", "Module.a.A.parameters_grad.2", "parameter_grad", "weight"),
+        ("Torch.add.1.backward.output.1", "Torch.add.1.backward", "output", 1),
+    ],
+)
+def test_the_manifest_names_the_tensor_of_a_file(
+    item: str, node: str, slot: str, index: object, tmp_path: Path
+) -> None:
+    step = folder(tmp_path / "dump").step(0, DumpOptions())
+    step.write(item, ".pt", lambda: (b"",), FACTS)
+    step.finish({}, {}, {}, is_complete=True, facts={})
+    (found,) = manifest(step)["tensors"]
+    assert (found["node"], found["slot"], found["index"]) == (node, slot, index)
+
+
+def read_problems(step: StepFiles) -> list[tuple[str, str]]:
+    catalog = read_dump_json(str(step.folder.parent.parent), side="golden")
+    return [(each.code, each.message) for each in catalog.problems if each.code.startswith("PF63")]
+
+
+def test_readers_say_what_a_dump_lacks(tmp_path: Path) -> None:
+    leaf = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [3], "Max": 1, "Min": 1, "Mean": 1, "Norm": 1}
+    name = "Torch.exp.0.forward"
+    data = {name: {"input_args": [], "input_kwargs": {}, "output": [leaf | {"data_name": f"{name}.output.0.pt"}]}}
+    step = folder(tmp_path / "dump").step(0, DumpOptions())
+    step.write(f"{name}.output.0", ".pt", lambda: (b"",), FACTS)
+    step.finish(data, {}, {name: None}, is_complete=True, facts={})
+    assert read_problems(step) == []
+    step.skip("Torch.sin.0.forward.input.0", "it is too large")
+    step.finish(data, {}, {name: None}, is_complete=True, facts={})
+    assert [code for code, _ in read_problems(step)] == ["PF6341"]
+    (step.folder / f"dump_tensor_data/{name}.output.0.pt").unlink()
+    assert ("PF6340", "the dump `proc0` lacks 1 of the 1 files that it had") in [
+        (code, text.split(", such")[0]) for code, text in read_problems(step)
+    ]
+    step.finish(data, {}, {name: None}, is_complete=False, facts={})
+    assert ("PF6340", "the dump `proc0` did not end: its manifest says so") in read_problems(step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from probe_flow.dumpers.dump_json.call_tree import CallTree
+from probe_flow.dumpers.dump_json.callers import CallTree
 from probe_flow.dumpers.dump_json.options import checked_options
 from probe_flow.dumpers.dump_json.selection import Selection
 

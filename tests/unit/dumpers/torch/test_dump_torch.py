@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import zipfile
 import zlib
 from pathlib import Path
 from typing import Any
@@ -438,3 +439,23 @@ def test_a_configuration_of_msprobe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(UsageError) as raised:
         dump_torch(None, config="config.json")
     assert "no folder" in raised.value.diagnostic.message
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (5,), (2, 3, 4)])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.bool, torch.int64, torch.complex64, torch.uint16]
+)
+def test_files_of_tensors_are_those_of_torch(shape: tuple[int, ...], dtype: torch.dtype, tmp_path: Path) -> None:
+    from probe_flow.dumpers.torch.pt_files import pt_parts
+
+    tensor = torch.arange(100).to(dtype).as_strided(shape, [3 * n + 1 for n in range(len(shape))], 2)
+    file = tmp_path / "x.pt"
+    file.write_bytes(b"".join(pt_parts(tensor)))
+
+    for mapped in (False, True):
+        found = torch.load(file, weights_only=True, mmap=mapped)
+        assert found.dtype == dtype
+        assert found.shape == tensor.shape
+        assert found.tolist() == tensor.tolist()
+    with zipfile.ZipFile(file) as archive:
+        assert archive.testzip() is None

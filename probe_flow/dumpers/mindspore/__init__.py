@@ -1,0 +1,1 @@
+"""Runners and taps for MindSpore in PyNative mode."""
