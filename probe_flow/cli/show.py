@@ -15,6 +15,7 @@ import click
 from probe_flow.cli.options import run_argument, run_or_newest
 from probe_flow.cli.plan_options import format_option, verbose_option
 from probe_flow.cli.terminal.console import show, wants_color
+from probe_flow.cli.terminal.links import linked
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
 
 if TYPE_CHECKING:
@@ -218,6 +219,7 @@ def _reply(asker: Asker, question: Callable[[], Reply], options: Mapping[str, An
 
 
 def _rows_or_summary(asker: Asker, options: Mapping[str, Any]) -> None:
+    from probe_flow.record.conclusion import report_path
     from probe_flow.runs.view import Filter, Selection, render_rows, render_run, run_json
 
     stored, folder, scope = asker.run, asker.shown, _scope(options)
@@ -240,6 +242,9 @@ def _rows_or_summary(asker: Asker, options: Mapping[str, Any]) -> None:
         color = wants_color(os.environ, is_terminal=sys.stdout.isatty())
         is_verbose = options["verbose"]
         text = render_run(stored, color=color, width=width, folder=folder, is_verbose=is_verbose)
+        if color:
+            shown = report_path(stored.record, folder)
+            text = linked(text, shown, Path(shown), is_terminal=True)
         click.echo(text, nl=False, color=color)
 
 

@@ -101,7 +101,7 @@ def last_line(run: RunRecord, *, folder: str | None = None) -> str:
         f"{heirs} inherit{'s' if heirs == 1 else ''}" if heirs and word in ("FAIL", "INCOMPLETE") else "",
         compared(run),
         *map(printable, caveats(run)),
-        "" if folder is None else _report(run, folder),
+        "" if folder is None else report_path(run, folder),
     ]
     return " | ".join(filter(None, parts))
 
@@ -230,7 +230,7 @@ def _side(name: str, dump: DumpRecord, run: RunRecord) -> str:
     return printable(f"{what} `{shown}`, {held}")
 
 
-def _report(run: RunRecord, folder: str) -> str:
+def report_path(run: RunRecord, folder: str) -> str:
     """Return the path of the report for people, or of run.json where there is none."""
     name = next((name for name in run.artifacts if name.endswith(".html")), "run.json")
     return printable(name if not folder or name.startswith("/") else f"{folder.rstrip('/')}/{name}")

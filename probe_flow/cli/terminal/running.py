@@ -19,6 +19,7 @@ import click
 from msgspec import structs
 
 from probe_flow.cli.terminal.console import show, wants_color
+from probe_flow.cli.terminal.links import linked
 from probe_flow.engine.run.plan import Plan
 from probe_flow.errors import Diagnostic, Severity, UsageError, WorkflowError
 
@@ -66,7 +67,7 @@ def show_run(
     """
     from probe_flow.api.progress import can_redraw, progress_on
     from probe_flow.api.running import run_plan
-    from probe_flow.record.conclusion import last_line
+    from probe_flow.record.conclusion import last_line, report_path
     from probe_flow.record.run_json import run_json_text
     from probe_flow.reports.terminal.console import render_summary
     from probe_flow.reports.terminal.short import render_short
@@ -111,6 +112,8 @@ def show_run(
             by = f"`probe-flow show -v {shlex.quote(folder)}`" if is_verbose is None else "`-v`"
             more = f"{by} shows coverage, gaps, the largest errors and the files"
             summary = render_short(record, color=color, width=width, folder=folder, resume=how.resume_option, more=more)
+        if color:
+            summary = linked(summary, report_path(record, folder), cwd / report_path(record, folder), is_terminal=True)
         click.echo(summary, nl=False, color=color)
     return outcome.exit_code
 
