@@ -2,12 +2,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 MINDSPORE_VENV ?= .venv-mindspore
+MODELS_VENV ?= .venv-models
 VIEWER_VENV ?= .venv-viewer
 BIN := $(VENV)/bin
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-frameworks test-mindspore test-viewer fuzz lint bench bench-quick bench-guard docs help
+.PHONY: run test test-frameworks test-mindspore test-models test-viewer fuzz lint bench bench-quick bench-guard docs help
 
 $(VENV)/core.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +32,13 @@ $(MINDSPORE_VENV)/frameworks.stamp: pyproject.toml constraints-mindspore.txt
 	  -e '.[dev,mindspore]' torch
 	touch $@
 
+# tensorflow holds back h5py, and takes a gigabyte: what runs files of models lives in a folder of its own.
+$(MODELS_VENV)/frameworks.stamp: pyproject.toml constraints-models.txt
+	$(PYTHON) -m venv $(MODELS_VENV)
+	$(MODELS_VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints-models.txt \
+	  -e '.[dev,onnx,caffe,tensorflow]'
+	touch $@
+
 # TensorBoard lives in a folder of its own: nothing of ours imports it.
 $(VIEWER_VENV)/viewer.stamp: Makefile
 	$(PYTHON) -m venv $(VIEWER_VENV)
@@ -50,8 +58,9 @@ run: $(VENV)/core.stamp ## compare the bundled dumps: first with a fault, then h
 test: $(VENV)/dev.stamp ## run the tests (no framework needed)
 	$(BIN)/pytest -n $(JOBS) -m 'not frameworks'
 
-test-frameworks: $(VENV)/frameworks.stamp ## run the tests that need torch, numba or mindspore
+test-frameworks: $(VENV)/frameworks.stamp ## run the tests that need torch, numba, onnxruntime, opencv, tensorflow or mindspore
 	$(BIN)/pytest -n $(JOBS) -m frameworks
+	$(MAKE) test-models
 	@if $(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 13))'; then \
 	  $(MAKE) test-mindspore; \
 	else \
@@ -62,6 +71,10 @@ test-mindspore: $(MINDSPORE_VENV)/frameworks.stamp ## run the tests that need mi
 	$(MINDSPORE_VENV)/bin/pytest -n 0 -m frameworks \
 	  tests/unit/generate/test_mindspore_graph_generator.py tests/e2e/test_precheck_frameworks.py \
 	  tests/unit/dumpers/mindspore tests/e2e/test_dump_mindspore.py
+
+test-models: $(MODELS_VENV)/frameworks.stamp ## run the tests that need onnxruntime, opencv or tensorflow
+	$(MODELS_VENV)/bin/pytest -n 0 -m frameworks tests/unit/dumpers/onnx tests/unit/dumpers/caffe \
+	  tests/unit/dumpers/tensorflow tests/unit/dumpers/test_model_snippets.py tests/e2e/test_run_models.py
 
 test-viewer: $(VENV)/dev.stamp $(VIEWER_VENV)/viewer.stamp ## open our graphs in the viewer of msprobe's users
 	PROBE_FLOW_VIEWER=$(abspath $(VIEWER_VENV))/bin/tensorboard $(BIN)/pytest -n 0 -m viewer tests/viewer

@@ -42,11 +42,6 @@ VERBS: Mapping[str, Lack] = MappingProxyType(
             "compare a dump with several `step*` folders: the report shows the error by rank and step, and a "
             "growing one is the finding `drift`",
         ),
-        "offline_dump": Lack(
-            "running an offline model to dump it",
-            "dump on the device with `ais_bench` or acl.json, then `probe-flow compare -m offline_data -tp DUMP "
-            "-gp NPY -fr RULES`",
-        ),
         "install_deps": Lack(
             "installing packages", "`probe-flow doctor` says what each extra adds and how to install it"
         ),
@@ -71,11 +66,6 @@ VERBS: Mapping[str, Lack] = MappingProxyType(
 
 MODES: Mapping[str, Lack] = MappingProxyType(
     {
-        "offline_model": Lack(
-            "running both models, then comparing",
-            "dump the device side with `ais_bench` or acl.json, save the outputs of the original model's operators as "
-            "`.npy` files, then use `-m offline_data`",
-        ),
         "atb": Lack(
             "dumps of ATB operators",
             "save the tensors as `.npy` files of equal names and compare the two folders without `-m`",

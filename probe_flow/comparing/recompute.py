@@ -78,6 +78,7 @@ def with_recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted:
         "compare.recomputed",
         calls=sum(1 for each in found if each.results),
         elements=sum(job.target.elements for job in jobs.values()),
+        cpu_s=round(sum(each.cpu_s for each in found), 6),
         left=[[key.name, each.reason] for key, each in outcomes.items() if each.reason][:LIMIT],
     )
     return done > 0
@@ -136,7 +137,7 @@ class _Calls:
     """
 
     def __init__(self, rows: Sequence[Row], pairs: Pairs, numbers: Sequence[int]) -> None:
-        self.refused: dict[NodeKey, str] = {}
+        self.refused: dict[NodeKey, str] = {}  # why, of calls that are known and were dumped
         self.results: dict[NodeKey, dict[Place, int]] = {}
         self._pairs = pairs
         self._golden: dict[NodeKey, NodeKey] = {}
@@ -162,7 +163,8 @@ class _Calls:
                 target = self._target.call(key)
                 function_of(target)
             except UnusableError as error:
-                self.refused[key] = error.reason
+                if not error.is_expected:
+                    self.refused[key] = error.reason
                 continue
             if count >= sure and spent + target.elements > budget:
                 continue
@@ -225,19 +227,19 @@ class _Side:
         """
         node = self._catalog.nodes.get(key)
         if node is None:
-            raise UnusableError("it is no node of the dump")
+            raise UnusableError("it is no node of the dump", is_expected=True)
         if key.phase is Phase.BACKWARD:
             return self._backward(key)
         tensors = {tensor.slot: tensor for tensor in self._tensors[key]}
         if not any(each.kind is TensorKind.TENSOR for each in tensors.values()):
-            raise UnusableError("the dump has no elements of its tensors")
+            raise UnusableError("the dump has no elements of its tensors", is_expected=True)
         call = self._of_entry(key, node.entry or "") if self._has_entries else _of_type(node.op_type, tensors)
         if call.is_in_place:
             raise UnusableError("it changes its inputs in place, and what they were before is not known")
         by_place = {(slot.role, slot.path): tensor for slot, tensor in tensors.items()}
         inputs = _tensors_of(argument_leaves(call), SlotRole.INPUT, by_place)
         if not inputs:
-            raise UnusableError("it has no tensor among its arguments")
+            raise UnusableError("it has no tensor among its arguments", is_expected=True)
         return SideCall(call, self._is_mindspore, inputs, _tensors_of(leaves(call.results), SlotRole.OUTPUT, by_place))
 
     def _backward(self, key: NodeKey) -> SideCall:
@@ -245,7 +247,7 @@ class _Side:
         forward = self.call(_forward(key))
         value = self._entries.get((key.execution, self._catalog.nodes[key].entry or ""))
         if value is None:
-            raise UnusableError("it is no call of an API")
+            raise UnusableError("it is no call of an API", is_expected=True)
         gradients = read_gradients(value)
         tensors = {(tensor.slot.role, tensor.slot.path): tensor for tensor in self._tensors[key]}
         incoming = _tensors_of(leaves(gradients.incoming), SlotRole.INPUT, tensors)
@@ -255,7 +257,7 @@ class _Side:
     def _of_entry(self, key: NodeKey, entry: str) -> Call:
         value = self._entries.get((key.execution, entry))
         if value is None:
-            raise UnusableError("it is no call of an API")
+            raise UnusableError("it is no call of an API", is_expected=True)
         parts = parse_entry_name(entry)
         assert parts is not None, "the catalog's own names"
         kind, _, api = parts.name.partition(".")
@@ -279,7 +281,7 @@ def _tensors_of(
         if isinstance(leaf, TensorSpec):
             ref = tensors.get((role, place))
             if ref is None or ref.kind is not TensorKind.TENSOR:
-                raise UnusableError("the dump has not the elements of all its tensors")
+                raise UnusableError("the dump has not the elements of all its tensors", is_expected=True)
             refs[place] = ref
     return refs
 
@@ -299,9 +301,9 @@ def _of_type(op_type: str, tensors: Mapping[Any, TensorRef]) -> Call:
             continue
         shape = tensor.shape if tensor.logical_shape is None else tensor.logical_shape
         if tensor.kind is not TensorKind.TENSOR or not isinstance(place, int) or shape is None:
-            raise UnusableError("the dump has not the elements of all its tensors")
+            raise UnusableError("the dump has not the elements of all its tensors", is_expected=True)
         parts[place] = TensorSpec(tensor.dtype, tuple(shape))
     if sorted(inputs) != list(range(len(inputs))) or sorted(results) != list(range(len(results))):
-        raise UnusableError("the dump lacks some of its tensors")
+        raise UnusableError("the dump lacks some of its tensors", is_expected=True)
     args = tuple(inputs[place] for place in range(len(inputs)))
     return Call("", op_type, args, {}, tuple(results[place] for place in range(len(results))))

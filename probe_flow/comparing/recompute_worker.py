@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import resource
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from numpy.typing import NDArray
 
 from probe_flow.apis.calls import Call, Gradients, TensorSpec, UnusableError
@@ -67,6 +68,7 @@ class Outcome(Struct, frozen=True):
 
     results: Mapping[Place, Mapping[str, Any]] = {}
     reason: str = ""
+    cpu_s: float = 0.0
 
 
 def function_of(side: SideCall) -> Any:
@@ -83,7 +85,12 @@ def function_of(side: SideCall) -> Any:
 
 
 def recompute_call(job: Job) -> Outcome:
-    """Compute a call again."""
+    """Compute a call again, and say what that cost."""
+    began = time.process_time()
+    return structs.replace(_outcome(job), cpu_s=time.process_time() - began)
+
+
+def _outcome(job: Job) -> Outcome:
     try:
         found = _own_errors(job.target, job)
     except UnusableError as error:

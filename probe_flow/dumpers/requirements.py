@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 
 from probe_flow.errors import Diagnostic
+
+_LOOK_S = 60.0
+"""Seconds that a look at a model may take."""
 
 
 def missing_modules(*names: str) -> Iterator[str]:
@@ -31,3 +37,20 @@ def framework_missing(framework: str, extra: str) -> Diagnostic:
         f"{framework} is not installed, and a model cannot run without it",
         help=f"install it with `pip install 'probe-flow[{extra}]'`, or adopt an existing dump with `path:`",
     )
+
+
+def asked_for(module: str, *arguments: str) -> str:
+    """Return what a module prints that looks at a model without running it; empty where it fails or takes a minute."""
+    try:
+        done = subprocess.run(  # noqa: S603 (our own module, under the running interpreter)
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_LOOK_S,
+            check=False,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""

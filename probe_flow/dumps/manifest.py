@@ -25,6 +25,9 @@ DUMP_SCHEMA = "probe_flow/dump/1"
 JOB_FILE = "model_job.json"
 """Lies beside the folder of a dump that a stage made."""
 
+MODEL_GRAPH = "model_graph"
+"""Attribute of a catalog with the operators of the model that was run, dumped or not."""
+
 _MAX_BYTES = 256 << 20
 _MAX_LISTED = 5
 

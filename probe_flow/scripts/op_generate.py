@@ -171,6 +171,7 @@ def _script(content: Mapping[str, Any], config: Config, path: Path, framework: s
         "seed": config.random_seed,
         "iterations": config.iter_times if is_random else 1,
         "folder": "/",
+        "name": name,
     }
     needs = "torch" if own == "pytorch" else "mindspore and torch"
     return name, script_text("scripts.op_script", settings, needs=needs)

@@ -137,10 +137,12 @@ class Forecast(Struct, frozen=True):
     Args:
         does: in words, for the plan: what it runs, and where it writes.
         problems: why it cannot.
+        writes: about how many bytes it would write, asked for by those who show a plan; None where nothing tells.
     """
 
     does: str
     problems: tuple[Diagnostic, ...] = ()
+    writes: Callable[[], int | None] | None = None
 
 
 class StageType(Struct, frozen=True):

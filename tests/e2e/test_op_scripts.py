@@ -160,3 +160,9 @@ def test_mindspore_is_run_against_torch(tmp_path, propagation, tables):
     done = run(written(tmp_path, entries, propagation=propagation, iter_times=2))
     assert (done.returncode, done.stdout.count("Absolute Threshold Standard")) == (0, tables)
     assert ("Dtype of out_device", "float32") in cells(done.stdout)
+    files = sorted(path.name for path in (tmp_path / "moved" / "op_result_output").iterdir())
+    assert [name.rpartition("_")[0] for name in files] == ["accuracy_checking_details", "accuracy_checking_result"]
+    details, result = ((tmp_path / "moved" / "op_result_output" / name).read_text("utf-8-sig") for name in files)
+    state = "pass,," if propagation == "forward" else ",pass,"
+    assert result.splitlines()[1:] == [f"Mint.mul.0,{state}"] * 2
+    assert details.count(f"Mint.mul.0.{propagation}.output.") == tables

@@ -173,6 +173,64 @@ def test_random_values_are_judged_by_the_standard_of_the_api(place, capsys):
     assert {each["standard"] for each in said["outputs"]} == {"ULP error Standard"}
 
 
+EVIL = "'''\nopen('pwned', 'w')\nr'''"
+"""Text that would end a literal of Python and run, were it ever source text."""
+
+
+def strange(place: Path, name: str, args: list, kwargs: dict | None = None, dtype: str = "torch.float32") -> str:
+    """Write both dumps with one call and its result; return the entry."""
+    for side in ("target", "golden"):
+        folder = place / "strange" / side
+        (folder / "dump_tensor_data").mkdir(parents=True)
+        np.save(folder / "dump_tensor_data" / "out.npy", np.zeros(2, np.float32))
+        leaf = {"type": "torch.Tensor", "dtype": dtype, "shape": [2], "Max": 0.0, "Min": 0.0, "Mean": 0.0, "Norm": 0.0}
+        call = {"input_args": args, "input_kwargs": kwargs or {}, "output": [{**leaf, "data_name": "out.npy"}]}
+        head = {"task": "tensor", "level": "L1", "framework": "pytorch", "dump_data_dir": "dump_tensor_data"}
+        (folder / "dump.json").write_text(json.dumps({**head, "data": {f"{name}.forward": call}}))
+    main(["compare", "-tp", str(place / "strange/target"), "-gp", str(place / "strange/golden"), "-o", "run"])
+    return f"{name}.forward"
+
+
+NUMBER = {"type": "int", "value": 2}
+HUGE = {"type": "int", "value": 200_000}
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs", "why"),
+    [
+        ("Functional.no_such_api.0", [NUMBER], {}, "torch has no `torch.nn.functional.no_such_api`"),
+        ("Torch.zeros.0", [HUGE, HUGE], {}, "memory"),
+        ("Torch.zeros.0", [NUMBER], {EVIL: NUMBER}, "TypeError"),
+        ("Torch.zeros.0", [{"type": "str", "value": EVIL}], {}, "TypeError"),
+        ("Torch.randn.0", [NUMBER], {}, "its result is random"),
+        ("Tensor.add_.0", [NUMBER, NUMBER], {}, "in place"),
+    ],
+)
+def test_what_cannot_be_computed_is_undecided_with_the_reason(place, name, args, kwargs, why):
+    entry = strange(place, name, args, kwargs)
+    code = main(["repro", "run", "--node", entry, "-o", "scripts"])
+    said = json.loads((place / "scripts" / f"repro_{entry}.json").read_text())
+    assert (code, said["status"]) == (3, "undecided")
+    assert why in said["why"], said["why"]
+    assert "\n" not in said["why"]
+    assert not (place / "pwned").exists()
+
+
+def test_an_element_type_that_is_none_is_never_run(place, capsys):
+    entry = strange(place, "Torch.zeros.0", [NUMBER], dtype=f"torch.float32{EVIL}")
+    assert main(["repro", "run", "--node", entry, "-o", "scripts"]) == 3
+    said = capsys.readouterr()
+    assert "PF6631" in said.err or "is not known" in said.out, said
+    assert not (place / "pwned").exists()
+
+
+def test_a_call_that_takes_too_long_is_ended(place):
+    entry = strange(place, "Torch.zeros.0", [NUMBER])
+    assert main(["repro", "run", "--node", entry, "-o", "scripts", "--time-limit", "0.001"]) == 3
+    said = json.loads((place / "scripts" / f"repro_{entry}.json").read_text())
+    assert (said["status"], said["why"]) == ("undecided", "it took more than 0.001 s")
+
+
 TORCHAIR = Path(__file__).parents[2] / "examples" / "torchair"
 ALL_OPERATORS = """
 version: 1

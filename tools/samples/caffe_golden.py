@@ -22,13 +22,19 @@ _TEXTS = {
 
 def run(layers: Sequence[Layer], x: Array) -> Golden:
     """Return the outputs of all layers."""
-    files = (np.frombuffer(content, np.uint8) for content in (_prototxt(layers, x).encode(), _weights(layers)))
+    text, content = model(layers, x)
+    files = (np.frombuffer(each, np.uint8) for each in (text.encode(), content))
     net = cv2.dnn.readNetFromCaffe(*files)
     net.enableFusion(fusion=False)
     net.setInput(x, INPUT)
     names = [layer.name for layer in layers]
     found = [np.array(values) for values in net.forward(names)]
     return Golden(dict(zip(names, found, strict=True)), {name: (name,) for name in names})
+
+
+def model(layers: Sequence[Layer], x: Array) -> tuple[str, bytes]:
+    """Return the text of the network, and its weights."""
+    return _prototxt(layers, x), _weights(layers)
 
 
 def _prototxt(layers: Sequence[Layer], x: Array) -> str:

@@ -18,6 +18,16 @@ _TYPES = {
 
 def run(layers: Sequence[Layer], x: Array) -> Golden:
     """Return the outputs of all nodes."""
+    model, originals = network_model(layers, x)
+    names = [each.name for each in model.graph.output]
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return Golden(dict(zip(names, session.run(names, {INPUT: x}), strict=True)), originals)
+
+
+def network_model(layers: Sequence[Layer], x: Array) -> tuple[onnx.ModelProto, dict[str, tuple[str, ...]]]:
+    """Return the model, whose outputs are those of all nodes, and the nodes of each layer."""
     nodes, weights, originals = [], [], {}
     for layer in layers:
         inputs, originals[layer.name] = list(layer.inputs), (layer.name,)
@@ -37,11 +47,7 @@ def run(layers: Sequence[Layer], x: Array) -> Golden:
         weights,
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    model = onnx.shape_inference.infer_shapes(model)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return Golden(dict(zip(names, session.run(names, {INPUT: x}), strict=True)), originals)
+    return onnx.shape_inference.infer_shapes(model), originals
 
 
 def _attributes(layer: Layer) -> dict[str, object]:

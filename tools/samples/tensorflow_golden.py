@@ -12,6 +12,21 @@ from offline_layers import EPSILON, INPUT, Array, Layer
 
 def run(layers: Sequence[Layer], x: Array) -> Golden:
     """Return the outputs of all operators that compute something."""
+    graph, originals = network_graph(layers, x)
+    outputs = {name: f"{name}:0" for names in originals.values() for name in names}
+    with tf.compat.v1.Session(graph=graph) as session:
+        found = session.run(outputs, {f"{INPUT}:0": np.ascontiguousarray(x.transpose(0, 2, 3, 1))})
+    return Golden(found, originals, layout="NHWC")
+
+
+def frozen(layers: Sequence[Layer], x: Array) -> bytes:
+    """Return the model as a frozen graph, the same bytes each time."""
+    graph, _ = network_graph(layers, x)
+    return bytes(graph.as_graph_def().SerializeToString(deterministic=True))
+
+
+def network_graph(layers: Sequence[Layer], x: Array) -> tuple[tf.Graph, dict[str, tuple[str, ...]]]:
+    """Return the graph, and the operators of each layer."""
     graph, originals = tf.Graph(), {}
     with graph.as_default():
         start = tf.compat.v1.placeholder(tf.float32, (1, *x.shape[2:], x.shape[1]), name=INPUT)
@@ -20,10 +35,7 @@ def run(layers: Sequence[Layer], x: Array) -> Golden:
             before = set(_names(graph))
             tensors[layer.name] = _build(layer, [tensors[name] for name in layer.inputs])
             originals[layer.name] = tuple(name for name in _names(graph) if name not in before)
-        outputs = {name: f"{name}:0" for names in originals.values() for name in names}
-        with tf.compat.v1.Session(graph=graph) as session:
-            found = session.run(outputs, {f"{INPUT}:0": np.ascontiguousarray(x.transpose(0, 2, 3, 1))})
-    return Golden(found, originals, layout="NHWC")
+    return graph, originals
 
 
 def _names(graph: tf.Graph) -> list[str]:

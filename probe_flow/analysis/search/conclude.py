@@ -22,7 +22,7 @@ from probe_flow.analysis.search.lone_nonfinite import begins_alone
 from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried, random_state
 from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import diagnose
-from probe_flow.analysis.search.proof import sentence
+from probe_flow.analysis.search.proof import figures, sentence
 from probe_flow.analysis.search.reference_check import golden_errors, witness_of
 from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, Status, Verdict
 from probe_flow.records.row import Row, number_or_first
@@ -152,7 +152,6 @@ def _forward_once(
         for suspect in origins
         if not (
             suspect.figure is not ErrorFigure.NONFINITE
-            and not suspect.is_proven
             and (key := nodes[suspect.row]).phase is Phase.BACKWARD
             and (key.execution, key.name, key.call) in blamed
         )
@@ -225,7 +224,7 @@ def _origin_finding(
         + tail,
         severity=suspect.score,
         row=suspect.row if writer is None else writer,
-        metrics=row.measurement.metrics if row.measurement else {},
+        metrics={**(row.measurement.metrics if row.measurement else {}), **figures(row)},
         size=_size(suspect, row),
         shape=shape_of(suspect.deviation, suspect.figure, row),
     )
@@ -271,7 +270,8 @@ def _head(row: Row, writer: int | None, rows: Sequence[Row], apart: NotCompared)
 
 def _proof(suspect: Suspect, row: Row, *, is_first: bool) -> str:
     """Return what recomputing showed of a suspect that is wrong by itself; of further ones why they are independent."""
-    shown = f"; {sentence(row)}" if suspect.is_proven else ""
+    told = sentence(row) if row.is_produced and (suspect.is_proven or row.recomputed is not None) else ""
+    shown = f"; {told}" if told else ""
     if is_first:
         return shown
     why = "proof" if suspect.is_proven else "size" if suspect.inherits else "structure"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.analysis.search.proof import Proof, proof_of, sentence
-from probe_flow.records import Finding, FindingKind, NodeKey
+from probe_flow.records import Finding, FindingKind, Mode, NodeKey
 from probe_flow.records.row import Row
 
 BESIDE_OTHERS = 0.6
@@ -134,6 +134,10 @@ def random_state(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
     more = f", and {len(others)} more random result{'s' if len(others) > 1 else ''}" if others else ""
     right = [number for number in diagnosis.random if proof_of(rows[number]) is Proof.RIGHT]
     proven = ""
+    is_bare = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
+    after = (
+        "of what follows statistics show gross errors only" if is_bare else "what follows was judged by its own inputs"
+    )
     if right:
         which = "each" if len(right) == len(diagnosis.random) else f"{len(right)} of them"
         proven = (
@@ -147,7 +151,7 @@ def random_state(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
             node=row.node,
             slot=row.pair.shown.slot,
             evidence=f"random state differs: `{row.pair.shown.id}` was drawn otherwise than the golden's (relative "
-            f"error {deviation.relative:.1e}){more}{proven}; what follows was judged by its own inputs",
+            f"error {deviation.relative:.1e}){more}{proven}; {after}",
             severity=deviation.relative,
             fails=False,
             row=first,

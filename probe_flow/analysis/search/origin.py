@@ -100,6 +100,10 @@ WIDE = 0.1
 FEEDERS = 6
 """Outputs before a suspect that are computed again with it."""
 
+GROSS_TIMES, GROSS = 20.0, 0.2
+"""How many times its limit, and which share of its size, what is made of other random values must be off to accuse
+where only statistics are known: they agree to a few per cent although no element does. Healthy runs reach 5 times."""
+
 TRACED = 16
 """Suspects, and rows near to being ones, whose feeders are looked for."""
 
@@ -258,7 +262,11 @@ class _Search:
         """Return the score of a row: none where it was drawn at random; remember what was, and what is made of it."""
         if self.shaken and (not is_known or any(n in self.shaken for n in around)):
             self.shaken.add(number)
-        if not self.rows[number].is_produced or not is_random(call, self.rows):
+        row, deviation = self.rows[number], self.deviations[number]
+        if not row.is_produced or row.noise or not is_random(call, self.rows):  # repeated runs know better
+            is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
+            if number in self.shaken and is_proven and deviation is not None:
+                return min(score / GROSS_TIMES, deviation.relative / GROSS)
             return score
         if score > 1.0:
             self.random.append(number)

@@ -43,13 +43,25 @@ def score_of(row: Row) -> float:
     return own.score
 
 
+def figures(row: Row) -> dict[str, float]:
+    """Return what recomputing found, as figures of a finding: the error of the result itself, and what explains it."""
+    own = row.recomputed
+    if own is None or own.reason:
+        return {}
+    return {"own_error": own.found, "own_error_explained": own.explained}
+
+
 def sentence(row: Row) -> str:
-    """Return what recomputing a result showed, in words; empty where it was not computed.
+    """Return what recomputing a result showed, in words, or why it was not done; empty where nothing is known.
 
     An example: ``given its own inputs, the output is off by 1.2e-02 where float16 explains 5.0e-04``.
     """
     own = row.recomputed
-    if own is None or own.reason or proof_of(row) is None:
+    if own is None:
+        return ""
+    if own.reason:
+        return f"not recomputed: {own.reason}"
+    if proof_of(row) is None:
         return ""
     if own.score == 0.0:
         return "given its own inputs, the output is exact"

@@ -32,7 +32,7 @@ def rule_of(function: Function) -> Rule:
     """
     if function in _RULES:
         return _RULES[function]
-    raise UnusableError("its gradient is not computed")
+    raise UnusableError("its gradient is not computed", is_expected=True)
 
 
 def has_gradient(function: Function) -> bool:

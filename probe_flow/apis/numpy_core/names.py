@@ -173,7 +173,7 @@ def find(kind: str, api: str, *, is_mindspore: bool = False) -> Function:
     else:
         found, why = _OF_KIND.get((kind, word), TORCH.get(word)) if kind in _OF_TORCH else None, ""
     if found is None:
-        raise UnusableError(f"`{api}` is no operator that is computed{f': {why}' if why else ''}")
+        raise UnusableError(f"`{api}` is no operator that is computed{f': {why}' if why else ''}", is_expected=True)
     return found
 
 
@@ -213,4 +213,4 @@ def of_type(op_type: str) -> Function:
         found = TORCH[word]
     if found is not None:
         return found
-    raise UnusableError(f"`{op_type}` is no operator that is computed from its inputs alone")
+    raise UnusableError(f"`{op_type}` is no operator that is computed from its inputs alone", is_expected=True)

@@ -21,6 +21,7 @@ from probe_flow.apis.acc_check import Figures, Judgement
 from probe_flow.apis.calls import FLOATS, Call, Gradients, TensorSpec, UnusableError, leaves, read_call, read_gradients
 from probe_flow.apis.mindspore_side import MindSporeSide
 from probe_flow.apis.op_figures import ERROR, OP_GENERATE, PASS, ROWS, STANDARD_NAMES, verdicts
+from probe_flow.apis.op_tables import write_tables
 from probe_flow.apis.run import Checked, Direction, How, Runner
 from probe_flow.apis.side import Held, Result, Side
 from probe_flow.apis.standards import Standard, is_eight_bits, standard_figures, standard_of
@@ -44,6 +45,7 @@ class Settings:
         seed: of random inputs.
         iterations: how often it runs, with other random inputs each time.
         folder: that the tensor files are in.
+        name: of the call, ``Functional.softmax.3``.
     """
 
     framework: str
@@ -55,6 +57,7 @@ class Settings:
     seed: int = 1234
     iterations: int = 1
     folder: str = "."
+    name: str = ""
 
 
 def main(frozen: Mapping[str, Any], arguments: Sequence[str] | None = None) -> int:
@@ -94,6 +97,12 @@ def main(frozen: Mapping[str, Any], arguments: Sequence[str] | None = None) -> i
             said.append({"iteration": number, "index": index, **found})
             print(_shown(found))  # noqa: T201
     print("Compare finished.")  # noqa: T201
+    if settings.framework == "mindspore":
+        try:
+            for path in write_tables(settings.name or settings.api, settings.propagation, runs):
+                print(f"written: {path}")  # noqa: T201
+        except OSError as error:
+            print(f"the tables are not written: {error}", file=sys.stderr)  # noqa: T201
     wrong = [name for each in said for name, verdict in each["verdicts"].items() if verdict == ERROR]
     skipped = next((direction.skipped for direction in runs if direction.skipped is not None), None)
     code = INCOMPLETE if skipped is not None else WRONG if wrong else OK

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from probe_flow.cli.authoring.schema import write_schema
+from probe_flow.cli.authoring.snippets import MODEL_SNIPPETS
 from probe_flow.cli.authoring.tf_snippets import TF_SNIPPETS
 from probe_flow.cli.terminal.console import show
 from probe_flow.errors import Diagnostic, Severity, UsageError
@@ -115,7 +116,7 @@ def train(net, loss, optimizer, batches, folder="dumps/golden"):
 '''
 
 SNIPPETS: Mapping[str, str] = MappingProxyType(
-    {"mindspore": MINDSPORE, "torch": TORCH, "torchair": TORCHAIR, **TF_SNIPPETS}
+    {"mindspore": MINDSPORE, "torch": TORCH, "torchair": TORCHAIR, **TF_SNIPPETS, **MODEL_SNIPPETS}
 )
 """Name -> code."""
 
@@ -135,7 +136,7 @@ SNIPPETS: Mapping[str, str] = MappingProxyType(
 @click.option(
     "--snippet",
     metavar="NAME",
-    help="Print code for your own script instead: `torch`, `mindspore`, `tfdbg` ... (a wrong name lists all).",
+    help="Print code for your own script instead: `torch`, `mindspore`, `onnx`, `om` ... (a wrong name lists all).",
 )
 def command(name: str | None, output: Path, *, with_sample: bool, force: bool, snippet: str | None) -> None:
     """Copy the packaged workflow NAME to start from, or print the code that makes the dumps it compares.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import click
 
-from probe_flow.cli.elsewhere import MODES, Lack
+from probe_flow.cli.elsewhere import Lack
 from probe_flow.cli.peer.compare_workflow import FLAGS, NO_FILE, RULE_FLAGS, Wanted
 from probe_flow.cli.peer.peer_syntax import FRAMEWORKS, PeerCommand
 from probe_flow.cli.plan_options import execution_options, verdict_options, with_min_coverage
@@ -43,7 +44,6 @@ RUN_FOLDER = "probe_flow"
 """Folder below a named output folder for everything but the result tables."""
 
 _LOG = Lack("one log line per tensor", "leave it out: `comparison.jsonl` of the run holds one record of each")
-_RUNS_MODELS = Lack("running offline models", MODES["offline_model"].instead)
 _CONSISTENCY = Lack(
     "consistency of training and inference",
     "compare the two dumps as they are; `-lm FILE` pairs modules of other names",
@@ -57,12 +57,6 @@ _LATER: Mapping[str, Lack] = MappingProxyType(
         "--config": Lack(
             "processing of tensors before they are compared", "write a workflow with `convert.*` or `reduce.*` stages"
         ),
-        "--input_data": _RUNS_MODELS,
-        "--input_shape": _RUNS_MODELS,
-        "--output_size": _RUNS_MODELS,
-        "--dym_shape_range": _RUNS_MODELS,
-        "-ofs": _RUNS_MODELS,
-        "--onnx_fusion_switch": _RUNS_MODELS,
     }
 )
 
@@ -83,7 +77,17 @@ _LATER: Mapping[str, Lack] = MappingProxyType(
     default="auto",
     show_default=True,
     metavar="MODE",
-    help="`torchair`, `offline_data`, or `auto`: from what the paths hold.",
+    help="`torchair`, `offline_data`, `offline_model`, or `auto`: from what the paths hold.",
+)
+@click.option("--input_data", metavar="FILES", help="-m offline_model: inputs of the model, commas between the files.")
+@click.option("--input_shape", metavar="SHAPES", help="-m offline_model: sizes left open, e.g. x:1,3,224,224;y:1,5.")
+@click.option("--dym_shape_range", metavar="SHAPES", help="-m offline_model: each of several sizes, 200~224~8 or 1-4.")
+@click.option("--output_size", metavar="SIZES", help="-m offline_model: of the device's run, which is over; no effect.")
+@click.option(
+    "-ofs",
+    "--onnx_fusion_switch",
+    type=click.Choice(["True", "False"], case_sensitive=False),
+    help="-m offline_model: whether the graph of the model is optimised first; default False.",
 )
 @click.option("--xlsx", is_flag=True, help="Write coloured workbooks in place of CSV files.")
 @click.option("-fm", "--fuzzy_match", is_flag=True, help="Also pair calls whose numbers differ.")
@@ -140,6 +144,11 @@ def command(
     golden_path: str,
     output_path: str | None,
     mode: str,
+    input_data: str | None,
+    input_shape: str | None,
+    dym_shape_range: str | None,
+    output_size: str | None,
+    onnx_fusion_switch: str | None,
     xlsx: bool,
     fuzzy_match: bool,
     cell_mapping: str | None,
@@ -162,7 +171,8 @@ def command(
 
     Two dumps described by dump.json files, of PyTorch or MindSpore programs or one of each; a GE dump with an FX
     dump or with a GE dump made with fusion off (-m torchair: a golden side with a graph text is a GE dump); or the
-    dump of an offline model with the outputs of its original model (-m offline_data). The record of the run,
+    dump of an offline model with the outputs of its original model (-m offline_data), or with that model itself, which
+    is run on the inputs that the dump recorded (-m offline_model). The record of the run,
     and all other results, are written into `probe_flow` below the output folder, where they replace those of an earlier
     run; without an output folder into a new folder below `probe_flow_runs`. For anything else write a workflow file:
     `probe-flow templates` lists examples.
@@ -170,6 +180,7 @@ def command(
     from probe_flow.api.running import How
     from probe_flow.cli.peer.compare_sides import check_framework, choose_sides
     from probe_flow.cli.peer.compare_workflow import check_match, comparison_workflow
+    from probe_flow.cli.peer.offline_model import OFFLINE_MODEL, ModelInputs, Running, check_not_fed, compare_model
     from probe_flow.cli.terminal.running import show_run
     from probe_flow.engine.run.plan import make_plan
 
@@ -195,8 +206,6 @@ def command(
     named = {f"--{name}_path": path for name, path in paths.items()}
     flags = {**FLAGS, **RULE_FLAGS}
     check_paths({**named, **{flags[name]: cwd / file for name, file in {**match, **rules}.items() if file}})
-    sides = choose_sides(mode, paths["target"], paths["golden"])
-    check_framework(context.find_root().params.get("framework"), sides)
     wanted = Wanted(
         output,
         match,
@@ -207,6 +216,13 @@ def command(
         finds_first=diff_analyze,
         shows_overflow=overflow_detection,
     )
+    fed = ModelInputs(input_data, input_shape, dym_shape_range, output_size, onnx_fusion_switch)
+    with_checks = partial(with_min_coverage, share=min_coverage)
+    if mode == OFFLINE_MODEL:
+        return compare_model(paths, fed, wanted, with_checks, Running(cwd, folder, scheduler, workers, strict))
+    check_not_fed(fed)
+    sides = choose_sides(mode, paths["target"], paths["golden"])
+    check_framework(context.find_root().params.get("framework"), sides)
     check_match(wanted, sides)
     workflow = with_min_coverage(comparison_workflow(sides, paths, cwd=cwd, wanted=wanted), min_coverage)
     plan = make_plan(workflow, scheduler=scheduler, workers=workers)

@@ -19,7 +19,7 @@ from probe_flow.records.frameworks import NPY, OM, PYTORCH, TORCHAIR_FX, TORCHAI
 
 OFFLINE = "offline_data"
 ARRAYS = "arrays"
-MODES = ("auto", "torchair", OFFLINE)
+MODES = ("auto", "torchair", OFFLINE, "offline_model")
 
 
 class Sides(Struct, frozen=True):

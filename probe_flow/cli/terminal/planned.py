@@ -44,6 +44,7 @@ def _stage_record(planned: PlannedStage) -> dict[str, Any]:
         "inputs": {option: list(names) for option, names in stage.inputs.items()},
         "runs": planned.is_selected,
         "reason": planned.reason,
+        "writes_bytes": _writes(planned),
         "paths": [
             {
                 "option": size.option,
@@ -73,6 +74,8 @@ def plan_lines(plan: Plan, cwd: Path) -> Iterator[str]:
         yield f"  {mark}  {stage.name:<{name_width}}  {stage.type.uses:<{uses_width}}  {planned.reason}{arrow}"
         for line in _size_lines(planned, cwd):
             yield f"  {'':<{name_width + 6}}  {line}"
+        if (writes := _writes(planned)) is not None:
+            yield f"  {'':<{name_width + 6}}  writes about {decimal(writes)}"
     yield ""
     executor = plan.executor
     workers = "1 worker" if executor.workers == 1 else f"{executor.workers or 'all'} workers"
@@ -99,6 +102,13 @@ def cache_lines(plan: Plan) -> Iterator[str]:
             yield f"cache: {state.stage}: {causes_text(state)}"
     except ProbeFlowError as error:  # what a run will say in full; the plan itself is right
         yield f"cache: not known: {error.diagnostic.message}"
+
+
+def _writes(planned: PlannedStage) -> int | None:
+    """Return about how many bytes a stage would write; None where nothing tells."""
+    stage = planned.stage
+    forecast = stage.type.foresee(stage.options) if planned.is_selected else None
+    return forecast.writes() if forecast is not None and forecast.writes is not None else None
 
 
 def _size_lines(planned: PlannedStage, cwd: Path) -> Iterator[str]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from probe_flow.dumpers.base.runner import DeclaredInput, Runner
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
+from probe_flow.files.existing import is_folder
 from probe_flow.files.opening import open_bytes
 
 Array = NDArray[Any]
@@ -62,8 +63,14 @@ def checked(array: Array, wanted: DeclaredInput, what: str) -> Array:
     return array
 
 
-def read_array(path: Path, wanted: DeclaredInput, runner: Runner) -> Array:
+def read_array(path: Path, wanted: DeclaredInput, runner: Runner, *, widens: bool = False) -> Array:
     """Return the array of an `.npy` file, of one that the framework reads, or of raw little-endian bytes.
+
+    Args:
+        path: of the file.
+        wanted: what the input takes.
+        runner: of the framework.
+        widens: whether an array of a narrower dtype is taken, which loses nothing.
 
     Raises:
         UsageError: PF6323 where it cannot be read or does not fit.
@@ -74,7 +81,9 @@ def read_array(path: Path, wanted: DeclaredInput, runner: Runner) -> Array:
             return checked(runner.read_inputs(path), wanted, what)
         with open_bytes(path) as file:
             if path.suffix == ".npy":
-                return checked(np.load(file, allow_pickle=False), wanted, what)
+                array = np.load(file, allow_pickle=False)
+                is_narrower = widens and np.can_cast(array.dtype, dtype_of(wanted), "safe")
+                return checked(array.astype(dtype_of(wanted)) if is_narrower else array, wanted, what)
             content = file.read()
     except UsageError:
         raise
@@ -90,6 +99,35 @@ def read_array(path: Path, wanted: DeclaredInput, runner: Runner) -> Array:
             f"raw bytes carry neither dtype nor shape, so their number has to fit{half}",
         )
     return np.frombuffer(content, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
+
+
+def files_at(path: Path, declared: Sequence[DeclaredInput]) -> tuple[list[Path], dict[str, Path]]:
+    """Return the input files at a path in order, and by name: itself, or the `.npy` files of a folder.
+
+    Files of a folder are named as the inputs are, or numbered in their order where a name is no name of a file.
+
+    Raises:
+        UsageError: PF6323 when nothing is there.
+    """
+    if not is_folder(path):
+        return [path], {}
+    names = {each.name for each in declared}
+    found = {file.stem: file for file in sorted(path.glob("*.npy"))}
+    if not found:
+        raise unusable(f"the folder `{path}` holds no `.npy` file", "name the folder of the inputs, or the files")
+    by_number = {declared[int(stem)].name: stem for stem in found if stem.isdecimal() and int(stem) < len(declared)}
+    chosen = {name: found[stem] for name, stem in by_number.items() if stem not in names}
+    return [], {**{stem: file for stem, file in found.items() if stem not in by_number.values()}, **chosen}
+
+
+def in_order(
+    recorded: Sequence[tuple[str, str]], declared: Sequence[DeclaredInput]
+) -> tuple[list[str], dict[str, str]]:
+    """Return recorded inputs in order, or by name where all of them are called as inputs of the model are."""
+    names = {each.name for each in declared}
+    if all(name in names for name, _ in recorded):
+        return [], dict(recorded)
+    return [file for _, file in recorded], {}
 
 
 def drawn(wanted: DeclaredInput, generator: np.random.Generator, runner: Runner, high: float | None = None) -> Array:

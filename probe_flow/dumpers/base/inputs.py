@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.dumpers.base.declared_inputs import by_name, checked, drawn, read_array, with_shapes
+from probe_flow.dumpers.base.declared_inputs import by_name, checked, drawn, files_at, in_order, read_array, with_shapes
 from probe_flow.dumpers.base.runner import DeclaredInput, NotHeldError, Runner
 from probe_flow.dumpers.base.source import load_attribute
 from probe_flow.dumpers.dump_files import make_folder, write_array, write_bytes
@@ -27,7 +27,8 @@ _ENDED = object()
 
 def input_files(inputs: Mapping[str, Any]) -> list[Path]:
     """Return the files that inputs come from."""
-    return [Path(file) for file in (*(inputs.get("files") or ()), *(inputs.get("named") or {}).values())]
+    one = [*([inputs["path"]] if "path" in inputs else []), *(file for _, file in inputs.get("recorded") or ())]
+    return [Path(file) for file in (*one, *(inputs.get("files") or ()), *(inputs.get("named") or {}).values())]
 
 
 def model_calls(inputs: Mapping[str, Any], calls: int, runner: Runner) -> Iterator[Call]:
@@ -96,9 +97,17 @@ def _given(inputs: Mapping[str, Any], runner: Runner) -> Any:
 
 def _declared(inputs: Mapping[str, Any], runner: Runner, declared: Sequence[DeclaredInput]) -> dict[str, Any]:
     """Return the inputs of a model that declares them: from files, or drawn in the order in which it has them."""
-    if "files" in inputs or "named" in inputs:
-        found = by_name(inputs.get("files") or (), inputs.get("named") or {}, declared)
-        return {each.name: read_array(Path(found[each.name]), each, runner) for each in declared if each.name in found}
+    given = not inputs.keys().isdisjoint(("path", "files", "named", "recorded"))
+    if "path" in inputs:
+        found = by_name(*files_at(Path(inputs["path"]), declared), declared)
+    elif "recorded" in inputs:
+        found = by_name(*in_order(inputs["recorded"], declared), declared)
+    else:
+        found = by_name(inputs.get("files") or (), inputs.get("named") or {}, declared) if given else {}
+    if given:
+        widens = "recorded" in inputs  # a device may store a type that is narrower than the model's
+        given_ones = [each for each in declared if each.name in found]
+        return {each.name: read_array(Path(found[each.name]), each, runner, widens=widens) for each in given_ones}
     options = inputs.get("random") or {}
     generator = np.random.Generator(np.random.PCG64(options.get("seed", runner.job.seed)))
     high = options.get("high")

@@ -7,6 +7,7 @@ else is the same for every framework and is done by the other modules of this fo
 from __future__ import annotations
 
 import copy
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from msgspec import Struct, field
 
 from probe_flow.dumpers.base.job import ModelJob
 from probe_flow.dumpers.requirements import framework_missing, missing_modules
-from probe_flow.errors import Diagnostic
+from probe_flow.errors import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,6 +64,7 @@ class RunnerSpec(Struct, frozen=True):
         said: what the framework only says in its log: name in the record -> pattern with one group.
         device_problems: what else the machine lacks, found without importing anything.
         notes: what the record of a finished run means to the user.
+        tested: distribution -> the newest version that was tested; later ones may do otherwise.
     """
 
     name: str
@@ -75,6 +77,7 @@ class RunnerSpec(Struct, frozen=True):
     said: Mapping[str, str] = field(default_factory=dict)
     device_problems: Callable[[], Iterator[Diagnostic]] = _nothing
     notes: Callable[[Mapping[str, Any]], Iterator[Diagnostic]] = _nothing
+    tested: Mapping[str, str] = field(default_factory=dict)
 
     def problems(self) -> Iterator[Diagnostic]:
         """Yield what this machine lacks to run a model, PF6320 among it; nothing is imported for that."""
@@ -82,9 +85,28 @@ class RunnerSpec(Struct, frozen=True):
             yield framework_missing(self.framework, self.extra)
         yield from self.device_problems()
 
+    def remarks(self, record: Mapping[str, Any]) -> Iterator[Diagnostic]:
+        """Yield what is worth saying of a finished run: its notes, and PF6342 for versions later than those tested."""
+        yield from self.notes(record)
+        versions = record.get("versions") or {}
+        for name, newest in self.tested.items():
+            found = str(versions.get(name, ""))
+            if _numbers(found) > _numbers(newest):
+                yield Diagnostic(
+                    "PF6342",
+                    f"{name} {found} is later than {newest}, the last one that was tested",
+                    Severity.WARNING,
+                    help="compare a tensor with what the framework gives by itself, or install the tested version",
+                )
+
     def dump_folder(self, job: ModelJob) -> Path:
         """Return the folder of a job's dump."""
         return Path(job.output) / self.folder
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version, fewer where it has fewer."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
 class Runner(ABC):

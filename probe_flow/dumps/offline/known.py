@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from probe_flow.dumps.manifest import (
     DumpManifest,
     ManifestError,
+    ManifestNode,
     manifest_problems,
     read_manifest,
     unreadable_manifest,
@@ -23,37 +24,42 @@ class Known(Struct, frozen=True):
     """What a manifest says; nothing where there is none.
 
     Args:
-        names: name in file names -> true name.
+        files: name of a file -> name of the node that holds it: its true name, of an item of a sequence that with the
+            number of the output.
         clean_names: true name -> name in file names.
         types: true name -> type of the operator.
         values: name of a tensor -> (true name of its operator, number of the output).
-        reads: true name -> names of the tensors that the operator reads.
+        nodes: the operators of the model's graph, dumped or not.
     """
 
-    names: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
     clean_names: Mapping[str, str] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    nodes: tuple[ManifestNode, ...] = ()
 
-    def name(self, clean: str) -> str:
-        """Return the true name of an operator."""
-        return self.names.get(clean, clean)
+    @property
+    def reads(self) -> dict[str, tuple[str, ...]]:
+        """True name -> names of the tensors that the operator reads."""
+        return {node.name: node.inputs for node in self.nodes}
 
     def edges(self, nodes: Collection[NodeKey]) -> tuple[Edge, ...]:
         """Return the data flow between dumped operators; what others pass on from one to the next is followed."""
         by_name = {key.name: key for key in nodes if key.execution == Execution()}
+        reads = self.reads
         return tuple(
             Edge(producer, output, by_name[name], number)
-            for name, read in self.reads.items()
+            for name, read in reads.items()
             if name in by_name
             for number, value in enumerate(read)
-            for producer, output in self._producers(value, by_name, set())
+            for producer, output in self._producers(value, by_name, reads)
         )
 
-    def _producers(self, value: str, by_name: Mapping[str, NodeKey], seen: set[str]) -> Iterator[tuple[NodeKey, int]]:
+    def _producers(
+        self, value: str, by_name: Mapping[str, NodeKey], reads: Mapping[str, tuple[str, ...]]
+    ) -> Iterator[tuple[NodeKey, int]]:
         """Yield the dumped operators that a tensor comes from."""
-        ahead = [value]
+        ahead, seen = [value], set[str]()
         while ahead:
             each = ahead.pop()
             if each in seen or each not in self.values:
@@ -63,7 +69,7 @@ class Known(Struct, frozen=True):
             if name in by_name:
                 yield by_name[name], output
             else:
-                ahead += reversed(self.reads.get(name, ()))
+                ahead += reversed(reads.get(name, ()))
 
 
 def known_of(listing: DumpListing, problems: list[Problem]) -> Known:
@@ -80,7 +86,8 @@ def known_of(listing: DumpListing, problems: list[Problem]) -> Known:
 
 
 def _known(manifest: DumpManifest) -> Known:
-    names: dict[str, str] = {}
+    files: dict[str, str] = {}
+    clean_names: dict[str, str] = {}
     types = {node.name: node.op_type for node in manifest.nodes}
     values = {
         value: (node.name, number) for node in manifest.nodes for number, value in enumerate(node.outputs) if value
@@ -88,9 +95,9 @@ def _known(manifest: DumpManifest) -> Known:
     for tensor in manifest.tensors:
         parsed = parse_array_name(tensor.full_name or tensor.file)
         if parsed is not None:
-            names[parsed.op] = tensor.node if tensor.item is None else parsed.op
+            name = files[tensor.file] = tensor.node if tensor.item is None else parsed.op
+            clean_names[name] = parsed.op
         types.setdefault(tensor.node, tensor.op_type)
         if tensor.value and isinstance(tensor.index, int):
             values.setdefault(tensor.value, (tensor.node, tensor.index))
-    reads = {node.name: node.inputs for node in manifest.nodes}
-    return Known(names, {true: clean for clean, true in names.items()}, types, values, reads)
+    return Known(files, clean_names, types, values, manifest.nodes)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.dumps.file_names import safe_name
+from probe_flow.dumps.manifest import MODEL_GRAPH
 from probe_flow.dumps.offline.known import Known, known_of
 from probe_flow.dumps.offline.names import name_filter, names_of_quantised, owner_of_input
 from probe_flow.dumps.offline.npy_folder_files import ArrayFile, ArrayFiles, array_files, one_array
@@ -58,7 +59,8 @@ def read_npy_folder(
     The catalog has one execution, which says nothing of rank, step and graph, so that only ``nodes`` selects.
     The oldest file of a node orders it. What a manifest beside the arrays tells (true names, types, what each operator
     reads) is taken over; a dump of ours that is not whole is a problem. `Catalog.attrs` has ``is_quantised``,
-    ``quantised_names`` (some that show it), ``suffix``, ``select`` and, for one array, ``file`` (its name).
+    ``quantised_names`` (some that show it), ``suffix``, ``select``, for one array ``file`` (its name), and the
+    operators of the model (`MODEL_GRAPH`) where a manifest tells them.
 
     Args:
         path: the folder, or one file: a ``.npy`` of any name, or one that is named as those of a folder are.
@@ -99,6 +101,7 @@ def read_npy_folder(
             "quantised_names": marks[:_MAX_NAMES],
             "suffix": found.files[0].name.suffix,
             **({"file": listing.files[0].name} if is_one else {}),
+            **({MODEL_GRAPH: known.nodes} if known.nodes else {}),
         },
         flow=Flow.GRAPH,
     )
@@ -120,13 +123,14 @@ class _Reader(Struct):
         names = {file.name.op for file in files}
         owners: dict[str, dict[Slot, list[ArrayFile]]] = defaultdict(lambda: defaultdict(list))
         for file in files:
-            owner = owner_of_input(file.name.op, names)
+            told = self.known.files.get(file.file.name)
+            owner = owner_of_input(file.name.op, names) if told is None else None
             role = SlotRole.OUTPUT if owner is None else SlotRole.INPUT
-            owners[owner or file.name.op][Slot(role, (file.name.index,))].append(file)
+            owners[told or owner or file.name.op][Slot(role, (file.name.index,))].append(file)
         chosen = [
-            (self.known.name(name), [(slot, self._choose(slots[slot])) for slot in sorted(slots, key=_slot_order)])
+            (name, [(slot, self._choose(slots[slot])) for slot in sorted(slots, key=_slot_order)])
             for name, slots in owners.items()
-            if takes(name) or takes(self.known.name(name))
+            if takes(name) or takes(self.known.clean_names.get(name, name))
         ]
         for name, slots in sorted(chosen, key=lambda item: (_time(item[1]), item[0])):
             self._add(name, slots)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from probe_flow.dumpers.base.runner import RunnerSpec
-from probe_flow.stages.base import DumpPath, Duplicates, Model, Select
+from probe_flow.stages.base import CatalogOf, DumpPath, Duplicates, IsPath, Model, Select
 from probe_flow.stages.dump.model_run import (
-    ModuleAttribute,
+    ModelName,
     NodeFilter,
     RunOptions,
     UsedPath,
@@ -23,6 +23,10 @@ from probe_flow.work import Context
 
 if TYPE_CHECKING:
     from probe_flow.records import Catalog
+
+
+SHAPES = r"^[^;]+:\d{1,9}(,\d{1,9})*(;[^;]+:\d{1,9}(,\d{1,9})*)*;?$"
+"""Pattern of shapes as text."""
 
 
 class DrawnInputs(Model):
@@ -58,15 +62,25 @@ class DeclaredRunOptions(RunOptions):
     path: DumpPath | None = Field(
         None, description="The folder of arrays to adopt, `{op}.{output}.{timestamp}.npy`; or give `model`."
     )
-    inputs: ModuleAttribute | DeclaredInputs | None = Field(  # type: ignore[assignment]  # other inputs than of code
+    inputs: ModelName | DeclaredInputs | None = Field(  # type: ignore[assignment]  # other inputs than of code
         None,
-        description="Inputs of the model: `files`, `named`, `random`, or `module:attribute` of a function that returns "
-        "them (a tuple, or a mapping by name). Default: drawn from `seed` by the dtypes and shapes of the model.",
+        description="Inputs of the model: `files`, `named`, `random`; a file; a folder whose files are named as the "
+        "inputs are, such as `input/0` of an earlier run; or `module:attribute` of a function that returns them (a "
+        "tuple, or a mapping by name). Default: drawn from `seed` by the dtypes and shapes of the model.",
+        examples=["x.npy", "dumps/golden/input/0", {"named": {"x": "x.npy"}}],
     )
-    input_shape: dict[str, list[Annotated[int, Field(ge=0)]]] | None = Field(
+    input_shape: dict[str, list[Annotated[int, Field(ge=0)]]] | Annotated[str, Field(pattern=SHAPES)] | None = Field(
         None,
-        description="Shapes of inputs whose sizes the model leaves open.",
-        examples=[{"x": [1, 3, 224, 224]}],
+        description="Shapes of inputs whose sizes the model leaves open; also as text, `x:1,3,224,224;y:1,5`.",
+        examples=[{"x": [1, 3, 224, 224]}, "x:1,3,224,224"],
+    )
+    recorded_by: CatalogOf | None = Field(
+        None,
+        description="Stage that read the dump of the device: the model is fed with the inputs that it recorded, in "
+        "`input/` beside it, or inside of it (then with `fusion_rule`). `inputs` replace them.",
+    )
+    fusion_rule: Annotated[str, IsPath(is_data=False)] | None = Field(
+        None, description="Fusion rules of that dump's model, which name its inputs: ATC's JSON, or the `.om` itself."
     )
     calls: Literal[1] = Field(1, description="Such a model has no state: it runs once.")
     filter: NodeFilter | None = Field(None, description="Nodes to dump; default: all.")
@@ -88,7 +102,7 @@ class DeclaredRunOptions(RunOptions):
         None, description="Whether the model is quantised; default: told by the names of its operators."
     )
 
-    @field_validator("input_shape", "filter", "data", "max_tensor_bytes", "repeat", mode="after")
+    @field_validator("input_shape", "recorded_by", "filter", "data", "max_tensor_bytes", "repeat", mode="after")
     @classmethod
     def _declared_needs_model(cls, value: object, info: ValidationInfo) -> object:
         return needs_model(value, info)
@@ -101,17 +115,32 @@ class DeclaredRunOptions(RunOptions):
             **chosen,
             "data": self.data,
             "max_tensor_bytes": self.max_tensor_bytes,
-            "input_shape": self.input_shape,
+            "input_shape": shapes_in(self.input_shape),
         }
 
 
-def run_declared(runner: RunnerSpec, options: DeclaredRunOptions, context: Context) -> Catalog:
+def shapes_in(given: Mapping[str, list[int]] | str | None) -> dict[str, list[int]] | None:
+    """Return shapes by the names of inputs, of a mapping or a text.
+
+    >>> shapes_in("x:0:1,3;y:5")
+    {'x:0': [1, 3], 'y': [5]}
+    """
+    if given is None or not isinstance(given, str):
+        return dict(given) if given is not None else None
+    parts = (part.rpartition(":") for part in given.split(";") if part)
+    return {name: [int(size) for size in sizes.split(",")] for name, _, sizes in parts}
+
+
+def run_declared(
+    runner: RunnerSpec, options: DeclaredRunOptions, inputs: Mapping[str, Sequence[Any]], context: Context
+) -> Catalog:
     """Return the catalog of the arrays, which are made first when a model is given."""
     from probe_flow.dumps.offline.npy_folder import read_npy_folder
 
     folders: list[Path] = []
     if options.model is not None:
-        folders = dump_of_model(runner, options, options.dump, context, repeat=options.repeat)
+        recorded = _recorded(options, inputs, context)
+        folders = dump_of_model(runner, options, options.dump, context, repeat=options.repeat, inputs=recorded)
         _report_noise(folders, context)
     catalog = read_npy_folder(
         options.path if options.path is not None else folders[0],
@@ -122,6 +151,20 @@ def run_declared(runner: RunnerSpec, options: DeclaredRunOptions, context: Conte
     )
     repeats: Mapping[str, object] = {"repeats": tuple(str(folder) for folder in folders[1:])} if folders[1:] else {}
     return replace(catalog, attrs={**catalog.attrs, **repeats})
+
+
+def _recorded(
+    options: DeclaredRunOptions, inputs: Mapping[str, Sequence[Any]], context: Context
+) -> dict[str, Any] | None:
+    """Return the inputs that the device's dump recorded, as a job has them; None where the stage names others."""
+    if options.recorded_by is None or options.inputs is not None:
+        return None
+    from probe_flow.dumpers.arrays.recorded_inputs import recorded_inputs
+
+    rule = Path(options.fusion_rule) if options.fusion_rule is not None else None
+    folder = context.output / "inputs" / (context.stage or "model")
+    found = recorded_inputs(inputs["recorded_by"][0], rule, folder)
+    return {"recorded": [[each.name, str(each.file)] for each in found]}
 
 
 def _report_noise(folders: list[Path], context: Context) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
+from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator
 
 from probe_flow.dumpers.registry import RUNNERS
@@ -51,11 +54,23 @@ class Options(DeclaredRunOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the arrays, which are made first when a model is given."""
-    return run_declared(RUNNER, options, context)
+    return run_declared(RUNNER, options, inputs, context)
 
 
 def _forecast(options: Options) -> Forecast | None:
-    return forecast(RUNNER, options, repeat=options.repeat)
+    found = forecast(RUNNER, options, repeat=options.repeat)
+    return None if found is None else replace(found, writes=partial(_estimated, options))
+
+
+def _estimated(options: Options) -> int | None:
+    """Return about how many bytes of elements the dump has; None where shapes or the framework do not tell."""
+    from probe_flow.dumpers.requirements import asked_for
+
+    if options.model is None or options.data == "statistics" or options.filter is not None:
+        return None
+    shapes = json.dumps(options.dump["input_shape"] or {})
+    found = asked_for("probe_flow.dumpers.onnx.estimate", options.model, shapes)
+    return int(found) * options.repeat if found.isdecimal() else None
 
 
 STAGE = StageType(

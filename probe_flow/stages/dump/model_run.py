@@ -164,7 +164,13 @@ def forecast(runner: RunnerSpec, options: RunOptions, *, repeat: int = 1) -> For
 
 
 def dump_of_model(
-    runner: RunnerSpec, options: RunOptions, dump: Mapping[str, Any], context: Context, *, repeat: int = 1
+    runner: RunnerSpec,
+    options: RunOptions,
+    dump: Mapping[str, Any],
+    context: Context,
+    *,
+    repeat: int = 1,
+    inputs: Mapping[str, Any] | None = None,
 ) -> list[Path]:
     """Run the model, as often as to be repeated, and return the folders of the dumps; the first is the dump.
 
@@ -174,13 +180,16 @@ def dump_of_model(
         dump: of the dump, as the runner takes them.
         context: of the stage.
         repeat: how many runs there are, each in a process of its own.
+        inputs: of the model, as a job has them; None = those of the options.
     """
     from probe_flow.dumpers.base.job import is_done
     from probe_flow.dumpers.base.process import REPEAT, prepare_output, run_model
 
     own = context.output / "dumps" / (_UNSAFE.sub("_", context.stage).strip("_.") or "dump")
     output = Path(options.output) if options.output is not None else own
-    jobs = [_job(runner.name, options, output if not n else output / f"{REPEAT}{n + 1}", dump) for n in range(repeat)]
+    given = _inputs(options.inputs) if inputs is None else inputs
+    folders = [output if not n else output / f"{REPEAT}{n + 1}" for n in range(repeat)]
+    jobs = [_job(runner.name, options, folder, dump, given) for folder in folders]
     if context.settings.is_resumed and all(is_done(job) for job in jobs):
         context.emit("model.reused", model=options.model, output=str(output))
         return [runner.dump_folder(job) for job in jobs]
@@ -192,18 +201,18 @@ def dump_of_model(
         record = run_model(job, runner)
         context.emit("model.ended", model=options.model, graphs=record.get("graphs"))
         if job is jobs[0]:
-            context.report(runner.notes(record))
+            context.report(runner.remarks(record))
     return [runner.dump_folder(job) for job in jobs]
 
 
-def _job(kind: str, options: RunOptions, output: Path, dump: Mapping[str, Any]) -> Any:
+def _job(kind: str, options: RunOptions, output: Path, dump: Mapping[str, Any], inputs: Mapping[str, Any]) -> Any:
     from probe_flow.dumpers.base.job import ModelJob
 
     assert options.model is not None, "a stage without a model runs none"
     return ModelJob(
         kind=kind,
         model=options.model,
-        inputs=_inputs(options.inputs),
+        inputs=inputs,
         output=str(output.absolute()),
         dump=dump,
         calls=options.calls,
@@ -220,4 +229,7 @@ def _job(kind: str, options: RunOptions, output: Path, dump: Mapping[str, Any]) 
 def _inputs(inputs: str | Model | None) -> dict[str, Any]:
     if inputs is None:
         return {}
-    return {"callable": inputs} if isinstance(inputs, str) else inputs.model_dump(exclude_none=True)
+    if isinstance(inputs, str):
+        path = path_in(inputs)
+        return {"callable": inputs} if path is None else {"path": path}
+    return inputs.model_dump(exclude_none=True)

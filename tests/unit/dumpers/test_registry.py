@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
+from toy_framework import TOY
 
 from probe_flow.dumpers.registry import RUNNERS
 from probe_flow.stages.registry import STAGES
@@ -38,3 +40,12 @@ def test_the_registry_loads_neither_frameworks_nor_numpy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_versions_later_than_the_tested_ones_are_told() -> None:
+    spec = replace(TOY, tested={"numpy": "1.26", "toy": "3.1"}, notes=lambda _record: iter(()))
+
+    found = [each.message for each in spec.remarks({"versions": {"numpy": "2.0.1", "toy": "3.1.9"}})]
+
+    assert found == ["numpy 2.0.1 is later than 1.26, the last one that was tested"]
+    assert list(spec.remarks({})) == []

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from comparison_rows import IN, edge, pairs_of, passes, row
+from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import draws
 from probe_flow.analysis.search.conclude import conclude
-from probe_flow.records import FindingKind, Role
+from probe_flow.records import FindingKind, Measurement, Mode, Role, SideSummary, Statistics
 from probe_flow.records.row import Recomputed
 
 
@@ -44,6 +45,32 @@ def test_what_follows_is_judged_by_its_own_inputs():
     found, _ = concluded(rows, pairs)
     assert (FindingKind.ORIGIN, "n2", True) in found
     assert (FindingKind.RANDOM_STATE, "n1", False) in found
+
+
+def test_of_statistics_behind_other_random_values_only_gross_errors_accuse():
+    def named(error: float) -> list[str]:
+        types = {"n1": "dropout", "n2": "add"}
+        rows, pairs = network(0.0, 0.03, error, types=types)
+        found = [
+            replace(
+                each, measurement=statistics_of(each, error if each.node.name == "n2" and each.is_produced else 0.03)
+            )
+            if each.node.name in types and not (each.node.name == "n1" and not each.is_produced)
+            else each
+            for each in rows
+        ]
+        findings, _ = conclude(found, pairs, passes(found))
+        return [each.node.name for each in findings if each.kind is FindingKind.ORIGIN]
+
+    assert named(0.15) == []
+    assert named(9.0) == ["n2"]
+
+
+def statistics_of(row, factor):
+    """Return a measurement of statistics alone whose norm and mean are off by a factor."""
+    golden = Statistics(min=-3.0, max=3.0, mean=0.1, l2norm=10.0)
+    target = Statistics(min=-3.0, max=3.0, mean=0.1 * (1 + factor), l2norm=10.0 * (1 + factor))
+    return Measurement.of(Mode.STATISTICS, {}, SideSummary(target), SideSummary(golden), count=row.measurement.count)
 
 
 def test_a_fault_before_the_random_operator_is_found_as_ever():

@@ -201,3 +201,15 @@ def test_repeats_are_compared_tensor_by_tensor(tmp_path: Path) -> None:
 
 def test_clean_name_keeps_what_file_names_may_have() -> None:
     assert clean_name("a-b_C9") == "a-b_C9"
+
+
+def test_operator_that_is_called_as_an_input_of_another_is_one_of_its_own(tmp_path: Path) -> None:
+    dump = folder(tmp_path)
+    dump.write("conv", "Conv", 0, np.ones(1))
+    dump.write("input_conv", "Relu", 0, np.ones(1))
+    dump.finish({})
+
+    assert [(key.name, node.op_type) for key, node in read(dump).nodes.items()] == [
+        ("conv", "Conv"),
+        ("input_conv", "Relu"),
+    ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,7 @@ import numpy as np
 import pytest
 
 from probe_flow.dumpers.base.child import run_job
-from probe_flow.dumpers.base.job import ModelJob
+from probe_flow.dumpers.base.job import ModelJob, read_run
 from probe_flow.dumps.manifest import DumpManifest, read_manifest
 from probe_flow.dumps.offline.npy_folder import read_npy_folder
 from probe_flow.errors import ProbeFlowError, UsageError
@@ -480,3 +483,41 @@ def test_inputs_of_the_wheels_own_form_are_read(tmp_path: Path) -> None:
 
     with pytest.raises(ProbeFlowError, match="nothing was dumped"):
         run_job(job, OnnxRunner(job, tmp_path / "onnx_dump"))
+
+
+def test_disk_that_fills_up_leaves_whole_files_and_an_incomplete_manifest(tmp_path: Path) -> None:
+    """The limit of file sizes stands for the disk: what no longer fits is not written, not even in part."""
+    random = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("Relu", ["x"], ["small"], name="small"),
+        helper.make_node("Concat", ["small"] * 64, ["large"], name="large", axis=0),
+        helper.make_node("Neg", ["small"], ["y"], name="after"),
+    ]
+    onnx.save(model(nodes, [info("x", shape=[1024])], ["y", "large"]), tmp_path / "model.onnx")
+    np.save(tmp_path / "x.npy", random.random(1024, np.float32))
+    output = tmp_path / "out"
+    output.mkdir()
+    job = ModelJob("onnx", str(tmp_path / "model.onnx"), {"files": [str(tmp_path / "x.npy")]}, str(output))
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10)); "
+        "from probe_flow.dumpers.base.child import main; "
+        "sys.exit(main(sys.argv[1], 'probe_flow.dumpers.onnx.runner:OnnxRunner', 'onnx_dump'))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(job.write())],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 1, done.stderr
+    assert read_run(output)["failure"]["code"] == "PF6326"
+    manifest = read_manifest(output / "onnx_dump")
+    assert manifest is not None
+    assert not manifest.is_complete
+    names = sorted(path.name.split(".")[0] for path in (output / "onnx_dump").iterdir())
+    assert names == ["dump_manifest", "small", "x"]
+    assert read_npy_folder(output / "onnx_dump", side="golden").problems[0].code == "PF6340"

@@ -1,0 +1,1 @@
+"""Run a Caffe model by OpenCV, and write what every layer gives."""

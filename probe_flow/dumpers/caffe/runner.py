@@ -1,0 +1,224 @@
+"""The runner of Caffe models: the network as it runs in a test, computed by OpenCV without fusion, layer by layer."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from probe_flow.dumpers.arrays.array_folder import ArrayFolder, ArrayOptions
+from probe_flow.dumpers.base.runner import DeclaredInput, Runner
+from probe_flow.dumpers.caffe.network import Layer, Network, NetworkError, layers_with_weights, read_network
+from probe_flow.dumps.manifest import ManifestNode
+from probe_flow.errors import Diagnostic, FormatError, UsageError
+from probe_flow.files.opening import open_bytes
+
+CHUNK_BYTES = 256 << 20
+"""Bytes of blobs that are asked for at once; the layers before them are computed again for the next ones."""
+
+INPUT_TYPE = "Input"
+_SHARE = 4
+_UNKNOWN_LAYER = re.compile(r'Can\'t create layer "([^"]*)" of type "([^"]*)"')
+_FIRST_LINE = 300
+
+
+class CaffeRunner(Runner):
+    """All layers of a network are asked for, in as few runs as the memory allows."""
+
+    framework = "OpenCV"
+    libraries = ("opencv-python-headless", "opencv-python", "numpy")
+    model_word = "a Caffe network"
+    model_files = (".prototxt", ".pt", ".txt")
+    takes_code = False
+    input_help = "give `.npy` arrays of float32, or raw bytes"
+
+    def seed(self) -> None:
+        cv2.setRNGSeed(self.job.seed)
+
+    def is_model(self, found: object) -> bool:
+        return isinstance(found, Network)
+
+    def read_model(self, path: Path) -> Any:
+        try:
+            return read_network(path)
+        except (NetworkError, FormatError) as error:
+            why = error.diagnostic.message if isinstance(error, FormatError) else str(error)
+            raise self._no_model(why, "give the deploy form of the prototxt") from error
+
+    def open(self, model: Any) -> None:
+        if not hasattr(cv2.dnn, "readNetFromCaffe"):
+            what = f"OpenCV {cv2.__version__} reads no Caffe models; the last one that does is 4.x"
+            raise UsageError(Diagnostic("PF6320", what, help="install it with `pip install 'probe-flow[caffe]'`"))
+        self._model: Network = model
+        if self.job.threads is not None:
+            cv2.setNumThreads(self.job.threads)
+        weights = self.job.dump.get("weights")
+        if weights is None:
+            raise self._no_model("has no weights", "name the caffemodel with `weights`")
+        self._weights = Path(weights)
+        self._check_weights()
+        self._folder = ArrayFolder(self.folder, ArrayOptions.of(self.job.dump))
+
+    def _check_weights(self) -> None:
+        """Refuse weights of another network: OpenCV would fail at the first layer without them, in words of its own."""
+        try:
+            known = layers_with_weights(self._weights)
+        except FormatError as error:
+            what = f"`weights: {self._weights.name}` cannot be read: {error.diagnostic.message}"
+            cure = "it is no caffemodel, or was cut off: copy it again"
+            raise UsageError(Diagnostic("PF6322", what, help=cure, path=str(self._weights))) from error
+        lacking = [layer.name for layer in self._model.layers if layer.has_weights and layer.name not in known]
+        if lacking:
+            what = f"`weights: {self._weights.name}` has none for {len(lacking)} layers, such as `{lacking[0]}`"
+            cure = "name the caffemodel that was trained with this network: layers are found by their names"
+            raise UsageError(Diagnostic("PF6322", what, help=cure, path=str(self._weights)))
+
+    def _no_model(self, why: str, cure: str) -> UsageError:
+        return UsageError(Diagnostic("PF6322", f"`model: {self.job.model}` {why}", help=cure))
+
+    def model_parts(self) -> Sequence[Path]:
+        return (self._weights,)
+
+    # -- inputs
+
+    def declared(self) -> Sequence[DeclaredInput]:
+        return self._model.inputs
+
+    def drawn(self, dtype: str) -> Literal["bool", "float", "integer"] | None:
+        return "float" if dtype == "float32" else None
+
+    def tensor(self, array: NDArray[Any], dtype: str | None) -> Any:
+        return array if dtype is None else array.astype(dtype)
+
+    def described(self, value: object) -> tuple[str, Sequence[int]] | None:
+        return (str(value.dtype), value.shape) if isinstance(value, np.ndarray) else None
+
+    def stored(self, tensor: Any) -> tuple[NDArray[Any], bytes]:
+        return tensor, np.ascontiguousarray(tensor).tobytes()
+
+    # -- running
+
+    def step(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:  # noqa: ARG002 (they come by name)
+        net = self._net(kwargs)
+        for name, value in kwargs.items():
+            if self._folder.takes(self._input_name(name), INPUT_TYPE):
+                self._folder.write(self._input_name(name), INPUT_TYPE, 0, value, value=name)
+        chosen = [
+            (layer, found)
+            for layer, found in zip(self._model.layers, net.getLayerNames(), strict=True)
+            if self._folder.takes(layer.name, layer.op_type)
+        ]
+        self._runs = 0
+        for part in self._chunks(net, chosen, kwargs):
+            self._runs += 1
+            for (layer, _), blobs in zip(part, self._computed(net, [found for _, found in part]), strict=True):
+                for index, (top, blob) in enumerate(zip(layer.tops, blobs, strict=False)):
+                    self._folder.write(layer.name, layer.op_type, index, np.asarray(blob), value=top)
+        for name, reason in self._model.left_out:
+            self._folder.skip(name, reason)
+
+    def _computed(self, net: Any, names: Sequence[str]) -> Sequence[Sequence[Any]]:
+        """Return the blobs of some layers."""
+        try:
+            found: Sequence[Sequence[Any]] = net.forwardAndRetrieve([*names])
+        except cv2.error as error:
+            if _UNKNOWN_LAYER.search(str(error)) is not None:  # layers are made when they first run
+                raise self._not_read(error) from error
+            raise
+        return found
+
+    def _net(self, inputs: Mapping[str, Any]) -> Any:
+        """Return the network with its inputs set."""
+        shapes = {each.name: inputs[each.name].shape for each in self._model.inputs}
+        given = [DeclaredInput(each.name, each.dtype, shapes[each.name]) for each in self._model.inputs]
+        text = Network(self._model.layers, given, (), self._model.head).text()
+        with open_bytes(self._weights) as file:
+            weights = np.frombuffer(file.read(), np.uint8)
+        try:
+            net = cv2.dnn.readNetFromCaffe(np.frombuffer(text, np.uint8), weights)
+        except cv2.error as error:
+            raise self._not_read(error) from error
+        net.enableFusion(False)  # noqa: FBT003 (it takes no keywords); folded layers give other values
+        net.setPreferableBackend(cv2.dnn.DNN_BACKEND_OPENCV)
+        found = net.getLayerNames()
+        if len(found) != len(self._model.layers):
+            what = f"has {len(self._model.layers)} layers, and OpenCV makes {len(found)} of them"
+            raise self._no_model(what, "report it with the prototxt: results could not be told apart")
+        for name, value in inputs.items():
+            net.setInput(value, name)
+        return net
+
+    def _not_read(self, error: Exception) -> UsageError:
+        found = _UNKNOWN_LAYER.search(str(error))
+        if found is not None:
+            what = f"has the layer `{found[1]}` of type `{found[2]}`, which OpenCV does not have"
+            return self._no_model(what, "dump this network with Caffe itself, and adopt the arrays with `path`")
+        lines = [line for line in str(error).splitlines() if line.strip()] or [""]
+        return self._no_model(
+            f"cannot be loaded by OpenCV: {lines[0][:_FIRST_LINE]}", "the traceback stands in the log"
+        )
+
+    def _chunks(
+        self, net: Any, chosen: Sequence[tuple[Layer, str]], inputs: Mapping[str, Any]
+    ) -> Iterator[list[tuple[Layer, str]]]:
+        """Yield the layers in parts whose blobs fit the memory together."""
+        limit = CHUNK_BYTES
+        if self.job.memory_bytes is not None:
+            limit = min(limit, self.job.memory_bytes // _SHARE)
+        sizes = _sizes(net, [found for _, found in chosen], [value.shape for value in inputs.values()])
+        part: list[tuple[Layer, str]] = []
+        held = 0
+        for each, size in zip(chosen, sizes, strict=True):
+            # OpenCV keeps only the first top of a layer for the one who asks, and computes later layers into the
+            # others: what gives several has to be the last to run.
+            is_alone = len(each[0].tops) > 1
+            if part and (held + size > limit or is_alone):
+                yield part
+                part, held = [], 0
+            part.append(each)
+            held += limit if is_alone else size
+        if part:
+            yield part
+
+    def _input_name(self, name: str) -> str:
+        """Return the name of the node that stands for an input: its own, unless a layer is called so."""
+        taken = {layer.name for layer in self._model.layers}
+        while name in taken:
+            name += "__input"
+        return name
+
+    def words(self, error: BaseException) -> str:
+        """Return what OpenCV says, without its own place in its source."""
+        text = " ".join(str(error).split())
+        return re.sub(r"^OpenCV\([^)]*\) \S+ error: ", "", text)[:_FIRST_LINE]
+
+    def finish(self) -> Mapping[str, Any]:
+        if not self._folder.written:
+            raise self._folder.nothing_dumped()
+        return {"tensors": self._folder.written, "runs": self._runs, "threads": cv2.getNumThreads()}
+
+    def conclude(self, record: Mapping[str, Any]) -> None:
+        inputs = [
+            ManifestNode(self._input_name(each.name), INPUT_TYPE, (), (each.name,)) for each in self._model.inputs
+        ]
+        layers = [ManifestNode(layer.name, layer.op_type, layer.bottoms, layer.tops) for layer in self._model.layers]
+        self._folder.finish(self.job.facts(record, f"{self.framework} {cv2.__version__}"), [*inputs, *layers])
+
+
+def _sizes(net: Any, names: Sequence[str], shapes: Sequence[Sequence[int]]) -> list[int]:
+    """Return the bytes of what each layer gives, 0 where OpenCV does not tell it."""
+    try:
+        numbers, _, given = net.getLayersShapes([[int(size) for size in shape] for shape in shapes])
+    except (cv2.error, TypeError, ValueError):
+        return [0] * len(names)
+    known = {
+        int(number): sum(4 * math.prod(int(size) for size in shape) for shape in each)
+        for number, each in zip(np.asarray(numbers).reshape(-1), given, strict=True)
+    }
+    return [known.get(net.getLayerId(name), 0) for name in names]

@@ -1,0 +1,193 @@
+"""Packaged workflows that run models by their frameworks: a healthy pair is green, one spoiled part is named."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from run_records import first_divergence
+
+from e2e.projects import ROOT, WORKFLOWS, Command
+
+pytestmark = pytest.mark.frameworks
+
+
+@pytest.fixture(scope="module")
+def onnx_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of models made of one: `float`, `half`, `fused`, `quantised`, and `x.npy`."""
+    onnx = pytest.importorskip("onnx")
+    ort = pytest.importorskip("onnxruntime")
+    folder = tmp_path_factory.mktemp("models")
+    script = ROOT / "tools" / "samples" / "make_models.py"
+    code = f"import sys; sys.path.insert(0, {str(script.parent)!r}); import make_models as m, pathlib; "
+    code += "f = pathlib.Path(sys.argv[1]); m.onnx.save(m.network(), f / 'float.onnx'); "
+    code += "m.quantised(f / 'float.onnx', f / 'quantised.onnx')"
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True, capture_output=True, timeout=120)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(folder / "fused.onnx")
+    ort.InferenceSession(folder / "float.onnx", options, providers=["CPUExecutionProvider"])
+    onnx.save(halved(onnx.load(folder / "float.onnx")), folder / "half.onnx")
+    np.save(folder / "x.npy", np.random.default_rng(5).random((1, 3, 8, 8), np.float32))
+    return folder
+
+
+def halved(model: Any) -> Any:
+    """Return a model that computes in float16 between a cast of its input and one of its result."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    for weight in model.graph.initializer:
+        value = numpy_helper.to_array(weight)
+        weight.CopyFrom(numpy_helper.from_array(value.astype(np.float16), weight.name))
+    model.graph.node[0].input[0] = "x_half"
+    model.graph.node[-1].output[0] = "y_half"
+    model.graph.node.insert(0, helper.make_node("Cast", ["x"], ["x_half"], "in", to=TensorProto.FLOAT16))
+    model.graph.node.append(helper.make_node("Cast", ["y_half"], ["y"], "out", to=TensorProto.FLOAT))
+    return model
+
+
+def spoiled(folder: Path, name: str, weight: str, tmp_path: Path) -> Path:
+    """Return the file of a model of which one constant, or the fourth filter of one, is half as large again."""
+    import onnx
+    from onnx import numpy_helper
+
+    model = onnx.load(folder / f"{name}.onnx")
+    (tensor,) = (each for each in model.graph.initializer if each.name == weight)
+    value = numpy_helper.to_array(tensor).copy()
+    if value.ndim:
+        value[3] = value[3] * 1.5
+    else:
+        value = (value * 0.5).astype(value.dtype)
+    tensor.CopyFrom(numpy_helper.from_array(value, weight))
+    onnx.save(model, tmp_path / "spoiled.onnx")
+    return tmp_path / "spoiled.onnx"
+
+
+def run_pair(probe_flow: Command, target: Path, folder: Path) -> Any:
+    sets = [f"--set={name}={path}" for name, path in (("target", target), ("golden", folder / "float.onnx"))]
+    return probe_flow("run", WORKFLOWS / "onnx_vs_onnx.yaml", *sets, f"--set=inputs={folder / 'x.npy'}")
+
+
+@pytest.mark.parametrize("name", ["float", "half", "fused", "quantised"])
+def test_healthy_pair_of_onnx_models_is_green(probe_flow: Command, onnx_models: Path, name: str) -> None:
+    done = run_pair(probe_flow, onnx_models / f"{name}.onnx", onnx_models)
+
+    assert done.code == 0, done.out + done.err
+    assert first_divergence(done.record) is None
+    coverage = done.record["coverage"]
+    assert coverage["target"]["missing"] == coverage["golden"]["missing"] == 0
+    assert coverage["target"]["compared"] >= 5
+
+
+@pytest.mark.parametrize(
+    ("name", "weight", "origin"),
+    [
+        ("float", "w1", "/block.1/conv"),
+        ("half", "w2", "/block.2/conv"),
+        ("fused", "w0", "/block.0/conv"),
+        ("quantised", "w1_scale", "/block.1/conv"),
+        ("quantised", "c1_scale", "c1_DequantizeLinear"),
+    ],
+)
+def test_one_spoiled_filter_or_scale_is_named(
+    probe_flow: Command, onnx_models: Path, tmp_path: Path, name: str, weight: str, origin: str
+) -> None:
+    done = run_pair(probe_flow, spoiled(onnx_models, name, weight, tmp_path), onnx_models)
+
+    assert done.code == 1, done.out + done.err
+    assert first_divergence(done.record)["node"] == origin
+
+
+def test_onnx_workflow_names_what_is_wrong_in_its_sample(probe_flow: Command) -> None:
+    pytest.importorskip("onnxruntime")
+    assert probe_flow("plan", WORKFLOWS / "onnx_vs_onnx.yaml", output=None).code == 0
+    done = probe_flow("run", WORKFLOWS / "onnx_vs_onnx.yaml")
+
+    assert done.code == 1, done.out + done.err
+    assert first_divergence(done.record)["node"] == "c1_DequantizeLinear"
+
+
+def test_finished_dumps_are_taken_over_when_a_run_goes_on(
+    probe_flow: Command, onnx_models: Path, tmp_path: Path
+) -> None:
+    workflow = tmp_path / "w.yaml"
+    stage = f"golden: {{uses: dump.onnx, model: {onnx_models / 'float.onnx'}, repeat: 2}}"
+    workflow.write_text(f"version: 1\nname: w\nstages:\n  {stage}\n", encoding="utf-8")
+    first = probe_flow("run", workflow)
+    assert first.code == 0, first.out + first.err
+    record = first.folder / "dumps" / "golden" / "model_run.json"
+    written = record.stat().st_mtime_ns
+
+    again = probe_flow("run", workflow, "--resume", output=first.folder)
+
+    assert again.code == 0, again.out + again.err
+    assert record.stat().st_mtime_ns == written
+
+
+MODULES = {"onnx": "onnxruntime", "caffe": "cv2", "tensorflow": "tensorflow"}
+MODELS = {"onnx": "sample.onnx", "caffe": "sample.prototxt", "tensorflow": "sample.pb"}
+ORIGINS = {"onnx": "fc", "caffe": "pool1", "tensorflow": "block/conv2relu2"}
+
+
+@pytest.fixture
+def offline_sample(tmp_path: Path) -> Path:
+    """Return a folder of OM dumps by framework, and in `models` of the models that they were made of."""
+    with zipfile.ZipFile(ROOT / "examples" / "offline" / "samples.zip") as archive:
+        archive.extractall(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("framework", MODULES)
+@pytest.mark.parametrize("dump", ["healthy", "target"])
+def test_om_dump_is_compared_with_its_model_in_one_run(
+    probe_flow: Command, offline_sample: Path, framework: str, dump: str
+) -> None:
+    pytest.importorskip(MODULES[framework])
+    paths = {
+        "target": offline_sample / framework / dump,
+        "golden": offline_sample / "models" / MODELS[framework],
+        "fusion_rule": offline_sample / framework / "fusion_rule.json",
+    }
+    if framework == "caffe":
+        paths["weights"] = offline_sample / "models" / "sample.caffemodel"
+    workflow = WORKFLOWS / f"offline_{framework}_oneclick.yaml"
+    done = probe_flow("run", workflow, *(f"--set={name}={path}" for name, path in paths.items()))
+
+    assert done.code == (1 if dump == "target" else 0), done.out + done.err
+    found = first_divergence(done.record)
+    assert (found["node"] if found is not None else None) == (ORIGINS[framework] if dump == "target" else None)
+    (table,) = done.folder.glob("*.csv")
+    assert "IsNpuOps,IsOutputNode,IsPrecisionError" in table.read_text("utf-8").splitlines()[0]
+
+
+@pytest.mark.parametrize("framework", MODULES)
+def test_compare_runs_the_golden_model(probe_flow: Command, offline_sample: Path, framework: str) -> None:
+    pytest.importorskip(MODULES[framework])
+    rule = offline_sample / framework / "fusion_rule.json"
+    model = offline_sample / "models" / MODELS[framework]
+    sides = ("-tp", offline_sample / framework / "target", "-gp", model, "-fr", rule)
+
+    done = probe_flow("compare", "-m", "offline_model", *sides, "-o", "out", output=None)
+
+    assert done.code == 1, done.out + done.err
+    assert f"The target first goes wrong at {ORIGINS[framework]}" in done.out
+    (table,) = Path("out").glob("result_*.csv")
+    assert "IsPrecisionError" in table.read_text("utf-8")
+    dump = Path("out") / "probe_flow" / "dumps" / "golden" / f"{framework}_dump"
+    assert (dump / "dump_manifest.json").is_file()
+
+
+def test_offline_dump_runs_one_side_for_each_shape(probe_flow: Command, onnx_models: Path) -> None:
+    arguments = ("--model_path", onnx_models / "float.onnx", "--dym_shape_range", "x:1,3,8,8~8", "-o", "out")
+
+    done = probe_flow("offline_dump", *arguments, output=None)
+
+    assert done.code == 0, done.out + done.err
+    (folder,) = Path("out").glob("*/x-1_3_8_8/dump_data")
+    assert len(list((folder / "onnx_dump").glob("*.npy"))) == 11
+    assert (folder / "input" / "0" / "x.bin").stat().st_size == 4 * 3 * 8 * 8
