@@ -20,7 +20,7 @@ def problems_text(
     *,
     sources: Mapping[str, str] = NO_SOURCES,
     color: bool = False,
-    width: int = WIDTH,
+    width: int | None = None,
 ) -> str:
     """Return diagnostics as text.
 
@@ -28,10 +28,10 @@ def problems_text(
         diagnostics: what is wrong.
         sources: texts of the files that spans name; others are read from the disk.
         color: use ANSI colours.
-        width: columns of the terminal.
+        width: columns of the terminal; None where the text goes to none.
     """
     problems = tuple(diagnostics)
-    return render_all(problems, sources={**_texts(problems), **sources}, color=color, width=width)
+    return render_all(problems, sources={**_texts(problems), **sources}, color=color, width=width or WIDTH)
 
 
 @contextmanager

@@ -23,8 +23,8 @@ from probe_flow.runs.queries.tensor import side_view
 from probe_flow.runs.reopen import StoredDumps
 from probe_flow.scripts.fx_operator import ComparedTensor
 from probe_flow.scripts.repro import Suspect, unusable, write_script
-from probe_flow.scripts.suspects import Reproduction, Trial, Writer, compute_alike, same_call
-from probe_flow.scripts.suspects import reproduce as reproduce_all
+from probe_flow.scripts.trials.suspects import Reproduction, Trial, Writer, compute_alike, same_call
+from probe_flow.scripts.trials.suspects import reproduce as reproduce_all
 
 
 def reproduce(

@@ -125,26 +125,6 @@ THOUSANDTH_SHARE = 0.999
 """Share of elements that have to be within a thousandth; msprobe's documents ask for more, its code takes just that."""
 
 
-@dataclass(frozen=True)
-class RatioLimits:
-    """By how much the errors of the target may exceed those of the golden device, in the benchmark standard."""
-
-    rmse: float
-    max_rel: float
-    mean_rel: float
-    small_ratio: float = 2.0
-    error_balance: float = 2.0
-    """Is shown and decides nothing."""
-
-
-RATIO_LIMITS: Mapping[str, RatioLimits] = MappingProxyType(
-    {"L0": RatioLimits(2.0, 10.0, 2.0), "L1": RatioLimits(1.5, 5.0, 1.5), "L2": RatioLimits(1.2, 2.0, 1.2)}
-)
-"""By level of the API. msprobe up to 1.2 (mstt) has those of L0 for every API."""
-
-ULP_RATIO = 1.0
-"""Limit of the ratio of two devices' shares of elements that are off by too many units."""
-
 _LEVELS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         level: frozenset(names.split())

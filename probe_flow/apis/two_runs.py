@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.figures import StandardFigures
 from probe_flow.apis.standards import (
-    RATIO_LIMITS,
-    ULP_RATIO,
     Check,
     Standard,
     checks_alone,
@@ -25,6 +24,27 @@ from probe_flow.apis.standards import (
     standard_of,
     words_of,
 )
+
+
+@dataclass(frozen=True)
+class RatioLimits:
+    """By how much the errors of the target may exceed those of the golden device, in the benchmark standard."""
+
+    rmse: float
+    max_rel: float
+    mean_rel: float
+    small_ratio: float = 2.0
+    error_balance: float = 2.0
+    """Is shown and decides nothing."""
+
+
+RATIO_LIMITS: Mapping[str, RatioLimits] = MappingProxyType(
+    {"L0": RatioLimits(2.0, 10.0, 2.0), "L1": RatioLimits(1.5, 5.0, 1.5), "L2": RatioLimits(1.2, 2.0, 1.2)}
+)
+"""By level of the API. msprobe up to 1.2 (mstt) has those of L0 for every API."""
+
+ULP_RATIO = 1.0
+"""Limit of the ratio of two devices' shares of elements that are off by too many units."""
 
 
 @dataclass(frozen=True)

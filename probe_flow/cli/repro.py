@@ -58,8 +58,8 @@ def command(
     from probe_flow.runs.reopen import parse_dumps
     from probe_flow.scripts.op_generate import write_random_script
     from probe_flow.scripts.repro import write_script
-    from probe_flow.scripts.suspects import Trial
-    from probe_flow.scripts.trial import Limits
+    from probe_flow.scripts.trials.suspects import Trial
+    from probe_flow.scripts.trials.trial import Limits
 
     found = reproduce(
         read_run(run),

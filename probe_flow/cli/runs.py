@@ -51,11 +51,10 @@ def list_runs(*, folder: Path, output_format: str) -> None:
 
 def _described(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield a record of each run; of one whose record cannot be read, why."""
-    from probe_flow.engine.run.removing import folder_size
     from probe_flow.record.conclusion import last_line, verdict_word
     from probe_flow.record.places import printable
     from probe_flow.record.run_folder import read_run
-    from probe_flow.runs.found_runs import found_runs
+    from probe_flow.runs.found_runs import folder_size, found_runs
 
     for each in found_runs(folder):
         facts = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -116,3 +118,13 @@ def _nothing(start: Path, *, what: str = "is no run") -> Diagnostic:
         path=str(start),
         help="name the folder of a run: what `--output` named; `probe-flow runs ls DIR` lists those below a folder",
     )
+
+
+def folder_size(folder: Path) -> int:
+    """Return how many bytes the files in a folder have; what cannot be looked at counts nothing."""
+    size = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                size += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 - a path of each name takes longer
+    return size

@@ -49,7 +49,7 @@ def script_text(main: str, settings: Mapping[str, Any], *, needs: str) -> str:
     """Return the text of a script.
 
     Args:
-        main: module of the room whose ``main(settings)`` is the script.
+        main: module of the room, with its wing, whose ``main(settings)`` is the script.
         settings: what is frozen in it; anything that JSON holds.
         needs: packages that it imports beside numpy, for people.
     """
@@ -87,7 +87,7 @@ def _in_order(main: str) -> list[str]:
 
 
 def _source(name: str) -> str:
-    return read_text(ROOM / f"{name}.py")
+    return read_text(ROOM.joinpath(*name.split(".")).with_suffix(".py"))
 
 
 def _own_imports(tree: ast.AST) -> Iterator[ast.ImportFrom]:
@@ -97,7 +97,7 @@ def _own_imports(tree: ast.AST) -> Iterator[ast.ImportFrom]:
 
 
 def _needed(tree: ast.AST) -> set[str]:
-    return {(node.module or "").rpartition(".")[2] for node in _own_imports(tree)}
+    return {(node.module or "").removeprefix(f"{_PACKAGE}.") for node in _own_imports(tree)}
 
 
 def _names(tree: ast.Module) -> Iterator[str]:

@@ -174,7 +174,7 @@ def _script(content: Mapping[str, Any], config: Config, path: Path, framework: s
         "name": name,
     }
     needs = "torch" if own == "pytorch" else "mindspore and torch"
-    return name, script_text("op_script", settings, needs=needs)
+    return name, script_text("scripts.op_script", settings, needs=needs)
 
 
 def _extract(dump: Path, api: str) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def _written(
     modules = MODULES[settings["framework"]]
     announce(path)
     with atomic_text(path) as file:
-        file.write(script_text("repro_script", settings, needs=" and ".join(modules)))
+        file.write(script_text("scripts.repro_script", settings, needs=" and ".join(modules)))
     return Script(path, settings["entry"], modules, tuple(tensors))
 
 

@@ -21,7 +21,7 @@ from torch_collector import Collector  # noqa: E402
 import probe_flow as pf  # noqa: E402
 from probe_flow.records import Phase  # noqa: E402
 from probe_flow.scripts.repro import Suspect  # noqa: E402
-from probe_flow.scripts.suspects import Trial, reproduce, same_call  # noqa: E402
+from probe_flow.scripts.trials.suspects import Trial, reproduce, same_call  # noqa: E402
 
 ERRORS = {torch.float32: 0.01, torch.float16: 0.05, torch.bfloat16: 0.25}
 """An error that is more than ten times what such a call rounds off."""

@@ -13,7 +13,7 @@ import pytest
 
 import probe_flow as pf
 from probe_flow.scripts.repro import Suspect
-from probe_flow.scripts.suspects import Trial, reproduce, same_call
+from probe_flow.scripts.trials.suspects import Trial, reproduce, same_call
 
 pytestmark = [
     pytest.mark.frameworks,

@@ -45,5 +45,5 @@ def test_only_what_runs_batches_models_torch_and_scripts_starts_processes() -> N
         "dumpers/base/process.py",
         "engine/schedulers/processes.py",
         "precheck/far_torch.py",
-        "scripts/trial.py",
+        "scripts/trials/trial.py",
     }

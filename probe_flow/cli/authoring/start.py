@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from probe_flow.cli.authoring.schema import write_schema
 from probe_flow.errors import Diagnostic, UsageError
-
-if TYPE_CHECKING:
-    from probe_flow.api.starting import Proposal
 
 NAME = "probe-flow start"
 """What messages call a workflow that is in no file."""
@@ -54,10 +50,10 @@ def command(*, target: Path, golden: Path, write: Path | None, force: bool, runs
     for note in proposal.notes:
         click.echo(f"note: {note}")
     if write is not None:
-        _write(proposal, write)
+        _write(proposal.text, write)
     if runs:
         click.echo("")
-        return _run(proposal, write, output)
+        return _run(proposal.text, write, output)
     if write is None:
         words = shlex.join(["probe-flow", "start", str(target), str(golden)])
         click.echo(f"next: {words} --run, or --write FILE to keep and change it")
@@ -66,12 +62,12 @@ def command(*, target: Path, golden: Path, write: Path | None, force: bool, runs
     return 0
 
 
-def _write(proposal: Proposal, path: Path) -> None:
+def _write(text: str, path: Path) -> None:
     from probe_flow.files.whole_files import write_whole
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, proposal.text.encode())
+        write_whole(path, text.encode())
     except OSError as error:
         message = f"the workflow cannot be written to `{path}`: {error.strerror or error}"
         raise UsageError(Diagnostic("PF6011", message, path=str(path), help="name a file in another folder")) from error
@@ -81,13 +77,12 @@ def _write(proposal: Proposal, path: Path) -> None:
         click.echo(f"wrote {schema}, by which editors complete and check it")
 
 
-def _run(proposal: Proposal, path: Path | None, output: Path | None) -> int:
+def _run(text: str, path: Path | None, output: Path | None) -> int:
     from probe_flow.api.running import How
     from probe_flow.cli.terminal.running import show_run
     from probe_flow.engine.run.plan import make_plan
     from probe_flow.workflow.loading.loader import load_workflow
 
     cwd = Path.cwd()
-    text = None if path is not None else proposal.text
-    workflow = load_workflow(path or Path(NAME), env=os.environ, cwd=cwd, text=text)
+    workflow = load_workflow(path or Path(NAME), env=os.environ, cwd=cwd, text=None if path is not None else text)
     return show_run(make_plan(workflow), output=output, cwd=cwd, is_verbose=None, how=How())

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import click
 
-from probe_flow.api.problems import WIDTH, problems_text
+from probe_flow.api.problems import problems_text
 from probe_flow.errors import Diagnostic
 from probe_flow.errors.render import NO_SOURCES
 
@@ -31,7 +31,7 @@ def show(diagnostics: Iterable[Diagnostic], *, sources: Mapping[str, str] = NO_S
     if not problems:
         return
     is_terminal = sys.stderr.isatty()
-    width = shutil.get_terminal_size().columns if is_terminal else WIDTH
+    width = shutil.get_terminal_size().columns if is_terminal else None
     color = wants_color(os.environ, is_terminal=is_terminal)
     text = problems_text(problems, sources=sources, color=color, width=width)
     click.echo(text, err=True, color=color)

@@ -14,7 +14,6 @@ from probe_flow.cli.terminal.running import shown_path
 from probe_flow.errors import ProbeFlowError
 
 if TYPE_CHECKING:
-    from probe_flow.engine.run.paths import PathSize
     from probe_flow.engine.run.plan import Plan, PlannedStage
 
 
@@ -73,8 +72,8 @@ def plan_lines(plan: Plan, cwd: Path) -> Iterator[str]:
         mark = "run " if planned.is_selected else "skip"
         arrow = f" <- {', '.join(planned.needs)}" if planned.needs else ""
         yield f"  {mark}  {stage.name:<{name_width}}  {stage.type.uses:<{uses_width}}  {planned.reason}{arrow}"
-        for size in planned.sizes:
-            yield f"  {'':<{name_width + 6}}  {_size_line(size, cwd)}"
+        for line in _size_lines(planned, cwd):
+            yield f"  {'':<{name_width + 6}}  {line}"
         if (writes := _writes(planned)) is not None:
             yield f"  {'':<{name_width + 6}}  writes about {decimal(writes)}"
     yield ""
@@ -112,12 +111,13 @@ def _writes(planned: PlannedStage) -> int | None:
     return forecast.writes() if forecast is not None and forecast.writes is not None else None
 
 
-def _size_line(size: PathSize, cwd: Path) -> str:
+def _size_lines(planned: PlannedStage, cwd: Path) -> Iterator[str]:
     from rich.filesize import decimal
 
-    at_least = "" if size.is_complete else "at least "
-    files = "1 file" if size.files == 1 else f"{size.files:,} files"
-    return f"{size.option}: {shown_path(Path(size.path), cwd)} ({at_least}{files}, {decimal(size.size_bytes)})"
+    for size in planned.sizes:
+        at_least = "" if size.is_complete else "at least "
+        files = "1 file" if size.files == 1 else f"{size.files:,} files"
+        yield f"{size.option}: {shown_path(Path(size.path), cwd)} ({at_least}{files}, {decimal(size.size_bytes)})"
 
 
 def mermaid(plan: Plan) -> str:

@@ -35,7 +35,6 @@ from probe_flow.records import (
     entry_name,
     shared_numbers,
 )
-from probe_flow.records.figures import Integers
 from probe_flow.records.frameworks import MINDSPORE, MINDTORCH, PYTORCH
 
 TENSOR, STATISTICS, STRUCTURE = "tensor", "statistics", "structure"
@@ -56,7 +55,7 @@ class Reading(Struct):
     levels: dict[str, None] = field(default_factory=dict)
     frameworks: dict[Framework, None] = field(default_factory=dict)
     undumped: list[Node] = field(default_factory=list)
-    call_order: dict[Execution, Integers] = field(default_factory=dict)
+    call_order: dict[Execution, array[int]] = field(default_factory=dict)
     entries: int = 0
     has_stacks: bool = False
 
@@ -235,7 +234,7 @@ class _Entries:
                 assert isinstance(node.facts, CallFacts)
                 yield replace(node, facts=replace(node.facts, evidence=lost[entry])) if entry in lost else node
 
-    def call_order(self, undumped: Sequence[Node], reading: Reading) -> Integers:
+    def call_order(self, undumped: Sequence[Node], reading: Reading) -> array[int]:
         """Return `Catalog.call_order` of the calls that construct.json lists.
 
         Args:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from msgspec import Struct
 from probe_flow.engine.run.output import LOCK_NAME, OWN_FILES, RUNS_FOLDER, open_run_folder
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.record.run_folder import read_run
+from probe_flow.runs.found_runs import folder_size
 
 
 class Removed(Struct, frozen=True):
@@ -64,13 +63,3 @@ def remove_run(folder: Path) -> Removed:
     if not left:
         path.rmdir()
     return Removed(folder, freed, left)
-
-
-def folder_size(folder: Path) -> int:
-    """Return how many bytes the files in a folder have; what cannot be looked at counts nothing."""
-    size = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                size += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 - a path of each name takes longer
-    return size

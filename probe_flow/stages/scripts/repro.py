@@ -56,8 +56,8 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     """Return the scripts, and what they found."""
     from probe_flow.errors import Diagnostic, Severity
     from probe_flow.scripts.result import Scripts
-    from probe_flow.scripts.suspects import Trial, reproduce
-    from probe_flow.scripts.trial import NOT_RUN, Limits
+    from probe_flow.scripts.trials.suspects import Trial, reproduce
+    from probe_flow.scripts.trials.trial import NOT_RUN, Limits
     from probe_flow.transform.sizes import size_bytes
 
     suspects = _suspects(options, inputs)
@@ -89,7 +89,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
 
 
 def _suspects(options: Options, inputs: Mapping[str, Sequence[Any]]) -> list[Suspect]:
-    from probe_flow.scripts.suspects import suspects_of
+    from probe_flow.scripts.trials.suspects import suspects_of
 
     comparison: Comparison = inputs["comparison"][0]
     dumps: Sequence[Catalog] = inputs.get("dumps", ())

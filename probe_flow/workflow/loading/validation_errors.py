@@ -261,11 +261,10 @@ def _bound_help(leaf: _Leaf) -> str | None:
     """Return the bound that was meant by the number alone that stands at a metric."""
     if len(leaf.loc) < 2 or leaf.loc[-2] not in ("pass", "warn", "bound") or not isinstance(leaf.value, int | float):
         return None
-    from probe_flow.metrics.catalogue.metric import Better
     from probe_flow.metrics.catalogue.registry import METRICS
 
     metric = str(leaf.loc[-1])
-    is_higher = metric in METRICS and METRICS[metric].better is Better.HIGHER
+    is_higher = metric in METRICS and METRICS[metric].better.value == "higher"
     return f"write a bound in quotes: `{metric}: '{'>=' if is_higher else '<='} {leaf.value}'`"
 
 

@@ -44,4 +44,4 @@ def test_two_modules_with_one_name_make_no_script(room):
 
 
 def test_the_script_of_op_generate_is_sound_python():
-    compile(script_text("op_script", {}, needs="torch"), "script", "exec")
+    compile(script_text("scripts.op_script", {}, needs="torch"), "script", "exec")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from probe_flow.scripts.trial import Limits, try_scripts
+from probe_flow.scripts.trials.trial import Limits, try_scripts
 
 GOOD = """
 import json, sys

@@ -203,10 +203,11 @@ def unset(error: WorkflowError) -> set[str]:
 def test_the_sample_of_a_packaged_workflow_is_used_only_where_it_is_run_as_it_is(
     template: Path, tmp_path: Path
 ) -> None:
-    declared = set(yaml.safe_load(template.read_text(encoding="utf-8"))["params"])
+    params = yaml.safe_load(template.read_text(encoding="utf-8"))["params"]
+    declared = {name for name, param in params.items() if not param.get("optional")}
     workflow = load_workflow(template, env={}, cwd=tmp_path)
     assert workflow.is_sample
-    assert all(Path(str(value)).exists() for value in workflow.params.values())
+    assert all(Path(str(workflow.params[name])).exists() for name in declared)
 
     (tmp_path / "mine.yaml").write_text(
         f"version: 1\nextends: template:{template.stem}\nname: mine\n", encoding="utf-8"
@@ -222,7 +223,7 @@ def test_the_sample_of_a_packaged_workflow_is_used_only_where_it_is_run_as_it_is
 
     whole = load_workflow(template, env={}, cwd=tmp_path, sets=dict.fromkeys(declared, "mine"))
     assert not whole.is_sample
-    assert set(whole.params.values()) == {str(tmp_path / "mine")}
+    assert {whole.params[name] for name in declared} == {str(tmp_path / "mine")}
 
 
 def test_an_extending_file_brings_samples_of_its_own_or_none(load: Load, tmp_path: Path) -> None:

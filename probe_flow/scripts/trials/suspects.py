@@ -16,7 +16,7 @@ from probe_flow.records import Catalog, Comparison, FindingKind, Node, NodeKey
 from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
 from probe_flow.scripts.fx_operator import ComparedTensor
 from probe_flow.scripts.repro import FORMAT, Entries, Script, Suspect, entries_of, innermost, write_script
-from probe_flow.scripts.trial import NOT_RUN, Limits, try_scripts
+from probe_flow.scripts.trials.trial import NOT_RUN, Limits, try_scripts
 
 _ACCUSING = (
     (FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN),

@@ -16,7 +16,7 @@ from msgspec import Struct
 from probe_flow.files.atomic import atomic_text
 from probe_flow.files.machine import KILL_S, memory_of_machine
 from probe_flow.files.opening import read_text
-from probe_flow.scripts import trial_process
+from probe_flow.scripts.trials import trial_process
 
 SCRIPT_S = 600.0
 """Seconds that a script may take."""

@@ -29,8 +29,8 @@ from probe_flow.apis.calls import (
 )
 from probe_flow.apis.figures import FORMATS
 from probe_flow.apis.mindspore_side import MindSporeSide
-from probe_flow.apis.repro_call import check_is_defined, computed, fitting, recorded_results, widened
-from probe_flow.apis.repro_statistics import GROSS, gross_error
+from probe_flow.apis.scripts.repro_call import check_is_defined, computed, fitting, recorded_results, widened
+from probe_flow.apis.scripts.repro_statistics import GROSS, gross_error
 from probe_flow.apis.side import Held, Side
 from probe_flow.apis.torch_side import TorchSide
 from probe_flow.apis.values import Values, of_files

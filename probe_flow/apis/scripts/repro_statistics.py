@@ -25,7 +25,7 @@ from probe_flow.apis.calls import (
     read_gradients,
     shown_path,
 )
-from probe_flow.apis.repro_call import check_is_defined, computed, fitting, recorded_results, widened
+from probe_flow.apis.scripts.repro_call import check_is_defined, computed, fitting, recorded_results, widened
 from probe_flow.apis.side import Side
 from probe_flow.apis.torch_side import TorchSide
 from probe_flow.apis.values import per_slot

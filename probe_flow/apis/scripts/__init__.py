@@ -1,0 +1,1 @@
+"""What scripts that run one call again are made of, beside the modules of this room that they share: their `main`."""
