@@ -90,7 +90,7 @@ def test_paths_that_may_not_be_read_are_told_before_the_dumps_are_looked_at(prob
     assert "[PF2101]: `-fr`" in done.err
 
 
-@pytest.mark.parametrize("option", ["--consistent_check", "--backend=fsdp", "--conf", "-tensor_log", "-ofs"])
+@pytest.mark.parametrize("option", ["--consistent_check", "--backend=fsdp", "--conf", "-tensor_log"])
 def test_options_of_later_versions_are_named_as_such(probe_flow, option):
     done = probe_flow("compare", "-tp", "a", "-gp", "b", option)
     assert done.code == 2

@@ -59,7 +59,7 @@ def test_a_run_is_that_of_the_command_line(in_folder: Path, capsys: pytest.Captu
         assert (in_folder / "called" / name).read_bytes() == (in_folder / "typed" / name).read_bytes(), name
     typed, called = ((in_folder / name).glob("*.csv") for name in ("typed", "called"))
     assert [path.read_bytes() for path in typed] == [path.read_bytes() for path in called] != []
-    assert capsys.readouterr().out.count("\nFAIL  ") == 1, "the call prints nothing"
+    assert capsys.readouterr().out.count("\nFAIL ") == 1, "the call prints nothing"
     reports = {path.name for path in run.reports}
     assert {"report.html", "junit.xml"} <= reports
     assert reports.isdisjoint({"run.json", *RECORDS})

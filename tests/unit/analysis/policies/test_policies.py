@@ -471,7 +471,7 @@ def test_an_unknown_policy_is_an_error_with_a_suggestion():
     assert caught.value.diagnostic.help == "did you mean `torchair`?"
     with pytest.raises(UsageError) as caught:
         POLICIES.find("zzz")
-    assert caught.value.diagnostic.help == "policies: torchair, offline, dump_json, precheck"
+    assert caught.value.diagnostic.help == "policies: torchair, offline, tf_training, dump_json, precheck"
 
 
 class Lenient:
