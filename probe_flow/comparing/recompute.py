@@ -66,7 +66,7 @@ def with_recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted:
     numbers = list(_candidates(rows, diagnosis, wanted.mode))
     if not numbers:
         return False
-    calls = _Calls(rows, pairs, numbers)
+    calls = _Calls(rows, pairs, numbers, suspects=[suspect.row for suspect in diagnosis.suspects])
     limit = wanted.limit if wanted.limit is not None else None if wanted.mode == "all" else LIMIT
     jobs = dict(islice(calls.jobs(budget=_budget(rows, wanted.mode), sure=SURE), limit))
     found = _computed(list(jobs.values()), context) if jobs else []
@@ -134,9 +134,13 @@ class _Calls:
         rows: all rows.
         pairs: of the comparison.
         numbers: rows of results, the most important first.
+        suspects: those of them by which a search without proof would accuse a call.
     """
 
-    def __init__(self, rows: Sequence[Row], pairs: Pairs, numbers: Sequence[int]) -> None:
+    def __init__(self, rows: Sequence[Row], pairs: Pairs, numbers: Sequence[int], suspects: Sequence[int] = ()) -> None:
+        self._suspects = {
+            row.pair.target.node for row in map(rows.__getitem__, suspects) if row.pair.target is not None
+        }
         self.refused: dict[NodeKey, str] = {}  # why, of calls that are known and were dumped
         self.results: dict[NodeKey, dict[Place, int]] = {}
         self._pairs = pairs
@@ -169,7 +173,7 @@ class _Calls:
             if count >= sure and spent + target.elements > budget:
                 continue
             spent += target.elements
-            yield key, Job(target, self._golden_call(key), UNIT, LIMIT_BYTES)
+            yield key, Job(target, self._golden_call(key), key in self._suspects, UNIT, LIMIT_BYTES)
 
     def _golden_call(self, key: NodeKey) -> SideCall | None:
         try:

@@ -41,6 +41,7 @@ def test_a_level_too_high_or_too_low_finds_the_fault_all_the_same(probe_flow, du
     done = probe_flow("compare", *mode, "-tp", target, "-gp", golden, "-o", "out")
     assert done.code == 1
     assert "first goes wrong at Relu (Relu)" in done.out
+    assert "the golden is what is off here" in " ".join(probe_flow("show", "-v", "out").out.split())
     assert "PF2110" not in done.err
     assert "PF4003" not in done.err
 

@@ -163,7 +163,7 @@ def test_every_command_that_prints_results_speaks_json():
     assert {name for name in flags if "--format" not in flags[name]} == {
         *("schema", "init", "completion", "compare", "merge_result", "suggest-mapping", "reduce", "shell"),
         *("acc_check", "multi_acc_check", "run_overflow_check", "api_precision_compare", "overflow_check"),
-        *("graph", "graph_visualize", "code_mapping", "op_generate", "repro", "start", "tf_dump"),
+        *("graph", "graph_visualize", "code_mapping", "op_generate", "repro", "start", "tf_dump", "offline_dump"),
     }
 
 

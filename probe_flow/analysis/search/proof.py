@@ -2,7 +2,8 @@
 
 A result that its own inputs explain only carries on what they brought, however much that became. One that they do not
 explain is wrong by itself, whatever came in; that is believed where the golden's result is what the golden's inputs
-make, which shows that the operator is understood.
+make, which shows that the operator is understood. Where the target's is right and the golden's is not, the difference
+begins there all the same, in the golden: nothing is proven of the operator, and it is judged as without proof.
 """
 
 from __future__ import annotations
@@ -29,11 +30,19 @@ def proof_of(row: Row) -> Proof | None:
     if own is None or own.reason:
         return None
     if own.score <= 1.0 and not own.nonfinite:
-        return Proof.RIGHT
+        return None if is_golden_off(row) else Proof.RIGHT
     is_understood = own.golden is not None and own.golden <= 1.0
     if is_understood and own.score > BEYOND and not own.nonfinite and row.third is None and not row.noise:
         return Proof.WRONG
     return None
+
+
+def is_golden_off(row: Row) -> bool:
+    """Return whether the target's result is what its inputs make, and the golden's is not what the golden's make."""
+    own = row.recomputed
+    if own is None or own.reason or own.golden is None:
+        return False
+    return own.score <= 1.0 and not own.nonfinite and own.golden > BEYOND
 
 
 def score_of(row: Row) -> float:
@@ -61,6 +70,8 @@ def sentence(row: Row) -> str:
         return ""
     if own.reason:
         return f"not recomputed: {own.reason}"
+    if is_golden_off(row):
+        return "given its own inputs, the output is right, and the golden's is not: the golden is what is off here"
     if proof_of(row) is None:
         return ""
     if own.score == 0.0:

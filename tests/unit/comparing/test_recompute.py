@@ -172,7 +172,7 @@ def job_of(tmp_path: Path, entry: str, **changed) -> Job:
     catalog = read_dump_json(path, side="target")
     node = next(key for key, each in catalog.nodes.items() if each.entry == entry)
     side = recompute._Side(catalog, {node})
-    return Job(side.call(node), None, recompute.UNIT, recompute.LIMIT_BYTES)
+    return Job(side.call(node), None, False, recompute.UNIT, recompute.LIMIT_BYTES)
 
 
 def test_shapes_that_contradict_each_other_are_told(tmp_path):

@@ -316,7 +316,7 @@ def test_real_file_with_fused_operators():
     fused = by_name["Div_331Mul_333Add_335Mul_337Add_338"]
     assert fused.originals == ("Div_331", "Mul_333", "Add_335", "Mul_337", "Add_338")
     assert fused.passes == ("AutomaticUbFusion",)
-    assert fused.outputs == (RuleOutput("DT_FLOAT16", "ND", (1, 1500), "Add_338", 0, "ND", (1, 1500)),)
+    assert fused.outputs == (RuleOutput("DT_FLOAT16", "ND", (1, 1500), "Add_338", 0, "ND", (1, 1500), "DT_FLOAT"),)
     assert by_name["trans_TransData_4"].originals == ()
     norm = by_name["BatchNormalization_60_BNInferenceD"]
     assert norm.is_multiop
