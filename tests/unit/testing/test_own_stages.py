@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import graph_text_writer
 import numpy as np
 import pytest
 import small_dumps
 from graph_dumps import write_dump
+from om_writer import OmFolder
 from raw_pairs import pairs_of, raw
+from rule_builders import attr, model, op
 
+from probe_flow.dumpers.arrays.array_folder import ArrayFolder, ArrayOptions
+from probe_flow.dumps.manifest import ManifestNode
 from probe_flow.dumps.registry import READERS
 from probe_flow.stages.registry import STAGES
 from probe_flow.testing.builders import catalog, comparison, row, tensor
@@ -81,6 +86,26 @@ def with_file(option: str, text: str, **given: Any) -> Callable[[Path], Inputs]:
     return write
 
 
+def arrays_of_a_model(folder: Path) -> Inputs:
+    """Return both sides of a model of one operator, with its graph in their manifests."""
+    found = {}
+    for side in ("target", "golden"):
+        made = ArrayFolder(folder / side, ArrayOptions())
+        made.write("conv", "Conv", 0, np.ones(2, np.float32), value="y")
+        made.finish({}, [ManifestNode("conv", "Conv", ("x",), ("y",))])
+        found[side] = [READERS["npy"].catalog(path=str(folder / side), side=side)]
+    return found
+
+
+def overflow_run(folder: Path) -> Inputs:
+    OmFolder(folder / "overflow").op("Relu", "relu", at=1, outputs=[np.ones(2, np.float32)])
+    return {"path": str(folder / "overflow")}
+
+
+def graph_text(folder: Path) -> Inputs:
+    return {"graph": str(graph_text_writer.write(folder / "graph.txt", model(op("x", "Data", attrs=[attr("index", i=0)]))))}
+
+
 def converted(**given: Any) -> Case:
     return Case(options(dump="target", **given), read("om"))
 
@@ -94,6 +119,7 @@ CASES: Mapping[str, Case] = {
     "dump.torch": Case(path_of("dump_json")),
     "dump.mindspore": Case(path_of("dump_json")),
     **{f"dump.{kind}": Case(path_of(kind)) for kind in small_dumps.WRITERS if kind != "dump_json"},
+    **{f"dump.{framework}": Case(path_of("npy")) for framework in ("caffe", "onnx", "tensorflow")},
     **{f"reduce.{what}": Case(path_of("torchair_fx")) for what in ("minmax", "statistics", "checksum")},
     "convert.layout": converted(layout="NHWC"),
     "convert.npy": converted(),
@@ -110,6 +136,7 @@ CASES: Mapping[str, Case] = {
     "match.api_mapping": Case(options(**SIDES), JSON_SIDES),
     "match.layer_mapping": Case(with_file("mapping", "TopLayer:\n  layer: layer\n", **SIDES), JSON_SIDES),
     "match.data_mapping": Case(with_file("mapping", f"{ITEM}: {ITEM}\n", **SIDES), JSON_SIDES),
+    "match.model_graph": Case(options(**SIDES), arrays_of_a_model),
     "match.fusion_rule": Case(options(**SIDES), of_dumps("om", "npy")),
     "compare": Case(options(pairs="pairs"), measurable),
     "analysis.nonfinite": Case(
@@ -119,6 +146,11 @@ CASES: Mapping[str, Case] = {
     "analysis.overflow": Case(
         options(catalog="dump"),
         lambda folder: {"catalog": [READERS["npy"].catalog(**path_of("npy")(folder / "input"), side="dump")]},
+    ),
+    "analysis.op_debug": Case(overflow_run),
+    "analysis.graph": Case(graph_text),
+    "analysis.fusion": Case(
+        options(comparison="result"), lambda _: {"comparison": [comparison(row(tensor("a"), tensor("a")))]}
     ),
     "report": Case(
         options(comparison="result", formats=["junit"]),
