@@ -103,7 +103,9 @@ def overflow_run(folder: Path) -> Inputs:
 
 
 def graph_text(folder: Path) -> Inputs:
-    return {"graph": str(graph_text_writer.write(folder / "graph.txt", model(op("x", "Data", attrs=[attr("index", i=0)]))))}
+    return {
+        "graph": str(graph_text_writer.write(folder / "graph.txt", model(op("x", "Data", attrs=[attr("index", i=0)]))))
+    }
 
 
 def converted(**given: Any) -> Case:
