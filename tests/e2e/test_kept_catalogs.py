@@ -51,7 +51,10 @@ def kept(cache: Path) -> list[Path]:
 WITHOUT_TABLES = {"build_graph"}
 """Workflows that write graphs only, whose names have the time."""
 
-RUNS_MODELS = {"offline_caffe_oneclick", "offline_onnx_oneclick", "offline_tensorflow_oneclick", "onnx_vs_onnx"}
+RUNS_MODELS = {
+    *("offline_caffe_oneclick", "offline_onnx_oneclick", "offline_tensorflow_oneclick", "onnx_vs_onnx"),
+    *("torch_vs_torch", "mindspore_vs_pytorch"),
+}
 """Workflows whose dumps are made anew in each run."""
 
 
