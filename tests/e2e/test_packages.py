@@ -209,7 +209,6 @@ LOOKS = (
     ["show", "out"],
     ["show", "out", "--beyond", "cosine"],
     ["diff", "out", "again"],
-    ["init", "torchair_ge_vs_fx", "--output", "copied"],
     ["templates"],
     ["explain", "PF1020"],
     ["doctor"],
@@ -223,6 +222,10 @@ def test_no_command_imports_a_package_that_the_workflow_does_not_name(acme: Plac
     assert {" ".join(command): acme.imported(*command) for command in LOOKS} == {
         " ".join(command): set() for command in LOOKS
     }
+
+
+def test_a_new_workflow_imports_the_stages_that_editors_complete(acme: Place) -> None:
+    assert acme.imported("init", "torchair_ge_vs_fx", "--output", "copied") == {"acme_stage"}
 
 
 @pytest.mark.parametrize(
