@@ -93,7 +93,7 @@ def test_a_waived_origin_stays_visible_everywhere_and_fails_no_run(
 ):
     done = probe_flow("run", extended(tmp_path, scenario, waiver(at_fault(scenario))))
     assert done.code == 0, done.out + done.err
-    assert done.out.splitlines()[1] == "PASS  Nothing goes wrong beyond what is waived or accepted."
+    assert done.out.splitlines()[2] == "Nothing goes wrong beyond what is waived or accepted."
     assert done.out.splitlines()[-1].startswith("PASS nothing goes wrong beyond what is waived or accepted | ")
     text = f"waived until 9999-12-31 by jane: {REASON}"
     record = done.record
@@ -162,7 +162,7 @@ def test_each_comparison_of_a_run_has_a_part_of_the_baseline(probe_flow: Command
     assert parts["result"] == 1
     assert parts["strict"] > 1
     jsonschema.Draft202012Validator(schema("run")).validate(done.record)
-    assert done.out.splitlines()[1] == "PASS  Nothing goes wrong beyond what is waived or accepted."
+    assert done.out.splitlines()[2] == "Nothing goes wrong beyond what is waived or accepted."
     assert done.out.splitlines()[-1].startswith("PASS nothing goes wrong beyond what is waived or accepted | ")
     assert probe_flow("baseline", "check", "second", "baseline.yaml", output=None).code == 0
     assert probe_flow("diff", "first", "second", output=None).code == 0

@@ -352,7 +352,11 @@ def test_the_wheel_holds_the_program_the_workflows_and_the_samples_only(installe
         ["git", "ls-files", "workflows", "examples"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout.split()
     for_readers = (".md", ".ipynb")
-    tracked = [name for name in tracked if not name.endswith(for_readers) and not name.startswith("examples/team_")]
+    tracked = [
+        name
+        for name in tracked
+        if not name.endswith(for_readers) and not name.startswith(("examples/team_", "examples/ci/"))
+    ]
     assert {path.relative_to(ROOT).as_posix() for path in SHIPPED} <= packaged
     assert set(tracked) == packaged, "archives, not what was unpacked from them"
     assert not any("__pycache__" in name or name.startswith(("tests/", "docs/", "benchmarks/")) for name in names)
