@@ -27,7 +27,7 @@ _SINGLE = "proc0"
 """The folder of a process that is no rank."""
 
 
-class DumpFolder:
+class StepFolders:
     """``{root}/step{n}/rank{r}`` for each step and process.
 
     Args:

@@ -11,7 +11,7 @@ from typing import Any
 
 from probe_flow.dumpers.dump_json.callers import CallTree, Stacks
 from probe_flow.dumpers.dump_json.encoding import Leaves, encoded
-from probe_flow.dumpers.dump_json.folder import DumpFolder
+from probe_flow.dumpers.dump_json.folder import StepFolders
 from probe_flow.dumpers.dump_json.options import DumpOptions
 from probe_flow.dumpers.dump_json.selection import Selection
 from probe_flow.dumpers.dump_json.step_files import StepFiles
@@ -58,7 +58,7 @@ class Recorder:
 
     def __init__(
         self,
-        folder: DumpFolder,
+        folder: StepFolders,
         options: DumpOptions,
         leaves: Callable[[StepFiles, DumpOptions], StepLeaves],
         low_risk: Collection[str],

@@ -12,21 +12,12 @@ from typing import Any
 
 from mindspore import ops
 from mindspore.ops import Primitive
-from msgspec import Struct
 
 from probe_flow.dumpers.mindspore.api_names import CALLS
 from probe_flow.dumpers.mindspore.watching import Watch, has_differentiable, passed
+from probe_flow.dumpers.replaced_attributes import ReplacedAttributes
 
-_ABSENT = object()
 _TRANSFERS = ("Distributed", "MintDistributed")
-
-
-class _Replaced(Struct, frozen=True):
-    """An attribute that was replaced, and what its owner itself had there."""
-
-    owner: Any
-    name: str
-    before: Any
 
 
 class ApiTaps:
@@ -34,7 +25,7 @@ class ApiTaps:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._replaced: list[_Replaced] = []
+        self._replaced = ReplacedAttributes()
 
     def install(self) -> None:
         try:
@@ -43,22 +34,13 @@ class ApiTaps:
                 for name in names if owner is not None else ():
                     found = getattr(owner, name, None)
                     if callable(found):
-                        self._replace(owner, name, self._tapped(prefix, name, found))
+                        self._replaced.replace(owner, name, self._tapped(prefix, name, found))
         except BaseException:
             self.remove()
             raise
 
     def remove(self) -> None:
-        while self._replaced:
-            each = self._replaced.pop()
-            if each.before is _ABSENT:
-                delattr(each.owner, each.name)
-            else:
-                setattr(each.owner, each.name, each.before)
-
-    def _replace(self, owner: Any, name: str, value: Any) -> None:
-        self._replaced.append(_Replaced(owner, name, vars(owner).get(name, _ABSENT)))
-        setattr(owner, name, value)
+        self._replaced.restore()
 
     def _tapped(self, prefix: str, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         watch, full = self._watch, f"{prefix}.{name}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from probe_flow.dumpers.dump_json.config_json import options_of_script
-from probe_flow.dumpers.dump_json.folder import DumpFolder
+from probe_flow.dumpers.dump_json.folder import StepFolders
 from probe_flow.dumpers.dump_json.options import DumpOptions
 from probe_flow.dumpers.dump_json.recorder import Recorder
 from probe_flow.dumpers.dump_json.session import ProgramDump, Taps, no_model
@@ -87,7 +87,7 @@ class MindSporeDump(ProgramDump):
         _check_model(model, options)
         from probe_flow.dumpers.mindspore.leaves import MindSporeLeaves
 
-        root = DumpFolder(folder, "mindspore", _rank, ("mindspore", "numpy"), overwrite=overwrite)
+        root = StepFolders(folder, "mindspore", _rank, ("mindspore", "numpy"), overwrite=overwrite)
         super().__init__(folder, Recorder(root, options, MindSporeLeaves, ()))
         self._model = model
 

@@ -10,21 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from msgspec import Struct
 
+from probe_flow.dumpers.replaced_attributes import ReplacedAttributes
 from probe_flow.dumpers.torch.api_names import CALLS, DROPOUTS, OUTPUT_BUFFERS
 from probe_flow.dumpers.torch.watching import Watch
 
-_ABSENT = object()
 _DISTRIBUTED = "Distributed"
-
-
-class _Replaced(Struct, frozen=True):
-    """An attribute that was replaced, and what its owner itself had there."""
-
-    owner: Any
-    name: str
-    before: Any
 
 
 class ApiTaps:
@@ -32,7 +23,7 @@ class ApiTaps:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._replaced: list[_Replaced] = []
+        self._replaced = ReplacedAttributes()
 
     def install(self) -> None:
         _make_lists_of_torch()
@@ -47,12 +38,7 @@ class ApiTaps:
             raise
 
     def remove(self) -> None:
-        while self._replaced:
-            each = self._replaced.pop()
-            if each.before is _ABSENT:
-                delattr(each.owner, each.name)
-            else:
-                setattr(each.owner, each.name, each.before)
+        self._replaced.restore()
 
     def _tap(self, prefix: str, name: str) -> None:
         *inner, last = name.split(".")
@@ -65,11 +51,7 @@ class ApiTaps:
                 continue
             if id(found) not in taps:
                 taps[id(found)] = self._tapped(prefix, last, found)
-            self._replace(owner, last, taps[id(found)])
-
-    def _replace(self, owner: Any, name: str, value: Any) -> None:
-        self._replaced.append(_Replaced(owner, name, vars(owner).get(name, _ABSENT)))
-        setattr(owner, name, value)
+            self._replaced.replace(owner, last, taps[id(found)])
 
     def _tap_data(self) -> None:
         """Note which tensors are changed past the count of their changes: by way of `.data`."""
@@ -84,7 +66,7 @@ class ApiTaps:
             watch.forget(tensor)
             descriptor.__set__(tensor, value)
 
-        self._replace(torch.Tensor, "data", property(get, put))
+        self._replaced.replace(torch.Tensor, "data", property(get, put))
 
     def _tap_wait(self) -> None:
         """Note when somebody waits for a communication: only then its results are there."""
@@ -98,7 +80,7 @@ class ApiTaps:
             watch.waited(self)
             return result
 
-        self._replace(work, "wait", wait)
+        self._replaced.replace(work, "wait", wait)
 
     def _tapped(self, prefix: str, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         watch, full = self._watch, f"{prefix}.{name}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from probe_flow.dumpers.dump_json.config_json import options_of_script
-from probe_flow.dumpers.dump_json.folder import DumpFolder
+from probe_flow.dumpers.dump_json.folder import StepFolders
 from probe_flow.dumpers.dump_json.options import DumpOptions
 from probe_flow.dumpers.dump_json.recorder import Recorder
 from probe_flow.dumpers.dump_json.session import ProgramDump, Taps, no_model
@@ -84,7 +84,7 @@ class TorchDump(ProgramDump):
         from probe_flow.dumpers.torch.api_names import LOW_RISK
         from probe_flow.dumpers.torch.leaves import TorchLeaves
 
-        root = DumpFolder(folder, "pytorch", _rank, ("torch", "numpy", "torch-npu"), overwrite=overwrite)
+        root = StepFolders(folder, "pytorch", _rank, ("torch", "numpy", "torch-npu"), overwrite=overwrite)
         super().__init__(folder, Recorder(root, options, TorchLeaves, LOW_RISK))
         self._model = model
 

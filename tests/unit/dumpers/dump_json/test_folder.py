@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from probe_flow.dumpers.dump_json.encoding import UNKNOWN, array_statistics, encoded
-from probe_flow.dumpers.dump_json.folder import DumpFolder
+from probe_flow.dumpers.dump_json.folder import StepFolders
 from probe_flow.dumpers.dump_json.options import DumpOptions
 from probe_flow.dumpers.dump_json.step_files import StepFiles
 from probe_flow.dumps.dump_json.reader import read_dump_json
@@ -20,8 +20,8 @@ from probe_flow.errors import IncompleteError, UsageError
 FACTS = {"dtype": "float32", "shape": [3]}
 
 
-def folder(root: Path, rank: int | None = None, *, overwrite: bool = False) -> DumpFolder:
-    return DumpFolder(root, "pytorch", lambda: rank, ("numpy",), overwrite=overwrite)
+def folder(root: Path, rank: int | None = None, *, overwrite: bool = False) -> StepFolders:
+    return StepFolders(root, "pytorch", lambda: rank, ("numpy",), overwrite=overwrite)
 
 
 def refusal(root: Path, rank: int | None = None, *, overwrite: bool = False) -> str:
