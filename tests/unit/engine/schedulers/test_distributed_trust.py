@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import socket
 import ssl
 import stat
 import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
@@ -25,15 +23,6 @@ pytest.importorskip("distributed", reason="the extra `distributed` is not instal
 pytest.importorskip("cryptography", reason="the extra `distributed` is not installed")
 
 UNTRUSTED = ["tcp://127.0.0.1:{}", "127.0.0.1:{}", "ws://127.0.0.1:{}", "TLS://127.0.0.1:{}", "inproc://127.0.0.1:{}"]
-
-
-@pytest.fixture(autouse=True)
-def _sockets_collected() -> Iterator[None]:
-    """Collect the sockets of connections that came to nothing: Dask leaves them, and Python warns of each."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 @pytest.fixture(scope="module")
