@@ -69,6 +69,12 @@ def bound(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
         raise UnusableError(f"its arguments are not those that are computed: {error}") from error
 
 
+def keyword_only(function: Callable[..., Any]) -> frozenset[str]:
+    """Return the parameters that a function takes by name only."""
+    parameters = _parameters(function)
+    return frozenset(name for name, each in parameters.items() if each.kind is inspect.Parameter.KEYWORD_ONLY)
+
+
 @lru_cache(maxsize=512)
 def _parameters(function: Callable[..., Any]) -> _Parameters:
     return MappingProxyType(dict(inspect.signature(function).parameters))
