@@ -129,7 +129,10 @@ class Side:
             return call
         known = self._graph.of(node)
         wanted = attributes_of(node.op_type)
-        kwargs = {name: Plain(value) for name, value in known.items() if name in wanted}
+        kwargs = {name: Plain(value) for name, value in known.items() if name in wanted.all}
+        lacking = sorted(wanted.required - kwargs.keys())
+        if lacking:
+            raise UnusableError(f"its graph does not give its attribute `{lacking[0]}`")
         return Call(DEVICE, call.api, call.args, kwargs, call.results)
 
 

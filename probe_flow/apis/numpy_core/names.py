@@ -10,7 +10,7 @@ import numpy as np
 
 from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.numpy_core import convolution, elementwise, losses, moves, normalising, products, reductions
-from probe_flow.apis.numpy_core.binding import keyword_only
+from probe_flow.apis.numpy_core.binding import Named, keyword_only
 from probe_flow.apis.numpy_core.forms.device import DEVICE_FORMS
 from probe_flow.apis.numpy_core.forms.mindspore import MINDSPORE_FORMS
 
@@ -218,10 +218,10 @@ def _of_device(op_type: str) -> Function:
 
 def needs_attributes(op_type: str) -> bool:
     """Return whether what an operator of a device computes depends on its attributes, or is known with them only."""
-    return op_type in DEVICE_FORMS and (op_type not in PRIMITIVES or bool(attributes_of(op_type)))
+    return op_type in DEVICE_FORMS and (op_type not in PRIMITIVES or bool(attributes_of(op_type).all))
 
 
-def attributes_of(op_type: str) -> frozenset[str]:
+def attributes_of(op_type: str) -> Named:
     """Return the attributes of an operator of a device that change what it computes."""
     return keyword_only(_of_device(op_type))
 
