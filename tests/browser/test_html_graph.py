@@ -445,7 +445,10 @@ def graph_of(nodes: Sequence[Node], rows: Sequence[Row], **more: Any) -> Any:
 
 def test_scores_and_levels_are_shown_where_they_are_given(open_report: Open) -> None:
     outer, inner = node("Module.mlp.MLP", "module"), node("Functional.gelu", "api", above="Module.mlp.MLP.forward.0")
-    levels = {"target": SideFigures(levels={inner.key: "critical"}), "golden": SideFigures(levels={outer.key: "medium"})}
+    levels = {
+        "target": SideFigures(levels={inner.key: "critical"}),
+        "golden": SideFigures(levels={outer.key: "medium"}),
+    }
     figures = CallFigures({inner.key: 0.8125}, levels)
     page = open_report(graph_of((inner, outer), rows_of((inner, outer))), figures=figures)
     of_line = "[...line.querySelectorAll('.figure, .level')].map((cell) => cell.innerText).filter(Boolean)"
@@ -625,7 +628,9 @@ def test_micro_steps_stand_under_headings_of_their_own(open_graph: Open) -> None
     ]
 
 
-def test_a_call_leads_to_those_of_other_ranks_that_it_talks_to(open_page: Callable[[Path], Any], tmp_path: Path) -> None:
+def test_a_call_leads_to_those_of_other_ranks_that_it_talks_to(
+    open_page: Callable[[Path], Any], tmp_path: Path
+) -> None:
     reduce = "Distributed.all_reduce.0.forward"
     calls = {reduce: "Module.net.Net.forward.0", "Module.net.Net.forward.0": None}
     for side, given in (("target", 4.0), ("golden", 1.0)):
