@@ -102,7 +102,8 @@ def test_a_page_that_is_wrong_fails_the_build(tmp_path: Path) -> None:
     hook = (
         "import sys\nfrom pathlib import Path\nhere = Path(__file__).parent\n"
         "sys.path.insert(0, str(here / 'tools' / 'site'))\nimport hooks\nhooks.ROOT = here\n"
-        "hooks.pages_with_commands = lambda: sorted((here / 'docs').glob('*.md'))\non_post_build = hooks.on_post_build\n"
+        "hooks.pages_with_commands = lambda: sorted((here / 'docs').glob('*.md'))\n"
+        "on_post_build = hooks.on_post_build\n"
     )
     (root / "small.py").write_text(hook, encoding="utf-8")
     page = root / "docs" / "index.md"

@@ -1,4 +1,4 @@
-"""What mkdocs does for our site beyond its themes: run the commands of the pages, and bring in files from outside docs/.
+"""What mkdocs does for our site beyond its theme: run the commands of pages, bring in files from outside docs/.
 
 ``PROBE_FLOW_SITE_COMMANDS=skip`` builds without running commands, for who has just run them (tests do).
 """

@@ -1,10 +1,10 @@
-"""Follow the pages of docs/ as a reader would: every command of a ``console`` block runs, and prints what the page says.
+"""Follow the pages of docs/ as a reader would: commands of ``console`` blocks run, and print what the page shows.
 
 A page has an empty folder of its own, and its blocks run in their order, in bash:
 
-- ``console``: lines that begin with ``$ `` are commands, ``> `` continues one; what follows is all that a terminal shows
-  (stdout and stderr), with ``...`` for what the page leaves out. White space counts as one blank, since terminals wrap
-  lines, and progress lines are left out. A command with no line below it may print anything.
+- ``console``: lines that begin with ``$ `` are commands, ``> `` continues one. What follows is all that a terminal
+  shows (stdout and stderr), with ``...`` for what the page leaves out. White space counts as one blank, since terminals
+  wrap lines, and progress lines are left out. A command with no line below it may print anything.
 - A command has to end with exit code 0. ``$ echo $?`` below it says which other one is right.
 - ``yaml`` and ``python``: a block whose first line is ``# NAME.yaml``, ``# NAME.py`` is written to that file.
 - ``<!-- needs: MODULE -->`` above a console block: it runs where the module is installed. The text around it says so.
