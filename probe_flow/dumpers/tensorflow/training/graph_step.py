@@ -22,6 +22,7 @@ from probe_flow.dumpers.tensorflow.training.operators import (
 )
 from probe_flow.dumpers.tensorflow.training.step import Step, no_model, trains_nothing
 from probe_flow.errors import did_you_mean
+from probe_flow.files.opening import open_bytes
 
 v1 = tf.compat.v1
 
@@ -59,7 +60,8 @@ def read_meta_graph(path: Path, seed: int) -> Built:
         Exception: TensorFlow raises errors of many kinds for what it cannot read.
     """
     definition = v1.MetaGraphDef()
-    definition.ParseFromString(path.read_bytes())
+    with open_bytes(path) as file:
+        definition.ParseFromString(file.read())
     for number, node in enumerate(definition.graph_def.node):
         if "seed2" in node.attr and not node.attr["seed"].i and not node.attr["seed2"].i:
             node.attr["seed"].i, node.attr["seed2"].i = seed, number + 1
