@@ -8,8 +8,10 @@ that are off by little).
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -116,7 +118,38 @@ def as_taken(function: Function, call: Call, arrays: Mapping[Path, Array]) -> An
             return arrays[place]
         return None if isinstance(leaf, DeviceArgument) else leaf if isinstance(leaf, DtypeName) else _plain(leaf)
 
-    return bound(function, with_leaves(call.args, value), with_leaves(dict(call.kwargs), value))
+    taken = bound(function, with_leaves(call.args, value), with_leaves(dict(call.kwargs), value))
+    if taken.arguments.get(IN_PLACE):
+        taken.arguments[IN_PLACE] = False
+    return taken
+
+
+IN_PLACE = "inplace"
+"""The argument by which functions of torch work in place."""
+
+
+def works_in_place(function: Function, call: Call) -> bool:
+    """Return whether a call writes its result into its first argument, by its name or by an argument."""
+    if call.is_in_place:
+        return True
+    at = list(inspect.signature(function).parameters).index(IN_PLACE) if _takes_in_place(function) else None
+    given = call.kwargs.get(IN_PLACE, call.args[at] if at is not None and at < len(call.args) else None)
+    return isinstance(given, Plain) and bool(given.value)
+
+
+@lru_cache(maxsize=512)
+def _takes_in_place(function: Function) -> bool:
+    return IN_PLACE in inspect.signature(function).parameters
+
+
+def _check_before(arrays: Mapping[Path, Array], known: Mapping[Path, Array]) -> None:
+    """Raise where a dump may hold what the input of a call in place became, not what it was.
+
+    Collectors differ in that. An input that is not the result was recorded before.
+    """
+    before, after = next(iter(arrays.values())), wide(next(iter(known.values())))
+    if before.shape == after.shape and np.array_equal(before, after, equal_nan=before.dtype.kind == "f"):
+        raise UnusableError("it works in place, and the dump has of its input what it became, or it changed nothing")
 
 
 def _plain(leaf: object) -> object:
@@ -168,6 +201,8 @@ def own_errors(
     results, arrays = prepared(function, call, read, limit_bytes)
     truth = dict(_matched(results, computed(function, call, arrays)))
     known = {place: read_result(place, leaf) for place, leaf in results}
+    if works_in_place(function, call):
+        _check_before(arrays, known)
     if function is elementwise.dropout:
         truth = {place: _kept(known[place], values, arrays, call) for place, values in truth.items()}
     if function in _PICKED:

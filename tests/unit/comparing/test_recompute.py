@@ -141,6 +141,28 @@ def test_all_calls_of_a_healthy_pair_are_proven_and_accused_of_nothing(tmp_path)
     assert told[0]["calls"] == 4
 
 
+def in_place(folder: Path, dtype: str, factor: float, *, is_before: bool = True) -> Path:
+    """Two products and an addition in place; the dump has its input as it was, or as it became."""
+    dump = Program(folder, dtype)
+    x, w = (each.astype(dtype) for each in INPUTS)
+    y = dump.call("Mint.matmul.0.forward", [x, w], x.astype("f8") @ w.astype("f8"), larger(factor))
+    z = (y.astype("f8") + 1.0) * (1.0 if factor == 1.0 else 1.1)
+    dump.call("Tensor.add_.0.forward", [y if is_before else z.astype(dtype), 1.0], z)
+    return dump.write()
+
+
+@pytest.mark.parametrize(("is_before", "due"), [(True, ["Mint.matmul", "Tensor.add_"]), (False, ["Mint.matmul"])])
+def test_a_fault_in_place_is_named_where_the_dump_holds_what_the_input_was(tmp_path, is_before, due):
+    target = read_dump_json(in_place(tmp_path / "t", "float16", 1.3, is_before=is_before), side="target")
+    golden = read_dump_json(in_place(tmp_path / "g", "float32", 1.0, is_before=is_before), side="golden")
+    context = Context(
+        stage="compare", output=tmp_path, map=in_order, emit=lambda *_, **__: None, report=lambda _: None,
+        settings=Settings(), facts=run_record(), isolate=lambda *_: in_order,
+    )  # fmt: skip
+    found = compare_pairs(match_name(target, golden), Asked(recompute=Recompute()), context, None)
+    assert origins(found) == due
+
+
 def test_the_limit_is_kept(tmp_path):
     _, told = compared(tmp_path, {"matmul": larger(1.3)}, Recompute("auto", 2))
     assert told[0]["calls"] == 2
