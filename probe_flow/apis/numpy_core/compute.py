@@ -36,7 +36,7 @@ from probe_flow.apis.numpy_core.forms import mindspore
 from probe_flow.apis.numpy_core.forms.device_moves import DEVICE_PICKS
 from probe_flow.apis.numpy_core.forms.onnx_moves import ONNX_PICKS
 from probe_flow.apis.numpy_core.names import Function
-from probe_flow.apis.numpy_core.own_error import OwnError, own_error
+from probe_flow.apis.numpy_core.own_error import OwnError, own_error, with_moved
 from probe_flow.apis.side import flat_results
 
 Array = NDArray[Any]
@@ -171,10 +171,16 @@ def perturbed(
     found = dict(arrays)
     for number, (place, leaf) in enumerate(argument_leaves(call)):
         if isinstance(leaf, TensorSpec) and arrays[place].dtype.kind == "f":
-            unit = max(units.get(leaf.dtype, 0.0), least)
-            signs = np.random.default_rng(number).integers(0, 2, arrays[place].shape, dtype=np.int8)
-            found[place] = arrays[place] * (1.0 + unit * (2.0 * signs - 1.0))
+            found[place] = moved_by(max(units.get(leaf.dtype, 0.0), least), arrays[place], number)
     return found
+
+
+def moved_by(unit: float, values: Array, seed: int) -> Array:
+    """Return each element up or down by a relative step, at random."""
+    bits = np.frombuffer(np.random.default_rng(seed).bytes(-(-values.size // 8)), np.uint8)
+    ups = np.unpackbits(bits, count=values.size).reshape(values.shape)
+    found: Array = np.array([1.0 - unit, 1.0 + unit])[ups]
+    return np.multiply(found, values, out=found)
 
 
 def own_errors(
@@ -246,21 +252,22 @@ def weighed(
     """Return how far results are from what was computed; ``moved`` computes again where storage explains too little."""
     coarse = max(units.get(leaf.dtype, 0.0) for _, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec))
 
-    def errors(others: Mapping[Path, Array]) -> list[OwnError]:
-        return [
-            own_error(
-                place, known[place], truth[place], others.get(place),
-                unit=_unit(leaf.dtype, units, coarse, exact=exact),
-                step=_STEPS.get(leaf.dtype, 0.0), largest=_LARGEST.get(leaf.dtype, math.inf),
-            )
-            for place, leaf in results
-        ]  # fmt: skip
-
-    found = errors({})
+    found = [
+        own_error(
+            place, known[place], truth[place],
+            unit=_unit(leaf.dtype, units, coarse, exact=exact),
+            step=_STEPS.get(leaf.dtype, 0.0), largest=_LARGEST.get(leaf.dtype, math.inf),
+        )
+        for place, leaf in results
+    ]  # fmt: skip
     is_float = any(each.dtype.kind == "f" for each in truth.values())
     if moved is None or not is_float or all(each.worst[3] <= 1.0 for each in found):
         return found
-    return errors(moved(max(units.get(leaf.dtype, 0.0) for _, leaf in results)))
+    others = moved(max(units.get(leaf.dtype, 0.0) for _, leaf in results))
+    return [
+        with_moved(own, known[place], truth[place], others[place], step=_STEPS.get(leaf.dtype, 0.0))
+        for own, (place, leaf) in zip(found, results, strict=True)
+    ]
 
 
 def _unit(dtype: str, units: Mapping[str, float], coarse: float, *, exact: bool) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.apis.calls import Call, Gradients, Path, TensorSpec, UnusableError, leaves, shown_path
-from probe_flow.apis.numpy_core.compute import as_taken, perturbed, prepared, weighed, wide, works_in_place
+from probe_flow.apis.numpy_core.compute import as_taken, moved_by, perturbed, prepared, weighed, wide, works_in_place
 from probe_flow.apis.numpy_core.gradients import rule_of
 from probe_flow.apis.numpy_core.names import Function
 from probe_flow.apis.numpy_core.own_error import OwnError
@@ -69,9 +69,8 @@ def own_gradient_errors(
     names = _owners(results, known, truth)
 
     def moved(least: float) -> Mapping[Path, Array]:
-        signs = 2.0 * np.random.default_rng(len(arrays)).integers(0, 2, gradient.shape, dtype=np.int8) - 1.0
-        unit = max(units.get(leaf.dtype, 0.0), least)
-        other = made(perturbed(call, arrays, units, least=least), gradient * (1.0 + unit * signs))
+        shaken = moved_by(max(units.get(leaf.dtype, 0.0), least), gradient, len(arrays))
+        other = made(perturbed(call, arrays, units, least=least), shaken)
         return {place: _as_recorded(other[name], known[place]) for place, name in names.items()}
 
     found = {place: _as_recorded(truth[name], known[place]) for place, name in names.items()}
