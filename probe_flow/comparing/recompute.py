@@ -1,8 +1,9 @@
 """Compute suspects again from the target's own inputs: what remains is their own error, whatever came in.
 
 Asked are, in this order: suspects, what they were computed from, what comes near to being one, and what was judged
-widely or not at all because something before it is off. Each call is computed in a worker process
-(`recompute_worker`), with bounded memory and time; one that cannot be computed keeps its judgement.
+widely or not at all because something before it is off. A call whose shapes bound what it takes is computed where the
+run measures, any other in a worker process with bounded memory and time (`recompute_worker`). One that cannot be
+computed keeps its judgement.
 """
 
 from __future__ import annotations
