@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from probe_flow.apis.calls import Path, UnusableError
+from probe_flow.apis.calls import Path, TensorSpec, UnusableError
 from probe_flow.apis.onnx.double import RANDOM_TYPES, in_double, model_of, widened_tensor
 from probe_flow.apis.side import Held
-from probe_flow.apis.values import numpy_dtype
+from probe_flow.apis.values import numpy_dtype, of_files
 
 _FIELDS: Mapping[str, str] = MappingProxyType(
     {"INT": "i", "FLOAT": "f", "STRING": "s", "INTS": "ints", "FLOATS": "floats", "STRINGS": "strings"}
@@ -63,7 +63,7 @@ class OnnxPart:
         graph: ``ir_version``, ``opsets`` (pairs of domain and version), ``functions`` (packed), ``nodes`` (``op_type``,
             ``domain``, ``name``, ``inputs``, ``outputs``, ``attributes``), ``inputs`` (pairs of name and element type),
             ``outputs`` (pairs of the name of a tensor and the element type that was dumped) and ``constants`` (name ->
-            ``type`` in ONNX's numbers, ``dims``, ``file``).
+            ``type`` in ONNX's numbers, ``dims``, ``file`` and the ``shape`` of what that holds).
         folder: of the files.
         is_double: whether it computes in float64.
     """
@@ -84,10 +84,7 @@ class OnnxPart:
         self._home = home
 
     def _constant(self, name: str, facts: Mapping[str, Any], folder: FilePath) -> Any:
-        try:
-            values = np.load(folder / facts["file"], allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise UnusableError(f"the constant `{name}` of the model cannot be read: {error}") from error
+        values = of_files(str(folder))(TensorSpec("", tuple(facts["shape"]), file=facts["file"]), name)
         return self._onnx.TensorProto(
             name=name, data_type=facts["type"], dims=facts["dims"], raw_data=np.ascontiguousarray(values).tobytes()
         )

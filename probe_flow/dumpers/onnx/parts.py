@@ -133,8 +133,9 @@ class ModelParts:
         def keep(tensor: onnx.TensorProto, key: str = "") -> str:
             key = key or _free(f"attribute {len(constants)}", self._weights)
             file = f"constants/{len(constants)}.npy"
-            files[file] = self._elements(tensor)
-            constants[key] = {"type": tensor.data_type, "dims": list(tensor.dims), "file": file}
+            values = files[file] = self._elements(tensor)
+            facts = {"type": tensor.data_type, "dims": list(tensor.dims), "file": file, "shape": list(values.shape)}
+            constants[key] = facts
             return key
 
         try:
