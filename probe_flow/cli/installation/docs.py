@@ -143,7 +143,8 @@ def _search(words: str, pages: list[Page]) -> Iterator[Found]:
 
 def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each heading with the lines below it. What looks like a heading in a block of code is a line."""
-    heading, lines, is_code = "", [], False
+    heading, is_code = "", False
+    lines: list[str] = []
     for line in text.splitlines():
         is_code ^= line.startswith(_FENCE)
         found = None if is_code else _HEADING.match(line)
