@@ -25,7 +25,7 @@ from probe_flow.analysis.model.growth import (
 )
 from probe_flow.analysis.model.past_errors import PastErrors
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
-from probe_flow.analysis.model.updates import Updates
+from probe_flow.analysis.model.updates import Updates, with_unseen
 from probe_flow.records import Execution, FigureColumn, Mode, NodeKey, NodeKind, Pairs
 from probe_flow.records.row import Row
 
@@ -178,7 +178,9 @@ class Allowances:
         if passed:
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
         self.scales[number] = max([deviation.size, allowed.scale, *[self._passed_on(n) for n in behind if copies]])
-        return _with_unseen(allowed, unseen, deviation) if unseen else allowed
+        if not unseen:
+            return allowed
+        return with_unseen(allowed, unseen, deviation, is_update=number in self.updates.gradients)
 
     def _by_parts(self, call: Call, deviation: Deviation, allowed: Allowance) -> Allowance:
         """Return an allowance, narrowed where the graph says how the parts of a fused operator are joined."""
@@ -373,17 +375,6 @@ def _of_copy(output: Deviation, known: Sequence[Deviation]) -> Allowance:
     gain = sum(2.0 * abs(tensor.gain) for tensor in known) + max(output.systematic, RESTATED * output.unit)
     offset = sum(2.0 * abs(tensor.offset) for tensor in known) + RESTATED * allowed.floor
     return Allowance(allowed.floor, allowed.explained, allowed.peak, gain, allowed.scale, offset)
-
-
-def _with_unseen(allowed: Allowance, unseen: float, deviation: Deviation) -> Allowance:
-    return Allowance(
-        allowed.floor,
-        allowed.explained + unseen,
-        allowed.peak + unseen * math.sqrt(deviation.count),
-        allowed.gain + unseen / max(deviation.size, TINY),
-        allowed.scale,
-        allowed.offset + unseen,
-    )
 
 
 _FACTORS = frozenset(("mul", "div", "truediv", "true_divide", "rmul", "imul", "multiply", "divide"))

@@ -1,1 +1,1 @@
-"""Draws faults and healthy pairs from a seed, over the kinds that issue reports asked about, and scores what is named."""
+"""Draws faults and healthy pairs of many kinds from a seed, and scores what is named."""

@@ -1,7 +1,7 @@
 """Draw, compare and count: ``python -m generate.evidence FOLDER --seed 7 --faults 10 --healthy 10`` from ``tests/``.
 
-Needs torch. Writes a line for each pair whose fault is not named first, or that alarms though it is healthy, and a table
-by kind. The same seed draws the same pairs.
+Needs torch. Writes a line for each pair whose fault is not named first, or that alarms though it is healthy, and a
+table by kind. The same seed draws the same pairs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def table(scores: list[Score]) -> list[str]:
     rows = _rows(scores)
     for mode in MODES:
         rows["all", mode] = [each for each in scores if each.mode == mode]
-    for (kind, mode), found in sorted(rows.items(), key=lambda row: (MODES.index(row[0][1]), row[0][0] == "all", row[0])):
+    for (kind, mode), found in sorted(
+        rows.items(), key=lambda row: (MODES.index(row[0][1]), row[0][0] == "all", row[0])
+    ):
         faults = [each for each in found if each.case.is_faulty]
         healthy = [each for each in found if not each.case.is_faulty]
         seconds = [each.second for each in faults if each.second is not None]
@@ -75,7 +77,7 @@ def main() -> None:
                 shutil.rmtree(folder, ignore_errors=True)
                 try:
                     found = scored(case, folder, keeps=lambda each: asked.keep and _is_told_wrongly(each))
-                except Exception:  # noqa: BLE001  # one pair that cannot be made or compared is told, and costs no more
+                except Exception:  # one pair that cannot be made or compared is told, and costs no more
                     print("BROKEN", name, number, case.name, traceback.format_exc(), flush=True)  # noqa: T201
                     continue
                 scores += found

@@ -63,7 +63,9 @@ def _offset(x: torch.Tensor, fault: Fault, _chance: random.Random) -> torch.Tens
 def _token(x: torch.Tensor, fault: Fault, chance: random.Random) -> torch.Tensor:
     """One row of one sequence, as wrong cache or position make it."""
     wrong = x.clone()
-    at = (chance.randrange(x.shape[0]), min(fault.token, x.shape[1] - 1)) if x.dim() > 2 else (fault.token % x.shape[0],)
+    at = (
+        (chance.randrange(x.shape[0]), min(fault.token, x.shape[1] - 1)) if x.dim() > 2 else (fault.token % x.shape[0],)
+    )
     wrong[at] = wrong[at] * (1 + fault.strength)
     return wrong
 
@@ -131,7 +133,7 @@ STRENGTHS = {
 
 
 def spoiler(faults: list[Fault], step: int) -> Callable[[str, object], Callable | None]:
-    """Return what a `torch_collector.Collector` calls with every result, to spoil it or the gradient that reaches it."""
+    """Return what a `torch_collector.Collector` calls with every result: it spoils that, or the gradient that comes."""
     here = {fault.entry: fault for fault in faults if fault.step in (None, step)}
 
     def change(entry: str, out: object) -> Callable | None:

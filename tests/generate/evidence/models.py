@@ -31,7 +31,9 @@ class Decoder(Model):
         self.tensors(ids=torch.randint(0, 29, (4, 12)))
 
     def loss(self) -> torch.Tensor:
-        x = self.emb(self.get("ids")[:, : 6 + self.at] if not self.at else self.get("ids")[:, 5 + self.at : 6 + self.at])
+        x = self.emb(
+            self.get("ids")[:, : 6 + self.at] if not self.at else self.get("ids")[:, 5 + self.at : 6 + self.at]
+        )
         for n, mlp in enumerate(self.mlps):
             h = self.norms[2 * n](x)
             q = self.q[n](h)
@@ -185,7 +187,10 @@ class Summed(Model):
         super().__init__()
         self.inp, self.mid, self.out = nn.Linear(8, width), nn.Linear(width, width), nn.Linear(width, 4)
         self.tensors(
-            x=torch.randn(96, 8), labels=torch.randint(0, 4, (12,)), at=torch.randint(0, 12, (96,)), many=torch.arange(96)
+            x=torch.randn(96, 8),
+            labels=torch.randint(0, 4, (12,)),
+            at=torch.randint(0, 12, (96,)),
+            many=torch.arange(96),
         )
 
     def loss(self) -> torch.Tensor:

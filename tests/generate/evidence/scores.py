@@ -142,7 +142,9 @@ def _add_checksums(dump: Path, tensors: Path) -> None:
             for (_, leaf), (_, full) in zip(leaves(part, role), leaves(named[entry][role], role), strict=True):
                 if "data_name" in full:
                     tensor = torch.load(tensors / "dump_tensor_data" / full["data_name"], weights_only=True)
-                    raw = tensor.contiguous().view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor.contiguous()
+                    raw = (
+                        tensor.contiguous().view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor.contiguous()
+                    )
                     leaf["md5"] = f"{zlib.crc32(raw.numpy().tobytes()):08x}"
     (dump / "dump.json").write_text(json.dumps(top))
 

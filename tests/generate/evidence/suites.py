@@ -65,8 +65,12 @@ def _one(
     if late:
         places = places[len(places) // 3 :]
     entry = chance.choice(places)
-    fault = _fault(entry, calls[entry], chance, **{k: more.pop(k) for k in ("kinds", "is_gradient", "step") if k in more})
-    label = f"{name}-{seed} {dtype} {fault.entry} {fault.kind} {fault.strength} {'gradient' if fault.is_gradient else ''}"
+    fault = _fault(
+        entry, calls[entry], chance, **{k: more.pop(k) for k in ("kinds", "is_gradient", "step") if k in more}
+    )
+    label = (
+        f"{name}-{seed} {dtype} {fault.entry} {fault.kind} {fault.strength} {'gradient' if fault.is_gradient else ''}"
+    )
     return Case(kind, label, build, dtype, faults=(fault,), is_faulty=True, **more)
 
 
@@ -252,9 +256,14 @@ HEALTHY: dict[str, Callable[[random.Random], Case]] = {
     ),
     "tokens": lambda chance: _healthy("tokens with a cache", ("decoder",), chance, steps=4, backward=False),
     "mindspore": lambda chance: _healthy(
-        "MindSpore names", ("transformer", "cnn", "unet"), chance, as_mindspore=chance.choice(("built-in table", "API mapping", "data mapping"))
+        "MindSpore names",
+        ("transformer", "cnn", "unet"),
+        chance,
+        as_mindspore=chance.choice(("built-in table", "API mapping", "data mapping")),
     ),
-    "checksums": lambda chance: _healthy("checksums", MODELS, chance, dtype="bfloat16", golden="bfloat16", checksums=True),
+    "checksums": lambda chance: _healthy(
+        "checksums", MODELS, chance, dtype="bfloat16", golden="bfloat16", checksums=True
+    ),
     "both_16_bits": lambda chance: _healthy(
         "bfloat16 on both sides", MODELS, chance, dtype="bfloat16", golden="bfloat16", noise=1e-3
     ),
