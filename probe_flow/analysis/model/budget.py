@@ -13,7 +13,7 @@ from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
 from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations
 from probe_flow.analysis.model.families import Family, family_of
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest
-from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, flipped_share, gradient_allowance
+from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, gradient_allowance
 from probe_flow.analysis.model.growth import (
     TINY,
     Allowance,
@@ -21,11 +21,13 @@ from probe_flow.analysis.model.growth import (
     coherent_error,
     common_share,
     explained_error,
+    flipped_share,
+    turned_share,
     widest,
 )
 from probe_flow.analysis.model.past_errors import PastErrors
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
-from probe_flow.analysis.model.updates import Updates, with_unseen
+from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
 from probe_flow.records import Execution, FigureColumn, Mode, NodeKey, NodeKind, Pairs
 from probe_flow.records.row import Row
 
@@ -118,6 +120,10 @@ class Allowances:
         """Return the largest relative error of the latest outputs of the row's execution."""
         return self._past.recent(self.rows[number].node.execution)
 
+    def turned(self, number: int, deviation: Deviation, call: Call) -> float:
+        """Return the share of decisions that a row of a call shows to have been taken otherwise (`turned_share`)."""
+        return turned_share(self.rows[number], deviation, call)
+
     def is_rounding(self, number: int, deviation: Deviation) -> bool:
         """Whether a row is off by no more than storage alone explains, so that nothing else need be asked."""
         self.scales[number] = deviation.size
@@ -179,7 +185,7 @@ class Allowances:
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
         self.scales[number] = max([deviation.size, allowed.scale, *[self._passed_on(n) for n in behind if copies]])
         if not unseen:
-            return allowed
+            return of_source(allowed, deviation) if copies and sources == () and not behind else allowed
         return with_unseen(allowed, unseen, deviation, is_update=number in self.updates.gradients)
 
     def _by_parts(self, call: Call, deviation: Deviation, allowed: Allowance) -> Allowance:

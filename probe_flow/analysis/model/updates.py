@@ -24,6 +24,9 @@ UNDECIDED = 3.0
 """The same for weights, in roots of the gradient's relative error ``r``: a share of about ``r`` of the elements is so
 small that their signs are noise. Of vectors (biases) whole parts may be zero in mathematics."""
 
+STORED = 1.0
+"""Largest error of a stored element, in rounding steps of the largest value: half a step, and as much in reserve."""
+
 SMALL_STEP = 0.1
 """Change that a step of an optimizer makes at most in what a parameter's statistics say, in its size."""
 
@@ -126,6 +129,14 @@ class Updates:
         key, slot = self._rows[number].node, self._rows[number].pair.shown.slot
         run = key.execution
         return run.rank, run.graph, key.name, key.call, slot
+
+
+def of_source(allowed: Allowance, deviation: Deviation) -> Allowance:
+    """Return the allowance of what nothing wrote, a parameter or an input of the network.
+
+    No element of it is off by more than storage leaves: half a step of the largest value.
+    """
+    return replace(allowed, peak=min(allowed.peak, STORED * deviation.unit * deviation.top + deviation.step))
 
 
 def with_unseen(allowed: Allowance, unseen: float, deviation: Deviation, *, is_update: bool) -> Allowance:

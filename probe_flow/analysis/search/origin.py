@@ -163,7 +163,7 @@ class _Search:
     def _meet(self, number: int, deviation: Deviation) -> None:
         call = self.calls.of[number]
         if call is not None:
-            self.shaken.meet(self.rows[number], deviation, call)
+            self.shaken.meet(self.rows[number], self.allowances.turned(number, deviation, call))
 
     def _fed_by(self, numbers: Iterable[int]) -> dict[int, tuple[int, ...]]:
         """Return the outputs that some rows were computed from, the nearest first."""

@@ -7,15 +7,11 @@ so there only gross errors accuse.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
 
 from probe_flow.analysis.flow.calls import Call, is_random
 from probe_flow.analysis.model.deviation import Deviation
-from probe_flow.analysis.model.families import Family, family_of
-from probe_flow.analysis.model.gradients import RARE
-from probe_flow.analysis.model.growth import FLIP_SHARE, MIN_FLIPS
 from probe_flow.records import Mode, NodeKey, Phase, TensorRef
 from probe_flow.records.row import Row
 
@@ -42,24 +38,8 @@ class Shaken:
         self.random: list[int] = []
         """Rows of random results that differ."""
 
-    def meet(self, row: Row, deviation: Deviation, call: Call) -> None:
-        """Take note of decisions that a row may have turned: scores that differ, or with tensors what came of them.
-
-        Scores that are off by a relative error ``r`` turn about ``r`` of the decisions, times what lies near a tie
-        (`FLIP_SHARE`); float32 turns none.
-        """
-        if call.node is None or call.is_gradient or family_of(call.node.op_type) is not Family.DISCRETE:
-            return
-        assert row.measurement is not None
-        is_measured = row.measurement.mode is Mode.TENSOR
-        if row.is_produced:
-            share = RANDOM if is_measured and deviation.unit == 0.0 and deviation.rms > 0.0 else 0.0
-        elif is_measured or deviation.unit == 0.0 or not (deviation.rms or deviation.peak):
-            return
-        else:
-            decisions = _decisions(row, call.node.op_type, deviation.count)
-            moved = FLIP_SHARE * min(1.0, deviation.likely / deviation.size if deviation.size else 1.0) * decisions
-            share = math.sqrt(min(1.0, max(MIN_FLIPS, moved) / decisions)) if moved > RARE else 0.0
+    def meet(self, row: Row, share: float) -> None:
+        """Take note of the share of decisions that a row shows to have been taken otherwise (`turned_share`)."""
         if share:
             run = row.node.execution.identity
             self._decided[run] = max(share, self._decided.get(run, 0.0))
@@ -119,13 +99,6 @@ class Shaken:
             if target.numel != golden.numel or (not row.is_produced and _is_index(target) and not _agrees(row)):
                 found.add(target.node)
         return frozenset(found)
-
-
-def _decisions(row: Row, op_type: str, count: int) -> int:
-    """Return how many decisions scores make: one each, or one a row where the best of a row are picked."""
-    shape = row.pair.shown.shape or ()
-    is_picked = any(word in op_type.lower() for word in ("arg", "top", "sort"))
-    return max(1, count // max(1, shape[-1])) if is_picked and shape else max(1, count)
 
 
 def _is_index(tensor: TensorRef) -> bool:
