@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
 from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations
-from probe_flow.analysis.model.families import Family, family_of
+from probe_flow.analysis.model.families import Family, families_of
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest
 from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, flipped_share, gradient_allowance
 from probe_flow.analysis.model.growth import (
@@ -126,12 +126,25 @@ class Allowances:
             call.is_gradient and (self._maker(number, call).is_gated or not self._is_free_of_flips(number))
         ):
             return False
+        if self.updates.gradients and self._noise_of_updates(number, call, deviation):
+            return False
         return (
             deviation.rms <= deviation.unit * deviation.size
             and deviation.peak <= 2.0 * deviation.unit * deviation.top
             and abs(deviation.gain) <= deviation.systematic
             and not deviation.nonfinite
         )
+
+    def _noise_of_updates(self, number: int, call: Call, deviation: Deviation) -> float:
+        """Return the relative error that parameters which noise has changed leave where statistics do not show it.
+
+        A bias whose gradient is zero in mathematics (that of the keys of attention) moves by whole steps of Adam.
+        """
+        row = self.rows[number]
+        if not row.is_produced or row.measurement is None or row.measurement.mode is not Mode.STATISTICS:
+            return 0.0
+        noise = self.updates.noise(call.read, deviation)
+        return noise if noise > deviation.unit else 0.0
 
     def _is_free_of_flips(self, number: int) -> bool:
         """Whether nothing that a row comes from has the noise of gates, which must be handed on."""
@@ -175,6 +188,8 @@ class Allowances:
         changed = [n for n in behind if n in self.updates.gradients]
         if changed:
             allowed = replace(allowed, gain=allowed.gain + UPDATED * sum(map(self.updates.error_of, changed)))
+            if noise := self._noise_of_updates(number, call, deviation):
+                self._flips[number] = max(self._flips.get(number, 0.0), noise)
         if passed:
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
         self.scales[number] = max([deviation.size, allowed.scale, *[self._passed_on(n) for n in behind if copies]])
@@ -355,7 +370,7 @@ class Allowances:
         for passed in nodes:
             node = self._nodes.get(passed)
             parts = [self._types[part] for part in node.originals if part in self._types] if node else []
-            kinds.update(family_of(op_type) for op_type in parts or ([node.op_type] if node else []))
+            kinds.update(*map(families_of, parts or ([node.op_type] if node else [])))
         if Family.PRODUCT in kinds and self.hidden.has_weights(nodes):
             kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
         return frozenset(kinds or {Family.UNKNOWN})
