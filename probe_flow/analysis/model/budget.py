@@ -126,7 +126,7 @@ class Allowances:
             call.is_gradient and (self._maker(number, call).is_gated or not self._is_free_of_flips(number))
         ):
             return False
-        if self.updates.gradients and self._noise_of_updates(number, call, deviation):
+        if self.updates.noise(number, call.read, deviation):
             return False
         return (
             deviation.rms <= deviation.unit * deviation.size
@@ -134,17 +134,6 @@ class Allowances:
             and abs(deviation.gain) <= deviation.systematic
             and not deviation.nonfinite
         )
-
-    def _noise_of_updates(self, number: int, call: Call, deviation: Deviation) -> float:
-        """Return the relative error that parameters which noise has changed leave where statistics do not show it.
-
-        A bias whose gradient is zero in mathematics (that of the keys of attention) moves by whole steps of Adam.
-        """
-        row = self.rows[number]
-        if not row.is_produced or row.measurement is None or row.measurement.mode is not Mode.STATISTICS:
-            return 0.0
-        noise = self.updates.noise(call.read, deviation)
-        return noise if noise > deviation.unit else 0.0
 
     def _is_free_of_flips(self, number: int) -> bool:
         """Whether nothing that a row comes from has the noise of gates, which must be handed on."""
@@ -188,7 +177,7 @@ class Allowances:
         changed = [n for n in behind if n in self.updates.gradients]
         if changed:
             allowed = replace(allowed, gain=allowed.gain + UPDATED * sum(map(self.updates.error_of, changed)))
-            if noise := self._noise_of_updates(number, call, deviation):
+            if noise := self.updates.noise(number, call.read, deviation):
                 self._flips[number] = max(self._flips.get(number, 0.0), noise)
         if passed:
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
