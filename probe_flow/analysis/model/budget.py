@@ -122,11 +122,9 @@ class Allowances:
         """Whether a row is off by no more than storage alone explains, so that nothing else need be asked."""
         self.scales[number] = deviation.size
         call = self.calls.of[number]
-        if call is None or (
-            call.is_gradient and (self._maker(number, call).is_gated or not self._is_free_of_flips(number))
-        ):
+        if call is None or self.updates.noise(number, call.read, deviation):
             return False
-        if self.updates.noise(number, call.read, deviation):
+        if call.is_gradient and (self._maker(number, call).is_gated or not self._is_free_of_flips(number)):
             return False
         return (
             deviation.rms <= deviation.unit * deviation.size
