@@ -33,6 +33,7 @@ class Shaken:
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = rows
         self._decided: dict[object, float] = {}  # identity of an execution -> share of elements that are others
+        self._most = 0.0
         self.noise: dict[int, float] = {}
         """Shaken row -> root of the share of elements that may be others."""
         self.random: list[int] = []
@@ -61,19 +62,19 @@ class Shaken:
         if row.is_produced and not row.noise and is_random(call, self._rows):  # repeated runs know better
             if score > 1.0:
                 self.random.append(number)
-            self.noise[number] = RANDOM
+            self.noise[number] = self._most = RANDOM
             return 0.0
         chosen = self._chosen(row, call) if row.is_produced and self._decided else 0.0
         noise = chosen
         if self.noise:
-            behind = (
-                max(self.noise.values()) if not is_known else max((self.noise.get(n, 0.0) for n in around), default=0.0)
-            )
-            noise = max(noise, behind)
+            noise = max([chosen, *(self.noise.get(n, 0.0) for n in around)]) if is_known else self._most
         if not noise:
             return score
         self.noise[number] = noise
+        self._most = max(self._most, noise)
         if row.measurement is not None and row.measurement.mode is Mode.STATISTICS:
+            if not deviation.size:  # all of the golden's is zero, which measures nothing
+                return 0.0
             part = min(1.0, noise / GROSS)
             return min(score / (1.0 + (GROSS_TIMES - 1.0) * part), deviation.relative / (GROSS * part))
         return 0.0 if chosen else score

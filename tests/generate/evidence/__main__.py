@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 
+from generate.evidence.ranks import scores_of_ranks
 from generate.evidence.scores import MODES, Score, scored
 from generate.evidence.suites import FAULTY, HEALTHY
 
@@ -88,6 +89,16 @@ def main() -> None:
                     print(_line(each, name, number), flush=True)  # noqa: T201
             if count:
                 print(f"# {name}: {time.process_time() - begun:.0f} s of CPU", file=sys.stderr, flush=True)  # noqa: T201
+    for is_faulty, count in ((True, asked.faults), (False, asked.healthy)):
+        for number in range(count if asked.only is None or "ranks" in asked.only else 0):
+            folder = asked.folder / f"ranks-{number}-{is_faulty}"
+            shutil.rmtree(folder, ignore_errors=True)
+            chance = random.Random(f"{asked.seed} ranks {number} {is_faulty}")
+            found = list(scores_of_ranks(chance, folder, is_faulty=is_faulty))
+            scores += found
+            for each in filter(_is_told_wrongly, found):
+                print(_line(each, "ranks", number), flush=True)  # noqa: T201
+            shutil.rmtree(folder)
     print("\n".join(table(scores)))  # noqa: T201
     print(f"left out, since they stand out nowhere: {dict(faint)}")  # noqa: T201
 

@@ -19,7 +19,7 @@ from probe_flow.comparing.asked import Asked, Recompute
 from probe_flow.comparing.steps import compare_pairs
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.matching.name.match_name import match_name
-from probe_flow.records import Comparison, Finding, FindingKind, SlotRole
+from probe_flow.records import Comparison, Finding, FindingKind, Pairs, SlotRole
 from probe_flow.testing.run_records import run_record
 from probe_flow.work import Context, Settings
 
@@ -124,12 +124,20 @@ def compared(case: Case, folder: Path, mode: str) -> Comparison:
                 _add_checksums(dump, folder / side.parent.name / "tensor" / dump.parent.name / dump.name)
             if case.as_mindspore and side is sides[0]:
                 as_mindspore.rewrite(dump, case.as_mindspore)
+    catalogs = read_dump_json(sides[0], side="target"), read_dump_json(sides[1], side="golden")
+    return _compared(as_mindspore.match(*catalogs, case.as_mindspore) if case.as_mindspore else match_name(*catalogs))
+
+
+def compared_folders(target: Path, golden: Path) -> Comparison:
+    """Compare two dumps by their names."""
+    return _compared(match_name(read_dump_json(target, side="target"), read_dump_json(golden, side="golden")))
+
+
+def _compared(pairs: Pairs) -> Comparison:
     context = Context(
         "result", Path(), in_order, lambda _event, **_fields: None, lambda _problems: None, Settings(), run_record(),
         isolate=lambda *_: in_order,
     )  # fmt: skip
-    catalogs = read_dump_json(sides[0], side="target"), read_dump_json(sides[1], side="golden")
-    pairs = as_mindspore.match(*catalogs, case.as_mindspore) if case.as_mindspore else match_name(*catalogs)
     return compare_pairs(pairs, Asked(recompute=Recompute("auto")), context, None)
 
 

@@ -24,7 +24,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 CLEAR = 4.0
 """How many times the healthy difference a change must be, as root mean square or at one element, to stand out."""
 
-FINE = 2.0**-22
+FINE = 2.0**-20
 """Least healthy difference, in the size of a tensor."""
 
 FAR = 8
@@ -178,17 +178,14 @@ def _items(entries: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def truth_of(case: Case, target: Run, twin: Run, golden: Run) -> Truth | None:
     """Return where the target differs from its twin without the fault; None where it does not."""
-    begun: int | None = None
-    found: dict[str, list[str]] = {"tensor": [], "statistics": []}
-    done: set[str] = set()
+    has_begun = False
     for step in range(case.steps):
-        pairs = zip(_items(target.entries[step]), _items(twin.entries[step]), strict=False)
-        for (entry, leaf), (_, right) in pairs:
+        found: dict[str, list[str]] = {"tensor": [], "statistics": []}
+        done: set[str] = set()
+        for (entry, leaf), (_, right) in zip(_items(target.entries[step]), _items(twin.entries[step]), strict=False):
             if leaf == right and _is_same(leaf, target, twin, step):
                 continue
-            begun = step if begun is None else begun
-            if step > begun:
-                return Truth(begun, tuple(found["tensor"]) if "tensor" in done else (), ())
+            has_begun = True
             for mode in found:
                 if mode not in done and entry not in found[mode]:
                     found[mode].append(entry)
@@ -198,11 +195,13 @@ def truth_of(case: Case, target: Run, twin: Run, golden: Run) -> Truth | None:
                 done.add("statistics")
             if len(done) == len(found):
                 break
-        if len(done) == len(found):
-            break
-    if begun is None:
-        return None
-    return Truth(begun, *(tuple(found[mode]) if mode in done and len(found[mode]) <= FAR else () for mode in found))
+        if done:
+            return Truth(step, *(tuple(found[mode]) if _is_near(found[mode], mode in done) else () for mode in found))
+    return Truth(0, (), ()) if has_begun else None
+
+
+def _is_near(entries: Sequence[str], is_shown: bool) -> bool:
+    return is_shown and len(entries) <= FAR
 
 
 def _is_same(leaf: Mapping[str, Any], target: Run, twin: Run, step: int) -> bool:
