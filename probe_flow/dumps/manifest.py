@@ -79,7 +79,10 @@ class Skipped(Struct, frozen=True):
 
 
 class DumpManifest(Struct, frozen=True):
-    """The manifest of one folder. ``facts`` are what only people read: versions, hashes, seed, options."""
+    """The manifest of one folder. ``facts`` are what only people read: versions, hashes, seed, options.
+
+    ``model`` is one of these: name, path and SHA-256 of the model that was run, as far as it is a file.
+    """
 
     is_complete: bool = False
     expected: int = 0
@@ -88,6 +91,7 @@ class DumpManifest(Struct, frozen=True):
     nodes: tuple[ManifestNode, ...] = ()
     tensors: tuple[ManifestTensor, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    model: Mapping[str, Any] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
         """Return the content of the file, a tensor a line."""
@@ -124,6 +128,42 @@ def read_manifest(folder: Path) -> DumpManifest | None:
 
 class _Head(Struct, frozen=True):
     schema: str = ""
+
+
+class ModelFile(Struct, frozen=True):
+    """The file of the model that a dump was made of, where it was one.
+
+    Args:
+        framework: that ran it, e.g. ``onnxruntime``.
+        path: of the file, when it ran.
+        sha256: of its content.
+    """
+
+    framework: str
+    path: str
+    sha256: str
+
+
+class _OfFile(Struct, frozen=True):
+    path: str = ""
+    sha256: str = ""
+
+
+class _Made(Struct, frozen=True):
+    framework: str = ""
+    model: _OfFile = _OfFile()
+
+
+def model_file(folder: Path) -> ModelFile | None:
+    """Return the file of the model that a dump of ours in a folder was made of; None where no manifest tells one."""
+    path = folder / DUMP_MANIFEST
+    if not is_file(path):
+        return None
+    try:
+        made = msgspec.json.decode(read_whole(path, _MAX_BYTES), type=_Made)
+    except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
+        return None
+    return ModelFile(made.framework, made.model.path, made.model.sha256) if made.model.path else None
 
 
 def manifest_problems(folder: Path, manifest: DumpManifest | None, names: Collection[str]) -> Iterator[Problem]:

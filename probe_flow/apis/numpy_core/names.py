@@ -10,7 +10,10 @@ import numpy as np
 
 from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.numpy_core import convolution, elementwise, losses, moves, normalising, products, reductions
-from probe_flow.apis.numpy_core.mindspore_forms import MINDSPORE_FORMS
+from probe_flow.apis.numpy_core.binding import Named, keyword_only
+from probe_flow.apis.numpy_core.forms.device import DEVICE_FORMS
+from probe_flow.apis.numpy_core.forms.mindspore import MINDSPORE_FORMS
+from probe_flow.apis.numpy_core.forms.onnx import ONNX_FORMS
 
 Function: TypeAlias = "Callable[..., Any]"
 
@@ -148,12 +151,14 @@ def find(kind: str, api: str, *, is_mindspore: bool = False) -> Function:
     """Return the function that computes an API of a dump.
 
     Args:
-        kind, api: parts of its name: ``Functional``, ``layer_norm``.
+        kind, api: parts of its name: ``Functional``, ``layer_norm``; `DEVICE` or `ONNX` and the type of an operator.
         is_mindspore: whether it is of MindSpore, whose ``Functional`` are other functions.
 
     Raises:
         UnusableError: there is none, and why.
     """
+    if kind in _OF_GRAPHS:
+        return _of_graph(kind, api)
     word = api.split(".")[0] if kind == "Aten" else api
     own = word.strip("_")
     if own in _RANDOM:
@@ -199,6 +204,33 @@ _ATEN = frozenset({
 def mindspore_names() -> list[str]:
     """Return the names of ``mindspore.ops`` that are computed."""
     return sorted({*MINDSPORE_FORMS, *_ALIKE})
+
+
+DEVICE, ONNX = "Device", "Onnx"
+"""Kinds of operators of graphs, whose attributes are known."""
+
+_OF_GRAPHS: Mapping[str, Mapping[str, Function]] = MappingProxyType({DEVICE: DEVICE_FORMS, ONNX: ONNX_FORMS})
+
+
+def _of_graph(kind: str, op_type: str) -> Function:
+    found = _OF_GRAPHS[kind].get(op_type, PRIMITIVES.get(op_type))
+    if found is None:
+        raise UnusableError(f"`{op_type}` is no operator that is computed", is_expected=True)
+    return found
+
+
+def needs_attributes(op_type: str) -> bool:
+    """Return whether what an operator of a device computes depends on its attributes, or is known with them only."""
+    return op_type in DEVICE_FORMS and (op_type not in PRIMITIVES or bool(attributes_of(DEVICE, op_type).all))
+
+
+def attributes_of(kind: str, op_type: str) -> Named:
+    """Return the attributes of an operator of a graph that change what it computes.
+
+    Raises:
+        UnusableError: nothing computes it.
+    """
+    return keyword_only(_of_graph(kind, op_type))
 
 
 def of_type(op_type: str) -> Function:

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from probe_flow.apis.numpy_core.forms.device import DEVICE_FORMS
+from probe_flow.apis.numpy_core.forms.onnx import ONNX_FORMS
 from probe_flow.apis.numpy_core.gradients import has_gradient
-from probe_flow.apis.numpy_core.names import OPERATORS, PRIMITIVES, TORCH, Function, mindspore_names
+from probe_flow.apis.numpy_core.names import (
+    DEVICE,
+    ONNX,
+    OPERATORS,
+    PRIMITIVES,
+    TORCH,
+    Function,
+    attributes_of,
+    mindspore_names,
+)
 
 _CHAPTERS = {
     "products": "Products", "convolution": "Convolution and pooling", "elementwise": "Elementwise",
@@ -21,8 +32,30 @@ _HEAD = """# Operators that are computed again
 knows. This page is made from the program; do not edit it.
 
 What is not computed keeps its judgement: results in place, random operators, calls whose arguments the dump does not
-hold, and operators with attributes that the dump does not hold.
+hold, and operators with attributes that no graph of the run gives.
 """
+
+_DEVICES = """## Operators of devices (GE graphs, offline models)
+
+With the attributes that the text of their graph gives (`dynamo_original_graph_*.txt` of TorchAir, the rule file of an
+offline model: JSON, text or `.om`); where it gives none, the default of the operator's prototype counts. Tensors in
+private layouts are read in their logical order. Such an operator is called wrong only where the same computation makes
+the golden's result of the golden's tensors, so one that is fused, or does more than its type says, is accused of
+nothing. In brackets the attributes that count.
+"""
+
+_ONNX = """## Operators of ONNX
+
+Of dumps that `dump.onnx` made: attributes and weights are read from the model file that the manifest names, as long as
+it is the one that was run, without the library. In brackets the attributes that count.
+"""
+
+_NO_ATTRIBUTES = frozenset(["opset", "result_dtype"])
+_NOT_OF_ONNX = frozenset({
+    "AddV2", "LogicalAnd", "LogicalNot", "LogicalOr", "Maximum", "Minimum", "NotEqual", "ReLU", "RealDiv", "Rsqrt",
+    "Select", "SelectV2", "SiLU", "Square",
+})  # fmt: skip
+"""Primitives that have other names in ONNX, or are none."""
 
 
 def operators_page() -> str:
@@ -39,11 +72,20 @@ def operators_page() -> str:
         f"\nTheir gradients are computed for {_listed(name for name, each in TORCH.items() if has_gradient(each))}.",
         f"\nOperators of Python on tensors: {_listed(f'__{name}__' for name in OPERATORS)}.\n",
         f"## `mindspore.ops`\n\n{_listed(mindspore_names())}.\n",
+        _DEVICES,
+        f"{', '.join(_with_attributes(DEVICE, name) for name in sorted({*DEVICE_FORMS, *PRIMITIVES}))}.\n",
+        _ONNX,
+        f"{', '.join(_with_attributes(ONNX, name) for name in sorted({*ONNX_FORMS, *PRIMITIVES} - _NOT_OF_ONNX))}.\n",
         "## By type alone\n",
-        "Primitives of MindSpore, operators of devices, ONNX and OM whose inputs are all there is to know:",
+        "Primitives of MindSpore whose inputs are all there is to know:",
         f"{_listed(PRIMITIVES)}.\n",
     ]
     return "\n".join(sections)
+
+
+def _with_attributes(kind: str, name: str) -> str:
+    attributes = sorted(attributes_of(kind, name).all - _NO_ATTRIBUTES)
+    return f"`{name}` ({', '.join(attributes)})" if attributes else f"`{name}`"
 
 
 def _chapter(function: Function) -> str:

@@ -99,10 +99,16 @@ def _page(word: str, pages: list[Page]) -> Page:
     return names[wanted]
 
 
+def _text(page: Page) -> str:
+    from probe_flow.files.opening import read_text
+
+    return read_text(page.path)
+
+
 def _list(pages: list[Page]) -> None:
     width = max(len(page.name) for page in pages)
     for page in pages:
-        title = page.path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        title = _text(page).partition("\n")[0].removeprefix("# ")
         click.echo(f"{page.name:<{width}}  {title}")
 
 
@@ -117,7 +123,7 @@ def _open(path: Path) -> None:
 
 def _show(page: Page) -> None:
     """Write a page: with its headings, tables and code drawn on a terminal, as it is elsewhere."""
-    text = page.path.read_text(encoding="utf-8")
+    text = _text(page)
     if not sys.stdout.isatty():
         click.echo(text, nl=False)
         return
@@ -134,7 +140,7 @@ def _search(words: str, pages: list[Page]) -> Iterator[Found]:
     """Yield the places whose section has all words, in prose or code; one a section."""
     wanted = words.lower().split()
     for page in sorted(pages, key=lambda page: page.name in _MANUAL):
-        for heading, lines in _sections(page.path.read_text(encoding="utf-8")):
+        for heading, lines in _sections(_text(page)):
             whole = " ".join([heading, *lines]).lower()
             if wanted and all(word in whole for word in wanted):
                 best = max(lines, key=lambda line: sum(word in line.lower() for word in wanted), default=heading)
@@ -143,7 +149,8 @@ def _search(words: str, pages: list[Page]) -> Iterator[Found]:
 
 def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each heading with the lines below it. What looks like a heading in a block of code is a line."""
-    heading, lines, is_code = "", [], False
+    heading, is_code = "", False
+    lines: list[str] = []
     for line in text.splitlines():
         is_code ^= line.startswith(_FENCE)
         found = None if is_code else _HEADING.match(line)
