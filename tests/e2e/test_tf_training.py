@@ -180,10 +180,25 @@ def test_a_step_of_the_device_that_no_run_is_has_no_counterpart(probe_flow, data
     assert "PF4203" in done.codes
 
 
-def test_fusion_on_against_fusion_off_finds_the_same_operator(probe_flow):
-    done = probe_flow("run", WORKFLOWS / "tf_training_two_runs.yaml", f"--set=data={STEP}")
-    assert done.code == 1
-    assert first(done)["node"] == tf_device.TANH_GRAD
+@pytest.mark.parametrize(
+    "name",
+    [
+        None,
+        tf_device.RELU,
+        tf_device.TANH_GRAD,
+        "gradients/logits/MatMul_grad/MatMul_1",
+        "GradientDescent/update_logits/kernel/ApplyGradientDescent",
+    ],
+)
+def test_fusion_on_against_fusion_off_names_the_wrong_operator_alone(probe_flow, data, feeds, name):
+    """The update is a graph of its own, fed with gradients that the other graph gives: its operators inherit."""
+    root = data(tamper={name: wrong(len(name))} if name else None)
+    tf_device.write_npu(root / "npu" / "debug_1", feeds, is_fused=False)
+    done = probe_flow("run", WORKFLOWS / "tf_training_two_runs.yaml", f"--set=data={root}")
+
+    assert done.code == (1 if name else 0)
+    assert [each["node"] for each in done.record["findings"] if each["kind"] == "origin"] == ([name] if name else [])
+    assert {row["node"] for row in done.rows if row["role"] == "origin"} == ({name} if name else set())
 
 
 def test_the_pass_behind_a_wrong_fused_operator_is_named_with_its_switch(probe_flow, data):

@@ -70,7 +70,7 @@ from probe_flow.matching.offline.index import DumpIndex, GoldenIndex
 from probe_flow.matching.offline.leftovers import GoldenLeftovers, leave_unknown_targets
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.models import RuleBook, model_outputs
-from probe_flow.matching.offline.nodes import edges_between, silent_outputs, told_edges, told_nodes
+from probe_flow.matching.offline.nodes import RunOfGraph, edges_between, silent_outputs, told_edges, told_nodes
 from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS
 from probe_flow.matching.offline.reasons import OfflineReason
 from probe_flow.matching.offline.scenario import Given, check_scenario
@@ -318,7 +318,8 @@ def match_offline(
             leftovers.leave(numbers, is_claimed=is_claimed)
     for number, left in enumerate(goldens.values()):
         _leave_all(left, ledger, f"golden/{number}/", CommonReason.NO_EXECUTION["target"], is_target=False)
-    ledger.edges.extend(edges_between(ledger.pairs, ledger.edges))
+    ran = [RunOfGraph(done.target, done.rules, done.taken, done.origins) for done in finished]
+    ledger.edges.extend(edges_between(ran))
     ledger.problems.extend(book.problems)
     pairs = with_selections(ledger.finished(target, golden))
     facts = match.facts()
