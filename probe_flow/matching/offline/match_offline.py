@@ -59,6 +59,7 @@ from itertools import count, islice
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
+from probe_flow.dumps.manifest import MODEL_GRAPH
 from probe_flow.dumps.rules.rule_file import RULE_FILES
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.offline.by_ids import Selection
@@ -197,6 +198,18 @@ def _other_golden(match: GroupMatch, promised: list[str]) -> Diagnostic:
     )
 
 
+def _half_or_bfloat16(names: list[str]) -> Diagnostic:
+    return Diagnostic(
+        "PF4411",
+        f"of {len(names)} golden array{'s' if len(names) > 1 else ''} of float16 nobody can tell whether they hold "
+        "bfloat16: the device computes in bfloat16, and the graph names no type",
+        severity=Severity.WARNING,
+        help="if TensorFlow 2's plug-in of the device wrote them, they hold bfloat16: name them in `bf16_names` of "
+        '`dump.npy` (`["*"]` for all); else they are compared as they are, which is right',
+        notes=tuple(f"`{name}`" for name in names[:_SHOWN]),
+    )
+
+
 def _some(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in islice(dict.fromkeys(names), _SHOWN)) or "nothing"
 
@@ -309,6 +322,9 @@ def match_offline(
             match_by_name(mine, other, ledger, prefixes[run], are_files=are_files)
         else:
             match_by_guess(mine, other, ledger, prefixes[run])
+    untold = dict.fromkeys(each for done in finished for each in done.untold)
+    if untold and MODEL_GRAPH not in golden.attrs:  # a manifest tells the true types
+        ledger.problems.append(_half_or_bfloat16(list(untold)))
     left_by = [
         (GoldenLeftovers(done, ledger), count(len(done.rules.groups) + len(done.target.nodes))) for done in finished
     ]
