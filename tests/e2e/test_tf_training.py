@@ -266,3 +266,29 @@ def test_its_own_summary_of_our_table_lists_the_operators_that_ours_does(probe_f
         if row["CosineSimilarity"] not in ("NaN", "") and float(row["CosineSimilarity"]) <= 0.98
     ]
     assert [text.partition(":")[0] for text in low if ":output:" in text] == PRECISION_TOOL
+
+
+def test_other_runs_of_the_device_are_listed_and_can_be_chosen(probe_flow, data, feeds):
+    root = data()
+    for number in (2, 10):
+        tf_device.write_npu(root / "npu" / f"debug_{number}", feeds, {tf_device.TANH: wrong(1)})
+    (root / "npu" / "debug_3" / "dump").mkdir(parents=True)  # without a dump
+    (root / "npu" / "debug_4").symlink_to("debug_0")
+    done = compare(probe_flow, root)
+    (note,) = [problem for problem in done.record["problems"] if problem["code"] == "PF4412"]
+    assert note["message"].startswith("`debug_2`, `debug_10` beside `debug_0` are other runs of the device")
+    assert (done.code, note["severity"]) == (0, "note")
+
+    assert first(compare(probe_flow, root, "--set=debug=debug_10", output="again"))["node"] == tf_device.TANH
+    both = ("--set=other=debug_2", f"--set=data={root}")
+    done = probe_flow("run", WORKFLOWS / "tf_training_two_runs.yaml", *both, output="both")
+    (note,) = [problem for problem in done.record["problems"] if problem["code"] == "PF4412"]
+    assert note["message"].startswith("`debug_10` beside `debug_0` and `debug_2` is another run")
+
+
+def test_a_run_that_is_a_link_is_read_where_it_leads(probe_flow, data, tmp_path):
+    root = data()
+    (root / "npu" / "debug_0").rename(tmp_path / "elsewhere")
+    (root / "npu" / "debug_0").symlink_to(tmp_path / "elsewhere")
+    done = compare(probe_flow, root)
+    assert (done.code, "PF4412" in done.codes) == (0, False)

@@ -76,8 +76,11 @@ class Options(MatchOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the pairs."""
+    from probe_flow.dumps.device_folders.debug_runs import not_compared
     from probe_flow.matching.offline.match_offline import match_offline
 
+    rules = [path for path in (options.fusion_rule, options.close_fusion_rule) if path is not None]
+    context.report(not_compared([*(inputs[side][0].root for side in ("target", "golden")), *rules]))
     pairs = match_offline(
         inputs["target"][0],
         inputs["golden"][0],
