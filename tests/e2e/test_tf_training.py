@@ -139,7 +139,10 @@ def test_a_graph_of_another_model_shows_on_the_device_side(probe_flow, data):
         text.write_text(text.read_text().replace("dense", "other").replace("logits", "others").replace("update", "up"))
     done = compare(probe_flow, root)
     assert done.code == 3
-    assert "matches" in done.out or done.record["coverage"]["target"]["missing"] > 0
+    assert done.record["coverage"]["target"]["missing"] > 0
+    assert "no rule file names the device operator" in done.out
+    assert "no such execution" not in done.out
+    assert "help: give the texts of the graphs of this very run" in done.err
 
 
 def test_a_graph_text_that_is_cut_off_is_a_mistake_and_none_is_too(probe_flow, data):
@@ -160,6 +163,17 @@ def test_an_empty_golden_side_is_not_green(probe_flow, data):
     shutil.rmtree(root / "tf" / "tf_debug")
     (root / "tf" / "tf_debug").mkdir()
     assert compare(probe_flow, root).code == 3
+
+
+def test_a_golden_run_that_did_not_end_is_said_to_be_so(probe_flow, data):
+    root = data()
+    files = sorted(path for path in (root / "tf").rglob("*_DebugIdentity_*") if path.is_file())
+    for path in files[len(files) // 2 :]:
+        path.unlink()
+    done = compare(probe_flow, root)
+    assert done.code == 3
+    assert f"has {len(files) // 2} of the {len(files)} tensors that its debugger watched" in done.err
+    assert "PF3449" not in compare(probe_flow, data("whole"), output="again").codes
 
 
 def test_a_golden_run_of_something_else_is_not_green(probe_flow, data):

@@ -180,7 +180,9 @@ def _other_rules(match: GroupMatch, named: int, dumped: int) -> Diagnostic:
         "PF4403",
         f"the rules name {named} of the {dumped} operators that the device dumped: they are of another model",
         severity=Severity.WARNING,
-        help="convert the offline model that was run with `atc --mode=1 --om=MODEL.om --json=RULES.json`, or give the "
+        help="give the texts of the graphs of this very run (`ge_proto_*_Build.txt`)"
+        if (_file(match.rules) or "").endswith(".txt")
+        else "convert the offline model that was run with `atc --mode=1 --om=MODEL.om --json=RULES.json`, or give the "
         "`.om` itself",
         notes=(f"the device dumped {_some(mine)}", f"the rules name {_some(op.name for op in match.rules.ops)}"),
         path=_file(match.rules),
