@@ -22,7 +22,6 @@ from typing import Literal
 from msgspec import Struct
 
 from probe_flow.analysis.silent_graph_operators import silent_on_device, silent_under_fx
-from probe_flow.dumps.dump_json.unrecorded_calls import STACK
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.records import (
     CallFacts,
@@ -36,6 +35,7 @@ from probe_flow.records import (
     TensorRef,
 )
 from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
+from probe_flow.records.node import STACK
 
 Evidence = Literal["graph", "stack", "calls", "entry", "rules"]
 

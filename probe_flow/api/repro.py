@@ -14,10 +14,11 @@ from probe_flow.files.existing import is_there
 from probe_flow.files.lock_file import HeldError, LockFile
 from probe_flow.record.json_values import number
 from probe_flow.record.row_index import call_code
-from probe_flow.record.run_folder import LOCK, RECORD, VERSION, StoredRun, read_run
+from probe_flow.record.run_folder import RECORD, VERSION, StoredRun, read_run
 from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.conclusions import FindingRecord
 from probe_flow.record.types.rows import RowRecord
+from probe_flow.record.types.run import LOCK
 from probe_flow.records import Catalog, Node, TensorKind, TensorRef
 from probe_flow.runs.queries.tensor import side_view
 from probe_flow.runs.reopen import StoredDumps

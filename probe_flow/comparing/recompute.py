@@ -21,8 +21,6 @@ from probe_flow.apis.calls import Call, TensorSpec, UnusableError, argument_leav
 from probe_flow.apis.calls import Path as Place
 from probe_flow.comparing.asked import Recompute
 from probe_flow.comparing.recompute_worker import Job, Outcome, SideCall, function_of, lost, recompute_call
-from probe_flow.dumps.dump_json.names import parse_entry_name
-from probe_flow.dumps.dump_json.raw_entries import raw_entries
 from probe_flow.errors import ProbeFlowError
 from probe_flow.records import Catalog, Execution, NodeKey, NodeKind, Pairs, Phase, SlotRole, TensorKind, TensorRef
 from probe_flow.records.frameworks import MINDSPORE
@@ -209,6 +207,8 @@ class _Side:
             has_elements = any(tensor.kind is TensorKind.TENSOR for tensor in self._tensors[key])
             if node is not None and node.kind is NodeKind.API and node.entry and has_elements:
                 wanted[key.execution].add(node.entry)
+        from probe_flow.dumps.dump_json.raw_entries import raw_entries
+
         found: dict[tuple[Execution, str], object] = {}
         for execution, names in wanted.items():
             left = set(names)
@@ -259,6 +259,8 @@ class _Side:
         return structs.replace(forward, results=results, gradients=gradients, incoming=incoming)
 
     def _of_entry(self, key: NodeKey, entry: str) -> Call:
+        from probe_flow.dumps.dump_json.names import parse_entry_name
+
         value = self._entries.get((key.execution, entry))
         if value is None:
             raise UnusableError("it is no call of an API", is_expected=True)

@@ -69,6 +69,10 @@ def entry_name(key: NodeKey, kind: NodeKind) -> str:
     return f"{key.name}.{key.call}.debug" if kind is NodeKind.DEBUG else f"{key.name}.{key.call}"
 
 
+STACK, CALLS = "stack", "calls"
+"""What tells of a call that has no entry: stack.json or construct.json."""
+
+
 class CallFacts(Struct, frozen=True, gc=False):
     """What a dump of calls says of a node. Nodes of one kind and caller share one.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probe_flow.record.run_folder import LOCK
+from probe_flow.record.types.run import LOCK
 
 DATA = Path(__file__).parents[1] / "data" / "precheck" / "torch_net.tar.xz"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "dump_json"

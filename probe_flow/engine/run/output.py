@@ -22,7 +22,7 @@ from probe_flow.files.existing import is_file
 from probe_flow.files.leftovers import is_temporary, remove_leftovers
 from probe_flow.files.lock_file import STALE_S, HeldError, LockFile
 from probe_flow.files.opening import open_bytes, read_text
-from probe_flow.record.run_folder import LOCK, SCHEMAS
+from probe_flow.record.types.run import LOCK, SCHEMAS
 
 if TYPE_CHECKING:
     from typing_extensions import Self

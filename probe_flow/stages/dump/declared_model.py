@@ -132,7 +132,7 @@ def shapes_in(given: Mapping[str, list[int]] | str | None) -> dict[str, list[int
 
 
 def run_declared(
-    runner: RunnerSpec, options: DeclaredRunOptions, inputs: Mapping[str, Sequence[Any]], context: Context
+    runner: RunnerSpec | str, options: DeclaredRunOptions, inputs: Mapping[str, Sequence[Any]], context: Context
 ) -> Catalog:
     """Return the catalog of the arrays, which are made first when a model is given."""
     from probe_flow.dumps.offline.npy_folder import read_npy_folder

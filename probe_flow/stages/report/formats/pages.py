@@ -47,16 +47,19 @@ def _html(request: Request, _option: None) -> tuple[ReportFile, ...]:
 
 def _call_figures(comparison: Comparison) -> CallFigures:
     """Return the scores of the target's calls; of a dump that is examined alone, the levels of their overflow."""
-    from probe_flow.graphs.compare import ComparedRows
-    from probe_flow.graphs.levels import overflow_levels
-    from probe_flow.graphs.scores import scores
-    from probe_flow.graphs.tree import build_graphs
-    from probe_flow.records import GraphMode
     from probe_flow.reports.html.nodes import CallFigures
 
     pairs = comparison.pairs
     target, task = pairs.target, pairs.target.task
     runs = [run for run in target.executions if target.call_order.get(run)]
+    if not runs:
+        return CallFigures({}, {"target": {}})
+    from probe_flow.graphs.compare import ComparedRows
+    from probe_flow.graphs.levels import overflow_levels
+    from probe_flow.graphs.scores import scores
+    from probe_flow.graphs.tree import build_graphs
+    from probe_flow.records.model_graph import GraphMode
+
     is_scored = not pairs.is_examination and pairs.golden.task == task and task in {mode.value for mode in GraphMode}
     found: dict[NodeKey, float] = {}
     levels: dict[NodeKey, str] = {}
