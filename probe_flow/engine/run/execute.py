@@ -40,6 +40,7 @@ from probe_flow.engine.schedulers.base import Scheduler
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
 from probe_flow.files.leftovers import remove_leftovers, remove_scratch
 from probe_flow.files.small_files import SmallFiles
+from probe_flow.files.whole_files import sync_folder
 from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Catalog, Comparison
@@ -331,6 +332,8 @@ class _Run:
         )
         self._end_cache(interrupted=bool(stopped_by))
         self._save(whole=True)
+        for folder in {self.folder.path, *((self.folder.path / name).parent for name in results.artifacts)}:
+            sync_folder(folder)
         if self.lacks_compiled_code.is_set() and not stopped_by:  # now that it holds up nothing of this run
             self._compile_for_later_runs()
         self.log.emit("run.ended", status=self.record.status, verdict=self.record.verdict, exit_code=code)
