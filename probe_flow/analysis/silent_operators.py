@@ -35,7 +35,6 @@ from probe_flow.records import (
     TensorRef,
 )
 from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
-from probe_flow.records.node import STACK
 
 Evidence = Literal["graph", "stack", "calls", "entry", "rules"]
 
@@ -146,7 +145,7 @@ def _silent_calls(catalog: Catalog) -> Iterator[SilentOperator]:
     for node in catalog.undumped:
         evidence = node.facts.evidence if isinstance(node.facts, CallFacts) else None
         if evidence is not None and (node.key.phase is not Phase.BACKWARD or asked(node.key) != {False}):
-            yield SilentOperator(node.key, node.op_type, 1, "stack" if evidence == STACK else "calls")
+            yield SilentOperator(node.key, node.op_type, 1, "stack" if evidence == "stack" else "calls")
     written = {key.phase for key in with_outputs} - {Phase.NONE}  # a dump may be of inputs only, or of one direction
     unfinished = _maybe_unfinished(catalog, with_outputs)
     for key, node in catalog.nodes.items():

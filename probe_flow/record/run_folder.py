@@ -23,10 +23,13 @@ from probe_flow.record.types.details import DetailRecord
 from probe_flow.record.types.nodes import NodeRecord
 from probe_flow.record.types.reading import MisfitError, Reader
 from probe_flow.record.types.rows import RowRecord
-from probe_flow.record.types.run import SCHEMAS, RunRecord
+from probe_flow.record.types.run import RUN_SCHEMA, RunRecord
 from probe_flow.records import Phase
 
 RECORD = "run.json"
+SCHEMAS = ("probe_flow.run/1", RUN_SCHEMA)
+"""Formats of run.json that are read."""
+
 ROWS = "comparison.jsonl"
 NODES = "nodes.jsonl"
 DETAILS = "details.jsonl"

@@ -69,10 +69,6 @@ def entry_name(key: NodeKey, kind: NodeKind) -> str:
     return f"{key.name}.{key.call}.debug" if kind is NodeKind.DEBUG else f"{key.name}.{key.call}"
 
 
-STACK, CALLS = "stack", "calls"
-"""What tells of a call that has no entry: stack.json or construct.json."""
-
-
 class CallFacts(Struct, frozen=True, gc=False):
     """What a dump of calls says of a node. Nodes of one kind and caller share one.
 
@@ -82,7 +78,7 @@ class CallFacts(Struct, frozen=True, gc=False):
         micro_step: number of the micro step, under Megatron.
         entry: name of the node's own entry, where `entry_name` gives another one.
         scope: where in the source graph a kernel comes from.
-        evidence: the file that names the call, where the dump has no entry of it.
+        evidence: what names the call where the dump has no entry of it: ``stack`` (stack.json), ``calls`` (construct.json).
     """
 
     kind: NodeKind

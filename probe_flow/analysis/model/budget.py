@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -14,6 +13,7 @@ from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
 from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations
 from probe_flow.analysis.model.families import Family, family_of
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest
+from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, flipped_share, gradient_allowance
 from probe_flow.analysis.model.growth import (
     TINY,
     Allowance,
@@ -28,9 +28,6 @@ from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.model.updates import Updates
 from probe_flow.records import Execution, FigureColumn, Mode, NodeKey, NodeKind, Pairs
 from probe_flow.records.row import Row
-
-if TYPE_CHECKING:
-    from probe_flow.analysis.model.gradients import Saved
 
 STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
@@ -221,8 +218,6 @@ class Allowances:
     def _gradient(
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], hidden: float
     ) -> Allowance:
-        from probe_flow.analysis.model.gradients import gradient_allowance
-
         saved = () if _scales_by_number(call, self.rows) else self._saved(call)
         return widest(
             [gradient_allowance(f, output, known, saved, is_gated=call.is_gated, hidden=hidden) for f in families]
@@ -288,8 +283,6 @@ class Allowances:
     ) -> float:
         """Error that the proven differences of the inputs' means add up to."""
         if rule == self._gradient:
-            from probe_flow.analysis.model.gradients import coherent_gradient_error
-
             saved = self._saved(call)
             return max(coherent_gradient_error(family, output, known, saved) for family in families)
         return max(coherent_error(family, output, known) for family in families)
@@ -309,8 +302,6 @@ class Allowances:
         if sources is None:
             recent = self.recent(number)
             if self._shows_modules_only and is_gradient(row.node):
-                from probe_flow.analysis.model.gradients import flipped_share
-
                 recent += flipped_share(recent, deviation.count)  # between modules there may be gates
             return max(UNSHOWN * recent * deviation.size, updated or 0.0)
         # State of earlier steps (caches, updated parameters) enters as an input without producer.
@@ -332,8 +323,6 @@ class Allowances:
     def _saved(self, call: Call) -> Sequence[Saved]:
         """Return what the forward call of a gradient left: the same for each of its rows, which come together."""
         if self._saved_of[0] is not call:
-            from probe_flow.analysis.model.gradients import Saved
-
             found = [Saved(d, self.rows[n].is_produced) for n in call.forward if (d := self.deviations[n]) is not None]
             self._saved_of = call, found
         return self._saved_of[1]

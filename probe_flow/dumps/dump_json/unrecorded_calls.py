@@ -14,7 +14,9 @@ from collections.abc import Set as AbstractSet
 from probe_flow.dumps.dump_json.companion_files import Construct, Stacks
 from probe_flow.dumps.dump_json.names import EntryName, parse_entry_name
 from probe_flow.records import NodeKind, Phase
-from probe_flow.records.node import CALLS, STACK
+
+STACK, CALLS = "stack", "calls"
+"""What tells of a call: stack.json or construct.json."""
 
 _TASKS = frozenset({"statistics", "tensor"})
 """Tasks that write an entry of every call that they take; the others write those with overflows, NaN, nothing."""

@@ -15,12 +15,6 @@ from probe_flow.records import FindingKind
 RUN_SCHEMA: Literal["probe_flow.run/2"] = "probe_flow.run/2"
 """``schema`` of run.json: format and version."""
 
-SCHEMAS = ("probe_flow.run/1", RUN_SCHEMA)
-"""Formats of run.json that are read."""
-
-LOCK = ".probe_flow_run.lock"
-"""Held by whoever writes into the folder of a run."""
-
 
 class WorkflowRecord(Record, frozen=True):
     """The workflow that ran.
