@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
-<<<<<<< HEAD
 from typing import TYPE_CHECKING, Any
-=======
-from typing import Any
->>>>>>> main
 
 from msgspec import structs
 
@@ -25,22 +21,14 @@ from probe_flow.apis.calls import (
 )
 from probe_flow.apis.calls import Path as Place
 from probe_flow.apis.numpy_core.names import DEVICE, attributes_of, needs_attributes
-<<<<<<< HEAD
 from probe_flow.comparing.recompute_worker import SideCall
-=======
-from probe_flow.comparing.graph_attributes import GraphAttributes
-from probe_flow.comparing.onnx_calls import OnnxCalls
-from probe_flow.comparing.recompute_worker import SideCall
-from probe_flow.dumps.dump_json.names import parse_entry_name
-from probe_flow.dumps.dump_json.raw_entries import raw_entries
-from probe_flow.dumps.offline.onnx_model import MODEL_FILE
->>>>>>> main
 from probe_flow.errors import ProbeFlowError
 from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase, SlotRole, TensorKind, TensorRef
-from probe_flow.records.frameworks import MINDSPORE, OM, TORCHAIR_GE
+from probe_flow.records.frameworks import MINDSPORE, NPY, OM, TORCHAIR_GE
 
 if TYPE_CHECKING:
     from probe_flow.comparing.graph_attributes import GraphAttributes
+    from probe_flow.comparing.onnx_calls import OnnxCalls
 
 DUMP_JSON = "dump_json"
 
@@ -63,22 +51,13 @@ class Side:
                 self._tensors[tensor.node].append(tensor)
         self._has_entries = catalog.attrs.get("format") == DUMP_JSON
         self._entries = self._read(nodes) if self._has_entries else {}
-<<<<<<< HEAD
+        self._onnx = _onnx_calls(catalog)
 
     @cached_property
     def _graph(self) -> GraphAttributes:
         from probe_flow.comparing.graph_attributes import GraphAttributes
 
         return GraphAttributes(self._catalog)
-
-    @property
-    def is_of_types(self) -> bool:
-        """Whether its operators are known by their types, not by entries that say how each was called."""
-        return not self._has_entries
-=======
-        self._graph = GraphAttributes(catalog) if catalog.framework in (TORCHAIR_GE, OM) else None
-        self._onnx = OnnxCalls(catalog) if MODEL_FILE in catalog.attrs else None
->>>>>>> main
 
     def _read(self, nodes: Any) -> dict[tuple[Execution, str], object]:
         """Return the entries of the calls whose tensors have elements."""
@@ -184,6 +163,16 @@ class Side:
         if lacking:
             raise UnusableError(f"its graph does not give its attribute `{lacking[0]}`")
         return Call(DEVICE, call.api, call.args, kwargs, call.results)
+
+
+def _onnx_calls(catalog: Catalog) -> OnnxCalls | None:
+    """Return what the model of a dump says of its operators, where the dump tells its file."""
+    if catalog.framework != NPY:
+        return None
+    from probe_flow.comparing.onnx_calls import OnnxCalls
+    from probe_flow.dumps.offline.onnx_model import MODEL_FILE
+
+    return OnnxCalls(catalog) if MODEL_FILE in catalog.attrs else None
 
 
 def with_partners(
