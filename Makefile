@@ -78,7 +78,8 @@ test-mindspore: $(MINDSPORE_VENV)/frameworks.stamp ## run the tests that need mi
 
 test-models: $(MODELS_VENV)/frameworks.stamp ## run the tests that need onnxruntime, opencv or tensorflow
 	$(MODELS_VENV)/bin/pytest -n 0 -m frameworks tests/unit/dumpers/onnx tests/unit/dumpers/caffe \
-	  tests/unit/dumpers/tensorflow tests/unit/dumpers/test_model_snippets.py tests/e2e/test_run_models.py \
+	  tests/unit/dumpers/tensorflow tests/unit/dumpers/test_model_snippets.py tests/unit/apis/onnx \
+	  tests/e2e/test_run_models.py tests/e2e/test_repro_onnx.py \
 	  tests/e2e/test_tf_training_model.py tests/unit/dumps/tfdbg tests/cli/test_tf_snippets.py
 
 test-viewer: $(VENV)/dev.stamp $(VIEWER_VENV)/viewer.stamp ## open our graphs in the viewer of msprobe's users
