@@ -170,10 +170,11 @@ def forecast(runner: RunnerSpec | str, options: RunOptions, *, repeat: int = 1) 
     children, dumps = ("a child process", "a dump") if repeat == 1 else (f"each of {repeat} child processes", "dumps")
     where = options.output or "the run's folder"
     does = f"imports and runs `{options.model}` {calls} in {children} and writes {dumps} to {where}"
-    return Forecast(does, tuple(_spec(runner).problems()))
+    return Forecast(does, tuple(spec_of(runner).problems()))
 
 
-def _spec(runner: RunnerSpec | str) -> RunnerSpec:
+def spec_of(runner: RunnerSpec | str) -> RunnerSpec:
+    """Return the registration of a runner, ours by its name."""
     from probe_flow.dumpers.registry import RUNNERS
 
     return RUNNERS[runner] if isinstance(runner, str) else runner
@@ -202,7 +203,7 @@ def dump_of_model(
     from probe_flow.dumpers.base.process import REPEAT, prepare_output, run_model
     from probe_flow.dumpers.registry import RUNNERS
 
-    runner = _spec(runner)
+    runner = spec_of(runner)
     own = context.output / "dumps" / (_UNSAFE.sub("_", context.stage).strip("_.") or "dump")
     output = Path(options.output) if options.output is not None else own
     given = _inputs(options.inputs) if inputs is None else inputs
