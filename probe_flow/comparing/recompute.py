@@ -19,7 +19,6 @@ from probe_flow.analysis.model.deviation import UNIT
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.apis.calls import Path as Place
 from probe_flow.apis.calls import UnusableError
-from probe_flow.apis.numpy_core.bounded import surely_bytes
 from probe_flow.apis.numpy_core.names import DEVICE, ONNX
 from probe_flow.comparing.asked import Recompute
 from probe_flow.comparing.recompute_calls import Side, with_partners
@@ -146,6 +145,8 @@ def _is_small(job: Job) -> bool:
 
 
 def _needed(side: SideCall) -> float:
+    from probe_flow.apis.numpy_core.bounded import surely_bytes
+
     try:
         found = surely_bytes(function_of(side), side.call)
     except UnusableError:  # of the golden, which then says nothing
