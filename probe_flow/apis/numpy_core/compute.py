@@ -32,9 +32,6 @@ from probe_flow.apis.calls import (
 )
 from probe_flow.apis.numpy_core import convolution, elementwise, moves, products, reductions
 from probe_flow.apis.numpy_core.binding import bound
-from probe_flow.apis.numpy_core.forms import mindspore
-from probe_flow.apis.numpy_core.forms.device_moves import DEVICE_PICKS
-from probe_flow.apis.numpy_core.forms.onnx_moves import ONNX_PICKS
 from probe_flow.apis.numpy_core.names import Function
 from probe_flow.apis.numpy_core.own_error import OwnError, own_error, with_moved
 from probe_flow.apis.side import flat_results
@@ -47,9 +44,12 @@ WIDE = 8
 COPIES = 6
 """Tensors of the size of a result, and half as many of that of an input, that computing may hold at once."""
 
-_PICKED = DEVICE_PICKS | ONNX_PICKS | {
-    reductions.argmax, reductions.argmin, reductions.topk, reductions.sort, reductions.argsort, mindspore.topk
-}  # fmt: skip
+_PICKED = frozenset({
+    "arg_max", "arg_max_d", "arg_max_v2", "arg_max_with_value", "arg_min", "arg_min_d", "argmax", "argmin", "argsort",
+    "sort", "top_k", "top_k_v2", "topk",
+})  # fmt: skip
+"""Names of the functions here that give places in their first input."""
+
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
 _STEPS = {"float16": 2.0**-24, "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16}
 """Distance of neighbours near zero, where values are so small that relative errors say nothing."""
@@ -211,7 +211,7 @@ def own_errors(
         _check_before(arrays, known)
     if function is elementwise.dropout:
         truth = {place: _kept(known[place], values, arrays, call) for place, values in truth.items()}
-    if function in _PICKED:
+    if function.__name__ in _PICKED:
         return _of_picks(function, call, arrays, results, truth, known)
 
     def moved(least: float) -> Mapping[Path, Array]:

@@ -12,8 +12,6 @@ from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.numpy_core import convolution, elementwise, losses, moves, normalising, products, reductions
 from probe_flow.apis.numpy_core.binding import Named, keyword_only
 from probe_flow.apis.numpy_core.forms.device import DEVICE_FORMS
-from probe_flow.apis.numpy_core.forms.mindspore import MINDSPORE_FORMS
-from probe_flow.apis.numpy_core.forms.onnx import ONNX_FORMS
 
 Function: TypeAlias = "Callable[..., Any]"
 
@@ -177,7 +175,7 @@ def find(kind: str, api: str, *, is_mindspore: bool = False) -> Function:
     elif is_operator:
         found, why = OPERATORS.get(own), ""
     elif is_mindspore and kind not in _TORCH_IN_MINDSPORE:
-        found, why = MINDSPORE_FORMS.get(word, TORCH.get(word) if word in _ALIKE else None), ""
+        found, why = _mindspore_forms().get(word, TORCH.get(word) if word in _ALIKE else None), ""
     else:
         found, why = _OF_KIND.get((kind, word), TORCH.get(word)) if kind in _OF_TORCH else None, ""
     if found is None:
@@ -206,17 +204,30 @@ _ATEN = frozenset({
 
 def mindspore_names() -> list[str]:
     """Return the names of ``mindspore.ops`` that are computed."""
-    return sorted({*MINDSPORE_FORMS, *_ALIKE})
+    return sorted({*_mindspore_forms(), *_ALIKE})
+
+
+def _mindspore_forms() -> Mapping[str, Function]:
+    from probe_flow.apis.numpy_core.forms.mindspore import MINDSPORE_FORMS
+
+    return MINDSPORE_FORMS
 
 
 DEVICE, ONNX = "Device", "Onnx"
 """Kinds of operators of graphs, whose attributes are known."""
 
-_OF_GRAPHS: Mapping[str, Mapping[str, Function]] = MappingProxyType({DEVICE: DEVICE_FORMS, ONNX: ONNX_FORMS})
+_OF_GRAPHS = frozenset([DEVICE, ONNX])
+
+
+def _onnx_forms() -> Mapping[str, Function]:
+    from probe_flow.apis.numpy_core.forms.onnx import ONNX_FORMS
+
+    return ONNX_FORMS
 
 
 def _of_graph(kind: str, op_type: str) -> Function:
-    found = _OF_GRAPHS[kind].get(op_type, PRIMITIVES.get(op_type))
+    forms = DEVICE_FORMS if kind == DEVICE else _onnx_forms()
+    found = forms.get(op_type, PRIMITIVES.get(op_type))
     if found is None:
         raise UnusableError(f"`{op_type}` is no operator that is computed", is_expected=True)
     return found
