@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-frameworks test-mindspore test-models test-viewer fuzz lint bench bench-quick bench-guard docs docs-site help
+.PHONY: run test test-frameworks test-mindspore test-models test-viewer fuzz lint bench bench-quick bench-guard docs docs-site wheel help
 
 $(VENV)/core.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -108,6 +108,9 @@ docs: $(VENV)/core.stamp ## write the generated reference pages and schemas
 
 docs-site: $(VENV)/docs.stamp ## build the documentation site in build/site, and run every command of its pages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+wheel: docs-site $(VENV)/dev.stamp ## build the package, with the site that `probe-flow docs` opens, in dist
+	PROBE_FLOW_SITE=build/site $(BIN)/python -m build --wheel
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
