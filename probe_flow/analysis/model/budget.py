@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
 from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations
-from probe_flow.analysis.model.families import Family, family_of
+from probe_flow.analysis.model.families import Family, families_of
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest
 from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, flipped_share, gradient_allowance
 from probe_flow.analysis.model.growth import (
@@ -122,9 +122,9 @@ class Allowances:
         """Whether a row is off by no more than storage alone explains, so that nothing else need be asked."""
         self.scales[number] = deviation.size
         call = self.calls.of[number]
-        if call is None or (
-            call.is_gradient and (self._maker(number, call).is_gated or not self._is_free_of_flips(number))
-        ):
+        if call is None or self.updates.noise(number, call.read, deviation):
+            return False
+        if call.is_gradient and (self._maker(number, call).is_gated or not self._is_free_of_flips(number)):
             return False
         return (
             deviation.rms <= deviation.unit * deviation.size
@@ -175,6 +175,8 @@ class Allowances:
         changed = [n for n in behind if n in self.updates.gradients]
         if changed:
             allowed = replace(allowed, gain=allowed.gain + UPDATED * sum(map(self.updates.error_of, changed)))
+            if noise := self.updates.noise(number, call.read, deviation):
+                self._flips[number] = max(self._flips.get(number, 0.0), noise)
         if passed:
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
         self.scales[number] = max([deviation.size, allowed.scale, *[self._passed_on(n) for n in behind if copies]])
@@ -355,7 +357,7 @@ class Allowances:
         for passed in nodes:
             node = self._nodes.get(passed)
             parts = [self._types[part] for part in node.originals if part in self._types] if node else []
-            kinds.update(family_of(op_type) for op_type in parts or ([node.op_type] if node else []))
+            kinds.update(*map(families_of, parts or ([node.op_type] if node else [])))
         if Family.PRODUCT in kinds and self.hidden.has_weights(nodes):
             kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
         return frozenset(kinds or {Family.UNKNOWN})

@@ -156,7 +156,7 @@ def widest(allowances: Sequence[Allowance]) -> Allowance:
 
 def _summed_size(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
     """Size of the terms whose rounding ends up in the output."""
-    if family in (Family.MOVE, Family.CONTRACT, Family.SCALE):
+    if family in (Family.MOVE, Family.CONTRACT, Family.SCALE, Family.QUOTIENT):
         return output.size
     if family in (Family.SUM, Family.UNKNOWN):
         return max([output.size, *[tensor.size for tensor in inputs if _fits(tensor, output)]])
@@ -215,8 +215,8 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
         return max(1.2 * absolute, output.size * min(relative, 1e6))
     if family is Family.SUM:
         return 1.2 * absolute
-    if family is Family.SCALE:
-        return 1.5 * output.size * relative
+    if family in (Family.SCALE, Family.QUOTIENT):
+        return max(1.5 * output.size * relative, _at_smallest(family, output, inputs) / math.sqrt(output.count))
     if family is Family.REDUCE:
         return max(output.size * relative, sum(tensor.rms for tensor in inputs))
     if family is Family.TOTAL:
@@ -251,9 +251,18 @@ def _peak(family: Family, output: Deviation, inputs: Sequence[Deviation], unit: 
     if family is Family.SUM:
         return own + sum(tensor.peak for tensor in inputs)
     relative = max(tensor.peak / max(_yardstick(family, tensor), TINY) for tensor in inputs)
+    own += _at_smallest(family, output, inputs)
     if family in (Family.EXPONENTIAL, Family.ATTENTION):
         relative = max(relative, min(worst, 1.0))
     return own + output.top * min(relative, 1e6)
+
+
+def _at_smallest(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
+    """Return the error of a quotient where its positive denominator is smallest, at most twice what it may be there."""
+    if family is not Family.QUOTIENT or len(inputs) < 2 or inputs[-1].least <= 0.0:
+        return 0.0
+    divided, by = inputs[-2:]
+    return min((divided.peak + output.top * by.peak) / by.least, 2.0 * output.top)
 
 
 def coherent_error(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:

@@ -78,6 +78,34 @@ class Updates:
         is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
         return max(shown, self._hidden[number]) if is_proven else shown
 
+    def noise(self, number: int, read: Sequence[int], output: Deviation) -> float:
+        """Return the relative error that changed parameters leave in a result of which only statistics are known.
+
+        A bias whose gradient is zero in mathematics (that of the keys of attention) moves by whole steps of Adam. One
+        that stands beside a matrix of weights adds its error and scales nothing. What storage explains counts as none.
+
+        Args:
+            number: row of the result.
+            read: rows that it was made of.
+            output: the result.
+        """
+        row = self._rows[number]
+        is_hiding = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
+        if not self._hidden or not row.is_produced or not is_hiding:
+            return 0.0
+        total, has_weight = 0.0, any(self._has_axes(n) for n in read)
+        for n in read:
+            hidden, deviation = self._hidden.get(n, 0.0), self._deviations[n]
+            if hidden and deviation is not None:
+                is_bias = has_weight and not self._has_axes(n) and output.size > 0
+                total += hidden * (min(1.0, deviation.size / output.size) if is_bias else 1.0)
+        return total if total > output.unit else 0.0
+
+    def _has_axes(self, number: int) -> bool:
+        """Whether a row is of a matrix or more, and not of the first argument."""
+        tensor = self._rows[number].pair.shown
+        return len(tensor.shape or ()) > 1 and tensor.slot.path[:1] != (0,)
+
     def _change(self, before: int, number: int, count: int) -> float:
         """Return the largest change of the golden's statistics, that of the norm for one of ``count`` elements."""
         sides = [self._golden(row) for row in (before, number)]
