@@ -13,7 +13,7 @@ from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
 from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations
 from probe_flow.analysis.model.families import Family, families_of
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest
-from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, flipped_share, gradient_allowance
+from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, gradient_allowance
 from probe_flow.analysis.model.growth import (
     TINY,
     Allowance,
@@ -21,11 +21,13 @@ from probe_flow.analysis.model.growth import (
     coherent_error,
     common_share,
     explained_error,
+    flipped_share,
+    turned_share,
     widest,
 )
 from probe_flow.analysis.model.past_errors import PastErrors
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
-from probe_flow.analysis.model.updates import Updates
+from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
 from probe_flow.records import Execution, FigureColumn, Mode, NodeKey, NodeKind, Pairs
 from probe_flow.records.row import Row
 
@@ -118,6 +120,10 @@ class Allowances:
         """Return the largest relative error of the latest outputs of the row's execution."""
         return self._past.recent(self.rows[number].node.execution)
 
+    def turned(self, number: int, deviation: Deviation, call: Call) -> float:
+        """Return the share of decisions that a row of a call shows to have been taken otherwise (`turned_share`)."""
+        return turned_share(self.rows[number], deviation, call)
+
     def is_rounding(self, number: int, deviation: Deviation) -> bool:
         """Whether a row is off by no more than storage alone explains, so that nothing else need be asked."""
         self.scales[number] = deviation.size
@@ -180,7 +186,9 @@ class Allowances:
         if passed:
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
         self.scales[number] = max([deviation.size, allowed.scale, *[self._passed_on(n) for n in behind if copies]])
-        return _with_unseen(allowed, unseen, deviation) if unseen else allowed
+        if not unseen:
+            return of_source(allowed, deviation) if copies and sources == () and not behind else allowed
+        return with_unseen(allowed, unseen, deviation, is_update=number in self.updates.gradients)
 
     def _by_parts(self, call: Call, deviation: Deviation, allowed: Allowance) -> Allowance:
         """Return an allowance, narrowed where the graph says how the parts of a fused operator are joined."""
@@ -375,17 +383,6 @@ def _of_copy(output: Deviation, known: Sequence[Deviation]) -> Allowance:
     gain = sum(2.0 * abs(tensor.gain) for tensor in known) + max(output.systematic, RESTATED * output.unit)
     offset = sum(2.0 * abs(tensor.offset) for tensor in known) + RESTATED * allowed.floor
     return Allowance(allowed.floor, allowed.explained, allowed.peak, gain, allowed.scale, offset)
-
-
-def _with_unseen(allowed: Allowance, unseen: float, deviation: Deviation) -> Allowance:
-    return Allowance(
-        allowed.floor,
-        allowed.explained + unseen,
-        allowed.peak + unseen * math.sqrt(deviation.count),
-        allowed.gain + unseen / max(deviation.size, TINY),
-        allowed.scale,
-        allowed.offset + unseen,
-    )
 
 
 _FACTORS = frozenset(("mul", "div", "truediv", "true_divide", "rmul", "imul", "multiply", "divide"))

@@ -20,14 +20,12 @@ from probe_flow.analysis.model.growth import (
     HUGE,
     MIN_FLIPS,
     PEAK_OVER_RMS,
+    RARE,
     TINY,
     Allowance,
     coherent_product,
     common_share,
 )
-
-RARE = 0.02
-"""Expected number of flipped gates below which none is allowed."""
 
 GATE_GAIN = 0.5
 """Change of scale per share of flipped gates: what is lost on one side is missing from the product of both."""
@@ -126,12 +124,6 @@ def coherent_gradient_error(
     sums = [abs(tensor.offset) * tensor.count / output.count for tensor in incoming if tensor.count > output.count]
     products = [coherent_product(output, tensor, other) for tensor in incoming for other in read]
     return max([0.0, *sums, *products])
-
-
-def flipped_share(relative: float, count: int) -> float:
-    """Return the relative error that flipped gates may leave in a gradient of so many elements."""
-    moved = FLIP_SHARE * relative * count
-    return math.sqrt(min(1.0, max(MIN_FLIPS, moved) / count)) if moved > RARE else 0.0
 
 
 def _peak_ratio(tensor: Deviation) -> float:

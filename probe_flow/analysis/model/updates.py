@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
 from probe_flow.analysis.model.deviation import Deviation, Deviations
+from probe_flow.analysis.model.growth import TINY, Allowance, common_share
 from probe_flow.records import Mode, Phase, Statistics
 from probe_flow.records.row import Row
 
@@ -18,6 +19,13 @@ UPDATE = 4.0
 DECIDED = 0.5
 """Error of an update, in its size, wherever the gradients differ at all: an optimizer that divides them by their own
 size (Adam) turns the noise of elements that are zero in mathematics into whole steps."""
+
+UNDECIDED = 3.0
+"""The same for weights, in roots of the gradient's relative error ``r``: a share of about ``r`` of the elements is so
+small that their signs are noise. Of vectors (biases) whole parts may be zero in mathematics."""
+
+STORED = 1.0
+"""Largest error of a stored element, in rounding steps of the largest value: half a step, and as much in reserve."""
 
 SMALL_STEP = 0.1
 """Change that a step of an optimizer makes at most in what a parameter's statistics say, in its size."""
@@ -66,7 +74,12 @@ class Updates:
         gradient = max((min(each.relative, 1e3) for each in found), default=usual)
         likely = max((min(each.likely / each.size, 1.0) for each in found if each.size), default=usual)
         self._hidden[number] = min(1.0, UPDATE * change * likely / error.size) if error.size else 0.0
-        return 2.0 * error.rms + UPDATE * change * (max(gradient, DECIDED) if gradient else 0.0)
+        return 2.0 * error.rms + UPDATE * change * max(gradient, self._decided(number, max(gradient, likely)))
+
+    def _decided(self, number: int, gradient: float) -> float:
+        """Return the error of an update whose optimizer keeps little but the signs of a gradient."""
+        is_weight = len(self._rows[number].pair.shown.shape or ()) > 1
+        return min(DECIDED, UNDECIDED * math.sqrt(gradient)) if is_weight or not gradient else DECIDED
 
     def error_of(self, number: int) -> float:
         """Return the relative error of a changed parameter.
@@ -144,3 +157,27 @@ class Updates:
         key, slot = self._rows[number].node, self._rows[number].pair.shown.slot
         run = key.execution
         return run.rank, run.graph, key.name, key.call, slot
+
+
+def of_source(allowed: Allowance, deviation: Deviation) -> Allowance:
+    """Return the allowance of what nothing wrote, a parameter or an input of the network.
+
+    No element of it is off by more than storage leaves: half a step of the largest value.
+    """
+    return replace(allowed, peak=min(allowed.peak, STORED * deviation.unit * deviation.top + deviation.step))
+
+
+def with_unseen(allowed: Allowance, unseen: float, deviation: Deviation, *, is_update: bool) -> Allowance:
+    """Return an allowance with an error that came along a path which the dump does not show.
+
+    What an update did wrong has no one sign, so that little of it is a factor of the whole parameter.
+    """
+    relative = unseen / max(deviation.size, TINY)
+    return Allowance(
+        allowed.floor,
+        allowed.explained + unseen,
+        allowed.peak + unseen * math.sqrt(deviation.count),
+        allowed.gain + relative * (common_share(deviation.count) if is_update else 1.0),
+        allowed.scale,
+        allowed.offset + unseen,
+    )
