@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from msgspec.structs import replace
@@ -78,9 +78,8 @@ class Allowances:
         self.deviations = Deviations(rows, rounding)
         self.scales = FigureColumn(len(rows))
         self.hidden = HiddenInputs(rows, pairs)
-        self._types = {key.name: node.op_type for key, node in pairs.golden.nodes.items() if node.op_type}
-        self._types.update((op.name, op.op_type) for graph in pairs.target.graphs for op in graph.ops)
         self._nodes = pairs.target.nodes
+        self._types = _types_of_parts(pairs)
         self._fused = FusedParts(pairs.target.graphs)
         self._families: dict[Call, frozenset[Family]] = {}
         self._past = PastErrors()
@@ -359,6 +358,16 @@ class Allowances:
         if Family.PRODUCT in kinds and self.hidden.has_weights(nodes):
             kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
         return frozenset(kinds or {Family.UNKNOWN})
+
+
+def _types_of_parts(pairs: Pairs) -> Mapping[str, str]:
+    """Return the types of the operators that fused ones were made of, by name: of most dumps few operators."""
+    parts = {part for node in pairs.target.nodes.values() for part in node.originals}
+    if not parts:
+        return {}
+    found = {key.name: node.op_type for key, node in pairs.golden.nodes.items() if node.op_type and key.name in parts}
+    found.update((op.name, op.op_type) for graph in pairs.target.graphs for op in graph.ops if op.name in parts)
+    return found
 
 
 def _are_frameworks_different(pairs: Pairs) -> bool:

@@ -8,6 +8,7 @@ error of its own. Only elementwise parts are followed: bounds of their results n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from msgspec.structs import replace
 
@@ -26,15 +27,23 @@ class FusedParts:
     """The parts of fused operators, looked up in the graphs of the target."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
-        self._ops: dict[object, dict[str, GraphOp]] = {}
-        for graph in graphs:  # the ranks of one graph run the same text
-            self._ops.setdefault(graph.id, {}).update((op.name, op) for op in graph.ops)
+        self._graphs = graphs
+
+    @cached_property
+    def _ops(self) -> Mapping[object, Mapping[str, GraphOp]]:
+        """The operators of each graph by name; made when a fused one asks for its parts."""
+        found: dict[object, dict[str, GraphOp]] = {}
+        for graph in self._graphs:  # the ranks of one graph run the same text
+            found.setdefault(graph.id, {}).update((op.name, op) for op in graph.ops)
+        return found
 
     def operators(self, node: Node) -> tuple[GraphOp, ...]:
         """Return the parts in the order of the name; empty where the node is not fused or one is not in its graph."""
+        if len(node.originals) < 2:
+            return ()
         known = self._ops.get(node.key.execution.graph, {})
         parts = tuple(known[name] for name in node.originals if name in known)
-        return parts if len(parts) == len(node.originals) > 1 else ()
+        return parts if len(parts) == len(node.originals) else ()
 
     def allowance(self, node: Node, output: Deviation, inputs: Mapping[int, Deviation]) -> Allowance | None:
         """Return what the only result of a fused operator may be off by.

@@ -39,6 +39,7 @@ from probe_flow.engine.run.tasks import StageTasks
 from probe_flow.engine.schedulers.base import Scheduler
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
 from probe_flow.files.leftovers import remove_leftovers, remove_scratch
+from probe_flow.files.machine import return_free_memory
 from probe_flow.files.small_files import SmallFiles
 from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.run import RunRecord
@@ -214,6 +215,7 @@ class _Run:
             if kept is not None:
                 emit("dump.recalled", tensors=len(kept.tensors))
             self.results.add(planned, kept or self._result_of(planned))
+            return_free_memory()
 
         outcome = replace(self._tried(outcome, work), wall_s=self.clock.monotonic() - began)
         emit("stage.ended", status=outcome.status.value, wall_s=round(outcome.wall_s, 6), reason=outcome.reason)
