@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-frameworks test-mindspore test-models test-viewer fuzz lint bench bench-quick bench-guard docs help
+.PHONY: run test test-frameworks test-mindspore test-models test-viewer fuzz lint bench bench-quick bench-guard docs docs-site help
 
 $(VENV)/core.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -37,6 +37,10 @@ $(MODELS_VENV)/frameworks.stamp: pyproject.toml constraints-models.txt
 	$(PYTHON) -m venv $(MODELS_VENV)
 	$(MODELS_VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints-models.txt \
 	  -e '.[dev,onnx,caffe,tensorflow]'
+	touch $@
+
+$(VENV)/docs.stamp: $(VENV)/core.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch $@
 
 # TensorBoard lives in a folder of its own: nothing of ours imports it.
@@ -74,7 +78,8 @@ test-mindspore: $(MINDSPORE_VENV)/frameworks.stamp ## run the tests that need mi
 
 test-models: $(MODELS_VENV)/frameworks.stamp ## run the tests that need onnxruntime, opencv or tensorflow
 	$(MODELS_VENV)/bin/pytest -n 0 -m frameworks tests/unit/dumpers/onnx tests/unit/dumpers/caffe \
-	  tests/unit/dumpers/tensorflow tests/unit/dumpers/test_model_snippets.py tests/e2e/test_run_models.py
+	  tests/unit/dumpers/tensorflow tests/unit/dumpers/test_model_snippets.py tests/e2e/test_run_models.py \
+	  tests/e2e/test_tf_training_model.py tests/unit/dumps/tfdbg tests/cli/test_tf_snippets.py
 
 test-viewer: $(VENV)/dev.stamp $(VIEWER_VENV)/viewer.stamp ## open our graphs in the viewer of msprobe's users
 	PROBE_FLOW_VIEWER=$(abspath $(VIEWER_VENV))/bin/tensorboard $(BIN)/pytest -n 0 -m viewer tests/viewer
@@ -99,6 +104,9 @@ bench-guard: $(VENV)/dev.stamp ## hold the CPU time against that of the last rel
 
 docs: $(VENV)/core.stamp ## write the generated reference pages and schemas
 	$(BIN)/python docs/generate.py
+
+docs-site: $(VENV)/docs.stamp ## build the documentation site in build/site, and run every command of its pages
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18

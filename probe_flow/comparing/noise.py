@@ -14,7 +14,7 @@ from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.measure.run import measure_pairs
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.records import Catalog, Mode, NodeKey, Pair, Pairs, Rule, Slot, TensorRef
-from probe_flow.records.frameworks import NPY, TORCHAIR_FX
+from probe_flow.records.frameworks import NPY, TFDBG, TORCHAIR_FX
 from probe_flow.records.row import Row
 from probe_flow.work import Context
 
@@ -71,7 +71,7 @@ def _by_slot(catalog: Catalog) -> _Tensors:
 
 def _repeats(catalog: Catalog, context: Context) -> Iterator[Catalog]:
     folders = catalog.attrs.get(REPEATS, ())
-    if catalog.framework in (NPY, TORCHAIR_FX) and isinstance(folders, (list, tuple)):
+    if catalog.framework in (NPY, TFDBG, TORCHAIR_FX) and isinstance(folders, (list, tuple)):
         found = (_repeat(catalog, str(folder), context) for folder in folders)
         yield from (run for run in found if run is not None)
 

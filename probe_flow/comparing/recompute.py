@@ -10,22 +10,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
-
-from msgspec import structs
 
 from probe_flow.analysis.model.deviation import UNIT
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.analysis.search.near_misses import ALONE
-from probe_flow.apis.calls import Call, TensorSpec, UnusableError, argument_leaves, leaves, read_call, read_gradients
 from probe_flow.apis.calls import Path as Place
+from probe_flow.apis.calls import UnusableError
 from probe_flow.comparing.asked import Recompute
+from probe_flow.comparing.recompute_calls import Side, with_partners
 from probe_flow.comparing.recompute_worker import Job, Outcome, SideCall, function_of, lost, recompute_call
-from probe_flow.dumps.dump_json.names import parse_entry_name
-from probe_flow.dumps.dump_json.raw_entries import raw_entries
-from probe_flow.errors import ProbeFlowError
-from probe_flow.records import Catalog, Execution, NodeKey, NodeKind, Pairs, Phase, SlotRole, TensorKind, TensorRef
-from probe_flow.records.frameworks import MINDSPORE
+from probe_flow.measure.aligned_sides import aligned_sides
+from probe_flow.records import NodeKey, Pair, Pairs, SlotRole
 from probe_flow.records.row import Row
 from probe_flow.work import Context, no_processes
 
@@ -47,8 +42,6 @@ comparing 5 to 10. With the start of the process (0.3 s of CPU) that is a tenth 
 
 LEAST = 1 << 20
 """Elements that may always be computed again."""
-
-DUMP_JSON = "dump_json"
 
 
 def with_recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted: Recompute, context: Context) -> bool:
@@ -119,6 +112,10 @@ def _computed(jobs: Sequence[Job], context: Context) -> list[Outcome]:
     return [found[number] for number in range(len(jobs))]
 
 
+def _is_partnered(pair: Pair) -> bool:
+    return pair.target is not None and pair.golden is not None and not pair.rule.is_self and not pair.is_guess
+
+
 def _put(rows: list[Row], results: Mapping[Place, int], outcome: Outcome) -> int:
     """Give rows what was computed of them, or why it was not; return how many were computed."""
     for place, number in results.items():
@@ -152,11 +149,15 @@ class _Calls:
             self.results.setdefault(pair.target.node, {})[pair.target.slot.path] = number
             if pair.golden is not None and not pair.rule.is_self:
                 self._golden.setdefault(pair.target.node, pair.golden.node)
-        self._target = _Side(pairs.target, self.results)
-        self._other = _Side(pairs.golden, set(self._golden.values()))
+        self._target = Side(pairs.target, self.results)
+        self._other = Side(pairs.golden, set(self._golden.values()))
+        self._pairs_of: dict[NodeKey, list[Pair]] = defaultdict(list)
         for number, row in enumerate(rows):
             tensor = row.pair.target
-            if tensor is not None and tensor.node in self.results and tensor.slot.role is SlotRole.OUTPUT:
+            if tensor is None or tensor.node not in self.results:
+                continue
+            self._pairs_of[tensor.node].append(row.pair)
+            if tensor.slot.role is SlotRole.OUTPUT:
                 self.results[tensor.node].setdefault(tensor.slot.path, number)
 
     def jobs(self, *, budget: float, sure: int) -> Iterator[tuple[NodeKey, Job]]:
@@ -173,141 +174,19 @@ class _Calls:
             if count >= sure and spent + target.elements > budget:
                 continue
             spent += target.elements
-            yield key, Job(target, self._golden_call(key), key in self._suspects, UNIT, LIMIT_BYTES)
+            yield key, Job(target, self._golden_call(key, target), key in self._suspects, UNIT, LIMIT_BYTES)
 
-    def _golden_call(self, key: NodeKey) -> SideCall | None:
+    def _golden_call(self, key: NodeKey, target: SideCall) -> SideCall | None:
+        """Return the same call of the golden.
+
+        What a device's operator computes is told by its type and its graph, which may say less than what it does: it is
+        fused, or was given another meaning. So it is understood where it makes the golden's result of the golden's
+        tensors.
+        """
+        if self._target.is_of_types:
+            sides = {id(pair.target): aligned_sides(pair)[1] for pair in self._pairs_of[key] if _is_partnered(pair)}
+            return with_partners(target, sides)
         try:
             return self._other.call(self._golden[key]) if key in self._golden else None
         except UnusableError:
             return None
-
-
-class _Side:
-    """The calls of one catalog: their entries, and their tensors by place.
-
-    Args:
-        catalog: of the side.
-        nodes: those that are asked about.
-    """
-
-    def __init__(self, catalog: Catalog, nodes: Any) -> None:
-        self._catalog = catalog
-        self._is_mindspore = catalog.framework == MINDSPORE
-        nodes = {*nodes, *(_forward(key) for key in nodes if key.phase is Phase.BACKWARD)}
-        self._tensors: dict[NodeKey, list[TensorRef]] = defaultdict(list)
-        for tensor in catalog.tensors:
-            if tensor.node in nodes:
-                self._tensors[tensor.node].append(tensor)
-        self._has_entries = catalog.attrs.get("format") == DUMP_JSON
-        self._entries = self._read(nodes) if self._has_entries else {}
-
-    def _read(self, nodes: Any) -> dict[tuple[Execution, str], object]:
-        """Return the entries of the calls whose tensors have elements."""
-        wanted: dict[Execution, set[str]] = defaultdict(set)
-        for key in nodes:
-            node = self._catalog.nodes.get(key)
-            has_elements = any(tensor.kind is TensorKind.TENSOR for tensor in self._tensors[key])
-            if node is not None and node.kind is NodeKind.API and node.entry and has_elements:
-                wanted[key.execution].add(node.entry)
-        found: dict[tuple[Execution, str], object] = {}
-        for execution, names in wanted.items():
-            left = set(names)
-            try:
-                for entry, value in raw_entries(self._catalog, execution):
-                    if entry in left:
-                        found[execution, entry] = value
-                        left.remove(entry)
-                        if not left:
-                            break
-            except ProbeFlowError:  # it was readable a moment ago: the dump is changing
-                continue
-        return found
-
-    def call(self, key: NodeKey) -> SideCall:
-        """Return a call with its tensors.
-
-        Raises:
-            UnusableError: it cannot be computed again, and why.
-        """
-        node = self._catalog.nodes.get(key)
-        if node is None:
-            raise UnusableError("it is no node of the dump", is_expected=True)
-        if key.phase is Phase.BACKWARD:
-            return self._backward(key)
-        tensors = {tensor.slot: tensor for tensor in self._tensors[key]}
-        if not any(each.kind is TensorKind.TENSOR for each in tensors.values()):
-            raise UnusableError("the dump has no elements of its tensors", is_expected=True)
-        call = self._of_entry(key, node.entry or "") if self._has_entries else _of_type(node.op_type, tensors)
-        if call.is_in_place:
-            raise UnusableError("it changes its inputs in place, and what they were before is not known")
-        by_place = {(slot.role, slot.path): tensor for slot, tensor in tensors.items()}
-        inputs = _tensors_of(argument_leaves(call), SlotRole.INPUT, by_place)
-        if not inputs:
-            raise UnusableError("it has no tensor among its arguments", is_expected=True)
-        return SideCall(call, self._is_mindspore, inputs, _tensors_of(leaves(call.results), SlotRole.OUTPUT, by_place))
-
-    def _backward(self, key: NodeKey) -> SideCall:
-        """Return a call with its gradients in place of its results."""
-        forward = self.call(_forward(key))
-        value = self._entries.get((key.execution, self._catalog.nodes[key].entry or ""))
-        if value is None:
-            raise UnusableError("it is no call of an API", is_expected=True)
-        gradients = read_gradients(value)
-        tensors = {(tensor.slot.role, tensor.slot.path): tensor for tensor in self._tensors[key]}
-        incoming = _tensors_of(leaves(gradients.incoming), SlotRole.INPUT, tensors)
-        results = _tensors_of(leaves(gradients.results), SlotRole.OUTPUT, tensors)
-        return structs.replace(forward, results=results, gradients=gradients, incoming=incoming)
-
-    def _of_entry(self, key: NodeKey, entry: str) -> Call:
-        value = self._entries.get((key.execution, entry))
-        if value is None:
-            raise UnusableError("it is no call of an API", is_expected=True)
-        parts = parse_entry_name(entry)
-        assert parts is not None, "the catalog's own names"
-        kind, _, api = parts.name.partition(".")
-        return read_call(kind, api, value)
-
-
-def _forward(key: NodeKey) -> NodeKey:
-    return structs.replace(key, phase=Phase.FORWARD)
-
-
-def _tensors_of(
-    found: Any, role: SlotRole, tensors: Mapping[tuple[SlotRole, Place], TensorRef]
-) -> dict[Place, TensorRef]:
-    """Return the tensors at the leaves of a call, by place.
-
-    Raises:
-        UnusableError: the dump lacks the elements of one.
-    """
-    refs = {}
-    for place, leaf in found:
-        if isinstance(leaf, TensorSpec):
-            ref = tensors.get((role, place))
-            if ref is None or ref.kind is not TensorKind.TENSOR:
-                raise UnusableError("the dump has not the elements of all its tensors", is_expected=True)
-            refs[place] = ref
-    return refs
-
-
-def _of_type(op_type: str, tensors: Mapping[Any, TensorRef]) -> Call:
-    """Return a call of an operator that is known by its type: its inputs one behind the other.
-
-    Raises:
-        UnusableError: the dump lacks one of them, or its results have another order of axes.
-    """
-    inputs: dict[int, TensorSpec] = {}
-    results: dict[int, TensorSpec] = {}
-    for slot, tensor in tensors.items():
-        parts = inputs if slot.role is SlotRole.INPUT else results if slot.role is SlotRole.OUTPUT else None
-        place = slot.path[0] if len(slot.path) == 1 else None
-        if parts is None:
-            continue
-        shape = tensor.shape if tensor.logical_shape is None else tensor.logical_shape
-        if tensor.kind is not TensorKind.TENSOR or not isinstance(place, int) or shape is None:
-            raise UnusableError("the dump has not the elements of all its tensors", is_expected=True)
-        parts[place] = TensorSpec(tensor.dtype, tuple(shape))
-    if sorted(inputs) != list(range(len(inputs))) or sorted(results) != list(range(len(results))):
-        raise UnusableError("the dump lacks some of its tensors", is_expected=True)
-    args = tuple(inputs[place] for place in range(len(inputs)))
-    return Call("", op_type, args, {}, tuple(results[place] for place in range(len(results))))

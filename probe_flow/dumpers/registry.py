@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from probe_flow.dumpers.base.runner import RunnerSpec
+from probe_flow.dumpers.tensorflow.notes import training_notes
 from probe_flow.dumpers.torch.diagnostics import (
     NO_DETERMINISTIC_FORM,
     NOT_DETERMINISTIC,
@@ -88,6 +89,16 @@ _OURS = (
         extra="tensorflow",
         folder="tensorflow_dump",
         tested={"tensorflow-cpu": "2.21", "tensorflow": "2.21"},
+    ),
+    RunnerSpec(
+        "tensorflow_training",
+        "probe_flow.dumpers.tensorflow.training.runner:TrainingRunner",
+        framework="tensorflow",
+        modules=("tensorflow",),
+        extra="tensorflow",
+        folder="tf",
+        tested={"tensorflow-cpu": "2.21", "tensorflow": "2.21"},
+        notes=training_notes,
     ),
     RunnerSpec(
         "torchair_ge",

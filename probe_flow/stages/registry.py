@@ -48,6 +48,7 @@ STAGES: Registry[StageType] = Registry(
         "dump.caffe": "probe_flow.stages.dump.dump_caffe:STAGE",
         "dump.onnx": "probe_flow.stages.dump.dump_onnx:STAGE",
         "dump.tensorflow": "probe_flow.stages.dump.dump_tensorflow:STAGE",
+        "dump.tensorflow_training": "probe_flow.stages.dump.dump_tensorflow_training:STAGE",
         "dump.npy": "probe_flow.stages.dump.dump_npy:STAGE",
         "dump.tfdbg": "probe_flow.stages.dump.dump_tfdbg:STAGE",
         "dump.arrays": "probe_flow.stages.dump.dump_arrays:STAGE",

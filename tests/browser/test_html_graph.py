@@ -11,12 +11,13 @@ import pytest
 import yaml
 from call_builders import compared, node
 from call_dumps import Call, write_calls
+from graph_dumps import write_dump
 from report_builders import catalog, comparison, origin
 
 import probe_flow as pf
 from probe_flow.records import Execution, Mode, Node, Phase, Role, Row, SlotRole, Status
 from probe_flow.relations.call_tree import ROOT, call_trees
-from probe_flow.reports.html.nodes import CallFigures
+from probe_flow.reports.html.nodes import CallFigures, SideFigures
 
 pytestmark = pytest.mark.browser
 
@@ -444,7 +445,11 @@ def graph_of(nodes: Sequence[Node], rows: Sequence[Row], **more: Any) -> Any:
 
 def test_scores_and_levels_are_shown_where_they_are_given(open_report: Open) -> None:
     outer, inner = node("Module.mlp.MLP", "module"), node("Functional.gelu", "api", above="Module.mlp.MLP.forward.0")
-    figures = CallFigures({inner.key: 0.8125}, {"target": {inner.key: "critical"}, "golden": {outer.key: "medium"}})
+    levels = {
+        "target": SideFigures(levels={inner.key: "critical"}),
+        "golden": SideFigures(levels={outer.key: "medium"}),
+    }
+    figures = CallFigures({inner.key: 0.8125}, levels)
     page = open_report(graph_of((inner, outer), rows_of((inner, outer))), figures=figures)
     of_line = "[...line.querySelectorAll('.figure, .level')].map((cell) => cell.innerText).filter(Boolean)"
     cells = f"{LINES}.map((line) => {of_line})"
@@ -608,3 +613,37 @@ def test_damaged_callers_leave_every_call_in_the_graph(open_graph: Open) -> None
         "Functional.gelu", "Functional.relu", "Functional.relu #1", "a Net", "b Net", "gone Net #3",
     ]  # fmt: skip
     assert page.js(f"return {COUNT}") == "6 calls"
+
+
+def test_micro_steps_stand_under_headings_of_their_own(open_graph: Open) -> None:
+    """Position tells them where the dump does not: a forward pass behind a backward one begins the next."""
+    both = (Call("Functional.gelu.0.forward", MLP), Call(MLP), Call("Functional.gelu.0.backward", BACK), Call(BACK))
+    again = [Call(*(part and part.replace("d.0", "d.1").replace("u.0", "u.1") for part in call[:2])) for call in both]
+    page = open_graph([*both, *again], [*both, *again])
+    assert [each for each in page.js(f"return {SPOKEN}") if "calls" in each] == [
+        "Micro step 0: Forward: 2 calls",
+        "Micro step 0: Backward: 2 calls",
+        "Micro step 1: Forward: 2 calls",
+        "Micro step 1: Backward: 2 calls",
+    ]
+
+
+def test_a_call_leads_to_those_of_other_ranks_that_it_talks_to(
+    open_page: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    reduce = "Distributed.all_reduce.0.forward"
+    calls = {reduce: "Module.net.Net.forward.0", "Module.net.Net.forward.0": None}
+    for side, given in (("target", 4.0), ("golden", 1.0)):
+        write_dump(tmp_path / side / "step0" / "rank0", construct=calls)
+        write_dump(tmp_path / side / "step0" / "rank1", construct=calls, values={reduce: given})
+    sides = (str(tmp_path / side) for side in ("target", "golden"))
+    pf.compare(*sides, match="name", reports="html", output=tmp_path / "run", cache=False)
+    page = open_page(tmp_path / "run" / "report.html")
+    page.js("location.hash = arguments[0]", f"#graph?call={reduce}&side=target&execution=rank 0 step 0")
+    page.wait("document.querySelector('.links.ranks li')")
+    line = "document.querySelector('.links.ranks li').innerText.split('\\n').map((text) => text.trim()).filter(Boolean)"
+    assert page.js(f"return {line}")[:2] == ["exchanges with rank 1 step 0", "Distributed.all_reduce"]
+    assert "wrong here" in page.js(f"return {line}.join(' ')")
+    page.js("document.querySelector('.links.ranks button').click()")
+    page.wait("document.getElementById('graph-execution').selectedOptions[0].innerText === 'rank 1 step 0'")
+    assert page.js(f"return {CURRENT}").startswith("Distributed.all_reduce: wrong here")

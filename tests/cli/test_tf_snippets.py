@@ -20,6 +20,7 @@ FACTS = {
     "tf_keras": ["set_keras_session_npu_config", "shuffle=False", "NpuOptimizer"],
     "tf2": ["npu_device.global_options()", "dump_config.enable_dump", "as_default"],
     "tfdbg": ["disable_meta_optimizer", "opt_level = -1", "DumpingDebugHook"],
+    "tf_training": ["return [loss, train]", "disable_v2_behavior", "dump.tensorflow_training"],
     "tf_fusion_off": ['"UBFusion": {"ALL": "off"}', "fusion_switch_file", "debug_1"],
     "tf_overflow": ["enable_dump_debug", "dump_debug_mode", "analysis.op_debug"],
 }
@@ -53,3 +54,16 @@ def test_the_golden_snippet_dumps_what_is_read(tmp_path):
     subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True, timeout=300)
     catalog = read_tfdbg(tmp_path / "precision_data/tf/tf_debug", side="golden")
     assert {key.name for key in catalog.nodes} == {"x", "y", "y/y"}
+
+
+@pytest.mark.frameworks
+def test_the_step_of_the_training_snippet_runs(tmp_path, monkeypatch):
+    if find_spec("tensorflow") is None:
+        pytest.skip("tensorflow is not installed")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(TF_SNIPPETS["tf_training"])
+    stage = "golden: {uses: dump.tensorflow_training, model: train.py:step}"
+    (tmp_path / "w.yaml").write_text(f"version: 1\nname: w\nstages:\n  {stage}\n")
+    assert main(["run", "w.yaml", "--output", "out"]) == 0
+    catalog = read_tfdbg(tmp_path / "out/dumps/golden/tf/tf_debug", side="golden")
+    assert "dense/MatMul" in {key.name for key in catalog.nodes}

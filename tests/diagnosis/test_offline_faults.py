@@ -28,16 +28,21 @@ fifths of the largest, which reach 95 % of the limit."""
 pytestmark = pytest.mark.filterwarnings("ignore:.*invalid value encountered.*:RuntimeWarning")
 
 
-def compare(case: Case, *, has_rules: bool = True, coverage: float = 0.9) -> Comparison:
-    def in_order(function, batches, **_):
-        return ((number, function(batch)) for number, batch in enumerate(batches))
+def in_order(function, batches, **_):
+    return ((number, function(batch)) for number, batch in enumerate(batches))
 
+
+def compare(case: Case, *, has_rules: bool = True, coverage: float = 0.9, recompute: str = "never") -> Comparison:
     context = Context(
-        "result", Path(), in_order, lambda _event, **_fields: None, lambda _problems: None, Settings(), {}
-    )
+        "result", Path(), in_order, lambda _event, **_fields: None, lambda _problems: None, Settings(), {},
+        isolate=lambda *_: in_order,
+    )  # fmt: skip
     files = {"rule": case.rule, "close": case.close, "quant": case.quant} if has_rules else {}
     pairs = match(case.target, case.golden, **files)
-    options = Options(uses="compare", pairs="pairs", policy="offline", require={"coverage": coverage})
+    analysis = {"recompute": recompute}
+    options = Options(
+        uses="compare", pairs="pairs", policy="offline", require={"coverage": coverage}, analysis=analysis
+    )
     return compare_pairs(pairs, options.asked(), context, None)
 
 
@@ -106,3 +111,16 @@ def test_the_fault_is_named_without_rules(spec: Spec, tmp_path: Path):
 def test_no_healthy_pair_raises_an_alarm_without_rules(spec: Spec, tmp_path: Path):
     comparison = compare(spec.generate(tmp_path), has_rules=False)
     assert comparison.findings == ()
+
+
+@pytest.mark.parametrize("spec", [*FAULTS[::4], *HELD_OUT_FAULTS[::4]], ids=lambda spec: spec.name)
+def test_the_fault_is_named_first_where_suspects_are_computed_again(spec: Spec, tmp_path: Path):
+    case = spec.generate(tmp_path)
+    named = origins(compare(case, coverage=asked(spec), recompute="auto"))
+    assert case.truth is not None
+    assert [each.node.name for each in named if each.node][:1] == ([] if spec.name in UNNAMED else [case.truth.node])
+
+
+@pytest.mark.parametrize("spec", [*HEALTHY[::3], *HELD_OUT_HEALTHY[::3]], ids=lambda spec: spec.name)
+def test_no_healthy_pair_raises_an_alarm_where_every_operator_is_computed_again(spec: Spec, tmp_path: Path):
+    assert compare(spec.generate(tmp_path), coverage=asked(spec), recompute="all").findings == ()

@@ -53,7 +53,7 @@ WITHOUT_TABLES = {"build_graph"}
 
 RUNS_MODELS = {
     *("offline_caffe_oneclick", "offline_onnx_oneclick", "offline_tensorflow_oneclick", "onnx_vs_onnx"),
-    *("torch_vs_torch", "mindspore_vs_pytorch"),
+    *("torch_vs_torch", "mindspore_vs_pytorch", "tf_training_oneclick"),
 }
 """Workflows whose dumps are made anew in each run."""
 

@@ -78,8 +78,10 @@ IN_FRAMEWORKS = {
     "offline_onnx_oneclick",
     "offline_tensorflow_oneclick",
     "onnx_vs_onnx",
+    "tf_training_oneclick",
 }
-"""Workflows that run models by frameworks, which a plan asks for too: `tests/e2e/test_run_models.py` runs them."""
+"""Workflows that run models by frameworks, which a plan asks for too: `tests/e2e/test_run_models.py` and
+`test_tf_training_model.py` run them."""
 
 WITHOUT = [path for path in SHIPPED if path.stem not in IN_FRAMEWORKS]
 

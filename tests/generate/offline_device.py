@@ -16,7 +16,7 @@ from ge_writer import DumpTensor
 from om_writer import OmFolder, OmTensor
 
 from generate.offline_compiler import FOLDED_KINDS, Build, DeviceOp
-from generate.offline_layers import Array, Layer, compute, edge
+from generate.offline_layers import EPSILON, Array, Layer, compute, edge
 
 Tamper = Callable[[DeviceOp, list[Array], list[Array]], list[Array]]
 """Takes an operator, its inputs and its right outputs, and returns what it gives."""
@@ -134,8 +134,52 @@ def _rule(op: DeviceOp, number: int, found: Mapping[str, Array], images: str) ->
         outputs.append(rules.desc(origin, index, dtype=_RULE_TYPES[op.dtype], layout=layout, shape=shape, **described))
     return rules.op(
         op.name, op.op_type, number=number, inputs=op.inputs, originals=op.originals, outputs=outputs,
-        is_multiop=True if op.is_inner else None,
+        is_multiop=True if op.is_inner else None, attrs=_attributes(op, found, images),
     )  # fmt: skip
+
+
+def _attributes(op: DeviceOp, found: Mapping[str, Array], images: str) -> list[rules.Tree]:
+    """Return what the compiler says of how an operator computes; of products that go on with other layers, little."""
+
+    def ints(key: str, *values: int) -> rules.Tree:
+        return rules.attr(key, list={"val_type": "VT_LIST_INT", **({"i": list(values)} if values else {})})
+
+    layer = op.layers[0] if op.layers else None
+    x = found[op.inputs[0]] if op.inputs else None
+    if layer is None and op.op_type == "ReduceMeanD":
+        return [ints("axes", -1), rules.attr("keep_dims", b=True)]
+    if layer is None or x is None:
+        return []
+    is_image = x.ndim == 4
+    axes = (0, 2, 3, 1) if images == "NHWC" and is_image else range(x.ndim)  # places of the framework's axes in ours
+    if op.op_type == "Conv2D":
+        size = layer.weights[0].shape[2]
+        return [
+            ints("strides", 1, 1, 1, 1), ints("pads", *[size // 2] * 4), ints("dilations", 1, 1, 1, 1),
+            rules.attr("groups", i=int(layer.number)), rules.attr("data_format", s=images),
+        ]  # fmt: skip
+    if op.op_type == "MaxPool":
+        size = (1, 1, 2, 2) if images == "NCHW" else (1, 2, 2, 1)
+        return [ints("ksize", *size), ints("strides", *size), rules.attr("padding", s="VALID"),
+                rules.attr("data_format", s=images)]  # fmt: skip
+    if op.op_type == "ReduceMeanD":
+        return [ints("axes", *(list(axes).index(axis) for axis in (2, 3))), rules.attr("keep_dims", b=True)]
+    if op.op_type == "ConcatD":
+        return [rules.attr("concat_dim", i=list(axes).index(int(layer.number)))]
+    if op.op_type == "SplitD":
+        split = list(axes).index(1) if is_image else x.ndim - 1
+        return [rules.attr("split_dim", i=split), rules.attr("num_split", i=int(layer.number))]
+    if op.op_type == "BatchMatMulV2":
+        return [rules.attr("adj_x1", b=False), rules.attr("adj_x2", b=False)]
+    if op.op_type == "LayerNorm":
+        return [rules.attr("begin_norm_axis", i=-1), rules.attr("epsilon", f=str(EPSILON))]
+    if op.op_type == "Muls":
+        return [rules.attr("value", f=str(layer.number))]
+    if op.op_type == "SoftmaxV2":
+        return [ints("axes", -1)]
+    if op.op_type == "TransposeD":
+        return [ints("perm", *range(x.ndim - 2), x.ndim - 1, x.ndim - 2)]
+    return []
 
 
 def _origin(op: DeviceOp, given: str) -> tuple[str, int]:

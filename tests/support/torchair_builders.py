@@ -19,18 +19,20 @@ DTYPES = {"float16": "DT_FLOAT16", "float32": "DT_FLOAT", "int64": "DT_INT64", "
 
 @dataclass
 class Op:
-    """One operator of a graph text: inputs as written, outputs as (FX name or None, shape)."""
+    """One operator of a graph text: inputs as written, outputs as (FX name or None, shape), attributes as text."""
 
     name: str
     type: str
     inputs: Sequence[str] = ()
     outputs: Sequence[tuple[str | None, Sequence[int]]] = ()
     dtype: str = "float32"
+    attrs: Mapping[str, str] = field(default_factory=dict)
 
 
 def op_text(op: Op) -> str:
     lines = ["op {", f'  name: "{op.name}"', f'  type: "{op.type}"']
     lines += [f'  input: "{source}"' for source in op.inputs]
+    lines += [f'  attr {{ key: "{key}" value {{ {value} }} }}' for key, value in op.attrs.items()]
     for fx_name, shape in op.outputs:
         lines += ["  output_desc {", f"    dtype: {DTYPES[op.dtype]}", "    shape {"]
         lines += [f"      dim: {dim}" for dim in shape]

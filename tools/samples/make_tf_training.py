@@ -2,12 +2,14 @@
 
 ``step`` has the layout of `precision_data`: the golden side (``tf/tf_debug``) is real, written by TensorFlow's
 debugger; the device side (``npu``) is emulated (see `tf_device`): ``debug_0`` with a fault in one operator, ``debug_1``
-the same run without fusion. ``healthy`` is the same without a fault, its golden side extracted as arrays.
+the same run without fusion. ``healthy`` is the same without a fault, its golden side extracted as arrays. ``models``
+has the step itself, for `dump.tensorflow_training`.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +48,9 @@ def main() -> None:
     runs.parent.mkdir(parents=True)
     subprocess.run([sys.executable, str(Path(__file__).with_name("tf_step.py")), str(runs)], check=True)
     extract(runs, output / "healthy" / "tf" / "dump")
+    models = output / "models"
+    models.mkdir()
+    shutil.copy(Path(__file__).parent / "tf_models" / "step.py", models)
     for name, tamper in (("step", FAULT), ("healthy", {})):
         tf_device.write_npu(output / name / "npu" / "debug_0", feeds(runs), tamper)
         if tamper:

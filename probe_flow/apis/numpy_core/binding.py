@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -67,6 +68,23 @@ def bound(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
         return inspect.signature(function).bind(*placed, **named)
     except TypeError as error:
         raise UnusableError(f"its arguments are not those that are computed: {error}") from error
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a function takes by name only, and what of that it must be given."""
+
+    all: frozenset[str]
+    required: frozenset[str]
+
+
+def keyword_only(function: Callable[..., Any]) -> Named:
+    """Return the parameters that a function takes by name only."""
+    named = [each for each in _parameters(function).values() if each.kind is inspect.Parameter.KEYWORD_ONLY]
+    return Named(
+        frozenset(each.name for each in named),
+        frozenset(each.name for each in named if each.default is inspect.Parameter.empty),
+    )
 
 
 @lru_cache(maxsize=512)

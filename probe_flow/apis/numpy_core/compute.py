@@ -30,6 +30,8 @@ from probe_flow.apis.calls import (
 )
 from probe_flow.apis.numpy_core import convolution, elementwise, moves, products, reductions
 from probe_flow.apis.numpy_core.binding import bound
+from probe_flow.apis.numpy_core.forms import mindspore
+from probe_flow.apis.numpy_core.forms.device_moves import DEVICE_PICKS
 from probe_flow.apis.numpy_core.names import Function
 from probe_flow.apis.numpy_core.own_error import OwnError, own_error
 from probe_flow.apis.side import flat_results
@@ -42,7 +44,9 @@ WIDE = 8
 COPIES = 6
 """Tensors of the size of a result, and half as many of that of an input, that computing may hold at once."""
 
-_PICKED = frozenset((reductions.argmax, reductions.argmin, reductions.topk, reductions.sort, reductions.argsort))
+_PICKED = DEVICE_PICKS | {
+    reductions.argmax, reductions.argmin, reductions.topk, reductions.sort, reductions.argsort, mindspore.topk
+}  # fmt: skip
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
 _STEPS = {"float16": 2.0**-24, "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16}
 """Distance of neighbours near zero, where values are so small that relative errors say nothing."""
@@ -166,7 +170,7 @@ def own_errors(
     if function is elementwise.dropout:
         truth = {place: _kept(known[place], values, arrays, call) for place, values in truth.items()}
     if function in _PICKED:
-        return _of_picks(call, arrays, results, truth, known)
+        return _of_picks(function, call, arrays, results, truth, known)
 
     def moved(least: float) -> Mapping[Path, Array]:
         return dict(_matched(results, computed(function, call, perturbed(call, arrays, units, least=least))))
@@ -272,6 +276,7 @@ def _kept(dumped: Array, scaled: Array, arrays: Mapping[Path, Array], call: Call
 
 
 def _of_picks(
+    function: Function,
     call: Call,
     arrays: Mapping[Path, Array],
     results: Sequence[tuple[Path, TensorSpec]],
@@ -282,9 +287,13 @@ def _of_picks(
 
     Equal values may stand in any order.
     """
+    taken = as_taken(function, call, arrays)
+    taken.apply_defaults()
     source = next(iter(arrays.values()))
-    axis, is_flat = _pick_axis(call, source)
+    axis = next(taken.arguments[name] for name in ("dim", "axis", "dimension") if name in taken.arguments)
+    is_flat = axis is None and function in (reductions.argmax, reductions.argmin)
     flat = source.reshape(-1) if is_flat else source
+    axis = 0 if is_flat else int(-1 if axis is None else axis) % max(1, source.ndim)
     found = []
     for place, spec in results:
         dumped, due = wide(known[place]), truth[place]
@@ -294,18 +303,6 @@ def _of_picks(
             dumped, due = (_taken(flat, each, axis) for each in (dumped, due))
         found.append(own_error(place, dumped, due, unit=0.0, step=0.0))
     return found
-
-
-def _pick_axis(call: Call, source: Array) -> tuple[int, bool]:
-    """Return the axis that an operator picks along, and whether it does so in the flat tensor."""
-    named = call.kwargs.get("dim", call.kwargs.get("axis"))
-    at = 2 if call.api.strip("_") == "topk" else 1
-    given = named if named is not None else call.args[at] if len(call.args) > at else None
-    value = given.value if isinstance(given, Plain) else None
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value % max(1, source.ndim), False
-    is_flat = call.api.strip("_") in ("argmax", "argmin")
-    return (0, True) if is_flat else (source.ndim - 1, False)
 
 
 def _taken(source: Array, places: Array, axis: int) -> Array:

@@ -14,6 +14,8 @@ from probe_flow.apis.calls import UnusableError
 
 Array = NDArray[Any]
 Sizes = Sequence[int] | int
+Padding = Sizes | Sequence[tuple[int, int]] | str
+"""Lengths on both sides of each axis, before and behind it, or by a name: ``valid`` (none), ``same``."""
 
 
 def conv(
@@ -21,7 +23,7 @@ def conv(
     weight: Array,
     bias: Array | None = None,
     stride: Sizes = 1,
-    padding: Sizes | str = 0,
+    padding: Padding = 0,
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Array:
@@ -106,14 +108,14 @@ def max_pool(axes: int) -> Any:
         input: Array,
         kernel_size: Sizes,
         stride: Sizes | None = None,
-        padding: Sizes = 0,
+        padding: Padding = 0,
         dilation: Sizes = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Array:
-        if ceil_mode or return_indices:
-            raise UnusableError("`ceil_mode` and `return_indices` are not computed")
-        windows = _windows(input, axes, kernel_size, stride, padding, dilation, -np.inf)
+        if return_indices:
+            raise UnusableError("`return_indices` is not computed")
+        windows = _windows(input, axes, kernel_size, stride, padding, dilation, filler=-np.inf, is_ceil=ceil_mode)
         return np.asarray(windows.max(axis=tuple(range(-axes, 0))))
 
     return pool
@@ -126,17 +128,17 @@ def avg_pool(axes: int) -> Any:
         input: Array,
         kernel_size: Sizes,
         stride: Sizes | None = None,
-        padding: Sizes = 0,
+        padding: Padding = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Array:
-        if ceil_mode or divisor_override is not None:
-            raise UnusableError("`ceil_mode` and `divisor_override` are not computed")
         last = tuple(range(-axes, 0))
-        total = _windows(input, axes, kernel_size, stride, padding, 1, 0.0).sum(axis=last)
-        ones = np.ones(input.shape[-axes:])
-        counts = _windows(ones, axes, kernel_size, stride, padding, 1, 1.0 if count_include_pad else 0.0).sum(axis=last)
+        total = _windows(input, axes, kernel_size, stride, padding, 1, is_ceil=ceil_mode).sum(axis=last)
+        if divisor_override is not None:
+            return np.asarray(total / divisor_override)
+        ones, filler = np.ones(input.shape[-axes:]), 1.0 if count_include_pad else 0.0
+        counts = _windows(ones, axes, kernel_size, stride, padding, 1, filler=filler, is_ceil=ceil_mode).sum(axis=last)
         return np.asarray(total / counts)
 
     return pool
@@ -160,15 +162,42 @@ def adaptive_avg_pool(axes: int) -> Any:
 
 
 def _windows(
-    input: Array, axes: int, kernel: Sizes, stride: Sizes | None, padding: Sizes, dilation: Sizes, filler: float
+    input: Array,
+    axes: int,
+    kernel: Sizes,
+    stride: Sizes | None,
+    padding: Padding,
+    dilation: Sizes,
+    *,
+    filler: float = 0.0,
+    is_ceil: bool = False,
 ) -> Array:
+    """Return the windows of the last axes, of lengths ``kernel``.
+
+    With ``is_ceil`` those too that reach beyond the padding, if they begin before it; what lies there is the smallest
+    element, or counts as nothing.
+    """
     lengths, gaps = _each(kernel, axes), _each(dilation, axes)
     steps = _each(kernel if stride is None or stride == () else stride, axes)
     reach = [gap * (length - 1) + 1 for gap, length in zip(gaps, lengths, strict=True)]
-    pads = [(0, 0)] * (input.ndim - axes) + _padded(padding, reach, axes)
-    x = np.pad(input, pads, constant_values=filler) if any(map(any, pads)) else input
+    pads = _padded(padding, reach, axes)
+    none = [(0, 0)] * (input.ndim - axes)
+    x = np.pad(input, [*none, *pads], constant_values=filler) if any(map(any, pads)) else input
+    if is_ceil:
+        sizes = input.shape[-axes:]
+        more = [(0, _beyond(*each)) for each in zip(sizes, pads, reach, steps, strict=True)]
+        x = np.pad(x, [*none, *more], constant_values=min(filler, 0.0))
     windows = sliding_window_view(x, reach, axis=tuple(range(x.ndim - axes, x.ndim)))
     return windows[_at(..., *_strides(steps), *_strides(gaps))]
+
+
+def _beyond(size: int, pads: tuple[int, int], reach: int, step: int) -> int:
+    """Return by how much the last window of an axis reaches beyond the padding."""
+    whole = size + sum(pads)
+    count = -(-(whole - reach) // step) + 1
+    if (count - 1) * step >= size + pads[0]:
+        count -= 1
+    return max(0, (count - 1) * step + reach - whole)
 
 
 def _strides(steps: Sequence[int]) -> list[slice]:
@@ -180,14 +209,17 @@ def _at(*places: Any) -> Any:
     return places
 
 
-def _padded(padding: Sizes | str, reach: Sequence[int], axes: int) -> list[tuple[int, int]]:
+def _padded(padding: Padding, reach: Sequence[int], axes: int) -> list[tuple[int, int]]:
     if padding == "valid":
         return [(0, 0)] * axes
     if padding == "same":
         return [((size - 1) // 2, size - 1 - (size - 1) // 2) for size in reach]
     if isinstance(padding, str):
         raise UnusableError(f"padding `{padding}` is not known")
-    return [(each, each) for each in _each(padding, axes)]
+    if isinstance(padding, int):
+        return [(padding, padding)] * axes
+    pairs = [(each, each) if isinstance(each, int) else (int(each[0]), int(each[1])) for each in padding]
+    return pairs * axes if len(pairs) == 1 else pairs
 
 
 def _each(value: Sizes, axes: int) -> list[int]:

@@ -10,7 +10,9 @@ import numpy as np
 
 from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.numpy_core import convolution, elementwise, losses, moves, normalising, products, reductions
-from probe_flow.apis.numpy_core.mindspore_forms import MINDSPORE_FORMS
+from probe_flow.apis.numpy_core.binding import Named, keyword_only
+from probe_flow.apis.numpy_core.forms.device import DEVICE_FORMS
+from probe_flow.apis.numpy_core.forms.mindspore import MINDSPORE_FORMS
 
 Function: TypeAlias = "Callable[..., Any]"
 
@@ -148,12 +150,14 @@ def find(kind: str, api: str, *, is_mindspore: bool = False) -> Function:
     """Return the function that computes an API of a dump.
 
     Args:
-        kind, api: parts of its name: ``Functional``, ``layer_norm``.
+        kind, api: parts of its name: ``Functional``, ``layer_norm``; `DEVICE` and the type of an operator of a graph.
         is_mindspore: whether it is of MindSpore, whose ``Functional`` are other functions.
 
     Raises:
         UnusableError: there is none, and why.
     """
+    if kind == DEVICE:
+        return _of_device(api)
     word = api.split(".")[0] if kind == "Aten" else api
     own = word.strip("_")
     if own in _RANDOM:
@@ -199,6 +203,27 @@ _ATEN = frozenset({
 def mindspore_names() -> list[str]:
     """Return the names of ``mindspore.ops`` that are computed."""
     return sorted({*MINDSPORE_FORMS, *_ALIKE})
+
+
+DEVICE = "Device"
+"""Kind of the operators of devices, whose attributes are known."""
+
+
+def _of_device(op_type: str) -> Function:
+    found = DEVICE_FORMS.get(op_type, PRIMITIVES.get(op_type))
+    if found is None:
+        raise UnusableError(f"`{op_type}` is no operator that is computed", is_expected=True)
+    return found
+
+
+def needs_attributes(op_type: str) -> bool:
+    """Return whether what an operator of a device computes depends on its attributes, or is known with them only."""
+    return op_type in DEVICE_FORMS and (op_type not in PRIMITIVES or bool(attributes_of(op_type).all))
+
+
+def attributes_of(op_type: str) -> Named:
+    """Return the attributes of an operator of a device that change what it computes."""
+    return keyword_only(_of_device(op_type))
 
 
 def of_type(op_type: str) -> Function:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from probe_flow.apis.numpy_core.forms.device import DEVICE_FORMS
 from probe_flow.apis.numpy_core.gradients import has_gradient
-from probe_flow.apis.numpy_core.names import OPERATORS, PRIMITIVES, TORCH, Function, mindspore_names
+from probe_flow.apis.numpy_core.names import OPERATORS, PRIMITIVES, TORCH, Function, attributes_of, mindspore_names
 
 _CHAPTERS = {
     "products": "Products", "convolution": "Convolution and pooling", "elementwise": "Elementwise",
@@ -21,7 +22,16 @@ _HEAD = """# Operators that are computed again
 knows. This page is made from the program; do not edit it.
 
 What is not computed keeps its judgement: results in place, random operators, calls whose arguments the dump does not
-hold, and operators with attributes that the dump does not hold.
+hold, and operators with attributes that no graph of the run gives.
+"""
+
+_DEVICES = """## Operators of devices (GE graphs, offline models)
+
+With the attributes that the text of their graph gives (`dynamo_original_graph_*.txt` of TorchAir, the rule file of an
+offline model: JSON, text or `.om`); where it gives none, the default of the operator's prototype counts. Tensors in
+private layouts are read in their logical order. Such an operator is called wrong only where the same computation makes
+the golden's result of the golden's tensors, so one that is fused, or does more than its type says, is accused of
+nothing. In brackets the attributes that count.
 """
 
 
@@ -39,11 +49,18 @@ def operators_page() -> str:
         f"\nTheir gradients are computed for {_listed(name for name, each in TORCH.items() if has_gradient(each))}.",
         f"\nOperators of Python on tensors: {_listed(f'__{name}__' for name in OPERATORS)}.\n",
         f"## `mindspore.ops`\n\n{_listed(mindspore_names())}.\n",
+        _DEVICES,
+        f"{', '.join(_with_attributes(name) for name in sorted({*DEVICE_FORMS, *PRIMITIVES}))}.\n",
         "## By type alone\n",
-        "Primitives of MindSpore, operators of devices, ONNX and OM whose inputs are all there is to know:",
+        "Primitives of MindSpore, and operators of ONNX, whose inputs are all there is to know:",
         f"{_listed(PRIMITIVES)}.\n",
     ]
     return "\n".join(sections)
+
+
+def _with_attributes(name: str) -> str:
+    attributes = sorted(attributes_of(name).all)
+    return f"`{name}` ({', '.join(attributes)})" if attributes else f"`{name}`"
 
 
 def _chapter(function: Function) -> str:

@@ -144,6 +144,28 @@ def dumped(session, folder=FOLDER):
 # hooks = [DumpingDebugHook(FOLDER)]
 '''
 
+_TRAINING = '''\
+# The golden side as a function, which `dump.tensorflow_training` runs on the CPU under TensorFlow's debugger:
+#   probe-flow run tf_training_oneclick.yaml --set data=precision_data --set model=train.py:step
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+# tf.disable_v2_behavior()  # where the script ran on TensorFlow 1: variables and loops have the same names then
+
+
+def step():
+    """Build the graph of one step: return what it is asked for, and what it is fed."""
+    x = tf.placeholder(tf.float32, [8, 20], name="input/x")
+    w = tf.get_variable("dense/kernel", [20, 5])
+    loss = tf.reduce_mean(tf.square(tf.matmul(x, w, name="dense/MatMul")), name="loss")
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    # The training operator has to be among them; the batch is that of the device.
+    return [loss, train], {x: np.ones((8, 20), "f4")}
+
+
+# A Keras model: return a compiled one, and give the batch with `inputs: {files: [x.npy, y.npy]}`.
+'''
+
 _FUSION_OFF = """\
 # A second run of the same step with fusion off, into precision_data/npu/debug_1:
 #   probe-flow run tf_training_two_runs.yaml --set data=precision_data
@@ -186,6 +208,7 @@ TF_SNIPPETS: Mapping[str, str] = MappingProxyType(
         "tf_keras": _KERAS,
         "tf2": _TF2,
         "tfdbg": _TFDBG,
+        "tf_training": _TRAINING,
         "tf_fusion_off": _FUSION_OFF,
         "tf_overflow": _OVERFLOW,
     }

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from probe_flow.dumps.manifest import ManifestTensor, read_manifest
+from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.files.opening import open_bytes, regular
+from probe_flow.records import Catalog, TensorKind, TensorRef
 
 _BLOCK = 1 << 20
 _MAX_LISTED = 10
@@ -40,6 +44,33 @@ def unequal_files(first: Path, second: Path) -> Iterator[Unequal]:
         if difference != 0.0:
             slot = f"{tensor.slot}.{tensor.index}".upper()
             yield Unequal(first.parent.name, tensor.node, tensor.op_type, slot, difference)
+
+
+def unequal_tensors(first: Catalog, second: Catalog) -> Iterator[Unequal]:
+    """Yield what differs between two catalogs of the same model, tensors of numbers, in the order of the first."""
+    found = {(ref.node, ref.slot): ref for ref in second.tensors}
+    for ref in first.tensors:
+        if ref.kind is not TensorKind.TENSOR:
+            continue
+        partner = found.get((ref.node, ref.slot))
+        difference = _difference(ref, partner) if partner is not None else None
+        if difference != 0.0:
+            node = first.nodes[ref.node]
+            slot = f"{ref.slot.role.value}.{ref.slot.index}".upper()
+            yield Unequal(first.side, ref.node.name, node.op_type, slot, difference)
+
+
+def _difference(ref: TensorRef, other: TensorRef) -> float | None:
+    """Return the largest difference of two tensors; None where shapes or types differ."""
+    count = ref.numel
+    if count is None or (other.kind, ref.dtype, ref.shape) != (TensorKind.TENSOR, other.dtype, other.shape):
+        return None
+    greatest = 0.0
+    with open_tensor(ref) as one, open_tensor(other) as two:
+        for start in range(0, count, _BLOCK):
+            stop = min(start + _BLOCK, count)
+            greatest = max(greatest, _greatest_gap(one.read(start, stop), two.read(start, stop)))
+    return greatest
 
 
 def largest(found: Iterable[Unequal]) -> list[Unequal]:
@@ -93,14 +124,17 @@ def array_difference(path: Path, other: Path) -> float | None:
     if a.dtype.names is not None:
         a, b = (np.array([each[name] for name in a.dtype.names if a.dtype[name].kind == "f"]) for each in (a, b))
     flat_a, flat_b = a.reshape(-1), b.reshape(-1)
+    blocks = (slice(start, start + _BLOCK) for start in range(0, a.size, _BLOCK))
+    return max((_greatest_gap(flat_a[block], flat_b[block]) for block in blocks), default=0.0)
+
+
+def _greatest_gap(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """Return the largest difference of two blocks; infinite where only one has a NaN."""
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
-    largest = 0.0
-    for start in range(0, a.size, _BLOCK):
-        x, y = (flat[start : start + _BLOCK].astype(wide) for flat in (flat_a, flat_b))
-        with np.errstate(invalid="ignore"):
-            gaps = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
-        largest = max(largest, math.inf if np.isnan(gaps).any() else float(gaps.max()))
-    return largest
+    x, y = a.astype(wide), b.astype(wide)
+    with np.errstate(invalid="ignore"):
+        gaps = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
+    return math.inf if np.isnan(gaps).any() else float(gaps.max(initial=0.0))
 
 
 def _same_bytes(path: Path, other: Path) -> bool:

@@ -42,7 +42,7 @@ def model_calls(inputs: Mapping[str, Any], calls: int, runner: Runner) -> Iterat
     if (named := runner.declared()) is not None:
         declared = with_shapes(named, runner.job.dump.get("input_shape") or {})
         for args, kwargs in _made_calls(inputs, calls, runner, declared):
-            found = by_name(args, kwargs, declared)
+            found = {**runner.own_inputs(), **by_name(args, kwargs, declared)}
             wanted = {each.name: each for each in declared}
             yield (), {name: checked(np.asarray(value), wanted[name], "it") for name, value in found.items()}
         return

@@ -172,6 +172,10 @@ class Runner(ABC):
         """Return what the model takes, known once it is open; None where only its code knows."""
         return None
 
+    def own_inputs(self) -> Mapping[str, Any]:
+        """Return arrays of declared inputs that the model brings itself, by name; what is given replaces them."""
+        return {}
+
     @abstractmethod
     def drawn(self, dtype: str) -> Literal["bool", "float", "integer"] | None:
         """Return which random numbers a dtype takes; None if the framework has no such dtype."""

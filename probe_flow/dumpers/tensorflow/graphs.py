@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
 from google.protobuf.message import DecodeError
 from msgspec import Struct
-from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from probe_flow.dumpers.base.runner import DeclaredInput
+from probe_flow.dumpers.tensorflow.library import tf
 from probe_flow.errors import did_you_mean
 from probe_flow.files.opening import open_bytes
 
@@ -107,6 +106,8 @@ _CURE = "operators of your own, or of a newer TensorFlow, are not in the install
 
 def _saved_model(path: Path, signature: str, tags: Sequence[str]) -> Loaded:
     """Return the graph of a signature, its variables as constants and its functions in line."""
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
     if not (path / "saved_model.pb").is_file():
         raise GraphError("is a folder without `saved_model.pb`", "name the folder of a SavedModel, or a frozen graph")
     try:
@@ -158,14 +159,16 @@ def needed_operations(loaded: Loaded) -> list[Any]:
 def inputs_of(operations: Sequence[Any]) -> list[DeclaredInput]:
     """Return the placeholders of a graph."""
     return [
-        DeclaredInput(op.name, op.outputs[0].dtype.base_dtype.name, _shape(op.outputs[0]), op.type == _DEFAULTED)
+        declared_input(op.name, op.outputs[0], has_default=op.type == _DEFAULTED)
         for op in operations
         if op.type in PLACEHOLDERS or op.type == _DEFAULTED
     ]
 
 
-def _shape(tensor: Any) -> tuple[int | str | None, ...] | None:
-    return tuple(tensor.shape.as_list()) if tensor.shape.rank is not None else None
+def declared_input(name: str, tensor: Any, *, has_default: bool) -> DeclaredInput:
+    """Return a tensor of a graph as an input of that name."""
+    shape = tuple(tensor.shape.as_list()) if tensor.shape.rank is not None else None
+    return DeclaredInput(name, tensor.dtype.base_dtype.name, shape, has_default)
 
 
 def tensors_of(graph: Any, operations: Sequence[Any]) -> Iterator[tuple[Any, str]]:

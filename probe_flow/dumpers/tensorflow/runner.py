@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
-
-# Both are read when TensorFlow is imported. oneDNN chooses kernels by the processor, and so the last bits.
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
-from numpy.typing import NDArray
 
 from probe_flow.dumpers.arrays.array_folder import ArrayFolder, ArrayOptions
-from probe_flow.dumpers.base.runner import DeclaredInput, NotHeldError, Runner
+from probe_flow.dumpers.base.runner import DeclaredInput, NotHeldError
 from probe_flow.dumpers.tensorflow.graphs import GraphError, Loaded, inputs_of, load, needed_operations, tensors_of
+from probe_flow.dumpers.tensorflow.library import tf
+from probe_flow.dumpers.tensorflow.session_runner import SessionRunner, held
 from probe_flow.dumps.manifest import ManifestNode
 from probe_flow.errors import Diagnostic, UsageError
 
@@ -34,15 +29,12 @@ _UNHELD = "does not have value"
 """What a session says of a tensor in a branch that was not taken."""
 
 
-class TensorFlowRunner(Runner):
+class TensorFlowRunner(SessionRunner):
     """All tensors of a graph are fetched, in as few runs as the memory allows."""
 
-    framework = "TensorFlow"
-    libraries = ("tensorflow-cpu", "tensorflow", "numpy", "ml_dtypes")
     model_word = "a TensorFlow model"
     model_files = (".pb", ".meta", "/")
     takes_code = False
-    input_help = "give `.npy` arrays of numbers, or raw bytes"
 
     def seed(self) -> None:
         tf.compat.v1.set_random_seed(self.job.seed)
@@ -70,31 +62,8 @@ class TensorFlowRunner(Runner):
         prefix = Path(self._checkpoint)
         return sorted(prefix.parent.glob(f"{prefix.name}.*"))
 
-    @property
-    def threads(self) -> int:
-        """How many threads an operator takes; all that the process may have where none are asked for."""
-        return self.job.threads or len(os.sched_getaffinity(0))
-
-    # -- inputs
-
     def declared(self) -> Sequence[DeclaredInput]:
         return self._inputs
-
-    def drawn(self, dtype: str) -> Literal["bool", "float", "integer"] | None:
-        if dtype == "bool":
-            return "bool"
-        if dtype.startswith(("float", "bfloat")):
-            return "float"
-        return "integer" if dtype.startswith(("int", "uint")) else None
-
-    def tensor(self, array: NDArray[Any], dtype: str | None) -> Any:
-        return array if dtype is None else array.astype(dtype)
-
-    def described(self, value: object) -> tuple[str, Sequence[int]] | None:
-        return (str(value.dtype), value.shape) if isinstance(value, np.ndarray) else None
-
-    def stored(self, tensor: Any) -> tuple[NDArray[Any], bytes]:
-        return held(tensor)[0], np.ascontiguousarray(tensor).tobytes()
 
     # -- running
 
@@ -104,20 +73,10 @@ class TensorFlowRunner(Runner):
                 array, dtype = held(value)
                 self._folder.write(name, INPUT_TYPE, 0, array, dtype=dtype, value=f"{name}:0")
         feeds = {f"{name}:0": value for name, value in kwargs.items()}
-        with tf.compat.v1.Session(graph=self._graph, config=self._config()) as session:
+        with tf.compat.v1.Session(graph=self._graph, config=self.config()) as session:
             self._restore(session)
             for part in self._chunks():
                 self._fetch(session, part, feeds)
-
-    def _config(self) -> Any:
-        """Return the settings of a session that runs the graph as it is."""
-        config = tf.compat.v1.ConfigProto(
-            intra_op_parallelism_threads=self.threads, inter_op_parallelism_threads=1, device_count={"GPU": 0}
-        )
-        config.graph_options.rewrite_options.disable_meta_optimizer = True
-        config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
-        config.graph_options.place_pruned_graph = True
-        return config
 
     def _restore(self, session: Any) -> None:
         if self._checkpoint is None:
@@ -176,12 +135,6 @@ class TensorFlowRunner(Runner):
             op = tensor.op
             self._folder.write(op.name, op.type, tensor.value_index, array, dtype=dtype, value=tensor.name)
 
-    def words(self, error: BaseException) -> str:
-        """Return the error without the graph's stack, in which TensorFlow wraps it."""
-        message = getattr(error, "message", None) or str(error)
-        lines = [line for line in str(message).splitlines() if line.strip()] or [""]
-        return f"{type(error).__name__}: {lines[0][:300]}"
-
     def finish(self) -> Mapping[str, Any]:
         if not self._folder.written:
             raise self._folder.nothing_dumped()
@@ -200,25 +153,6 @@ class TensorFlowRunner(Runner):
             if op.type != "Const"
         ]
         self._folder.finish(self.job.facts(record, f"{self.framework} {tf.__version__}"), nodes)
-
-
-def held(array: NDArray[Any]) -> tuple[NDArray[Any], str]:
-    """Return an array in a dtype of numpy, widened where it lacks the type, and the name of the true one.
-
-    Raises:
-        NotHeldError: its elements are no numbers.
-    """
-    if array.dtype.names is not None:  # quantised types are records of one integer
-        name = array.dtype.names[0]
-        return array[name], str(name)
-    name = str(array.dtype)
-    if array.dtype.kind in "biufc":
-        return array, name
-    if name.startswith(("bfloat", "float")):
-        return array.astype(np.float32), name
-    if name.startswith(("int", "uint")):
-        return array.astype(np.int8 if name.startswith("int") else np.uint8), name
-    raise NotHeldError(f"its elements are of type {name}, which are no numbers")
 
 
 def _bytes(tensor: Any) -> int:

@@ -39,7 +39,22 @@ _FACTS = {
     "_session_graph_id": "_session_graph_id",
     "aipp_config_path": "aipp_config_path",
 }
-OP_ATTRS = _RULE_ATTRS | frozenset(_FACTS)
+MEANING = frozenset(
+    {
+        "adj_x1", "adj_x2", "alpha", "approximate", "axes", "axis", "base", "batch_dims", "begin", "begin_mask",
+        "begin_norm_axis", "begin_params_axis", "beta", "ceil_mode", "concat_dim", "data_format", "dilations", "dim",
+        "dimension", "divisor_override", "dst_type", "ellipsis_mask", "end", "end_mask", "epsilon", "exclusive",
+        "global_pooling", "groups", "input_scale", "is_training", "keep_dims", "ksize", "largest", "mode",
+        "multiples", "negative_slope", "new_axis_mask", "noop_with_empty_axes", "num_axes", "num_output", "num_split",
+        "offset", "offsets", "padding", "padding_mode", "paddings_contiguous", "pads", "perm", "power", "relu_flag",
+        "reverse", "round_mode", "scale", "shape", "shift", "shrink_axis_mask", "size", "size_splits", "sorted",
+        "split_dim", "sqrt_mode", "strides", "threshold", "transpose", "transpose_first", "transpose_x1",
+        "transpose_x2", "value",
+    }
+)  # fmt: skip
+"""Attributes that say what an operator computes (`apis/numpy_core/forms/device.py`); a wrong one breaks no rule."""
+
+OP_ATTRS = _RULE_ATTRS | MEANING | frozenset(_FACTS)
 _MODEL_ATTRS = frozenset(
     {"atc_cmdline", "atc_version", "attr_model_out_nodes_name", "framework_type", "opp_version", "soc_version"}
 )
@@ -151,7 +166,7 @@ def _originals(attrs: Mapping[str, object]) -> tuple[str, ...] | None:
 def _facts(attrs: Mapping[str, object], name: str) -> dict[str, object]:
     facts: dict[str, object] = {}
     for key, value in attrs.items():
-        fact = KERNEL_NAME if key == f"{name}{KERNEL_NAME}" else _FACTS.get(key)
+        fact = KERNEL_NAME if key == f"{name}{KERNEL_NAME}" else key if key in MEANING else _FACTS.get(key)
         if fact is not None and value is not None:
             facts[fact] = value
     return dict(sorted(facts.items()))

@@ -27,6 +27,9 @@ _GRAPH_TEXT = re.compile(rb'\s*(?:[a-z_]+\s*:\s*(?:"[^"\n]*"|[\w.+-]+)\s+){0,50}
 """How the text of a graph begins: plain fields, then a message."""
 _UNREADABLE = frozenset({"PF3001", "PF3002"})
 
+RULE_FILES = "rule_files"
+"""Attribute of a catalog with the paths of the rule files of its models."""
+
 
 def read_rule_file(path: Path | str) -> RuleFile:
     """Read a rule file.

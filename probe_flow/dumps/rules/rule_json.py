@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import cast
 
 from probe_flow.dumps.rules.facts import (
+    MEANING,
     WrongKindError,
     is_attribute,
     is_model_attribute,
@@ -23,6 +24,7 @@ from probe_flow.dumps.rules.facts import (
 )
 from probe_flow.dumps.rules.problems import Pointer, no_rules, not_json, wrong_value
 from probe_flow.dumps.rules.records import RuleFile, RuleGraph, RuleOp, RuleOutput
+from probe_flow.errors import FormatError
 from probe_flow.files.text_format import unquote
 from probe_flow.tensors.dtypes import DEVICE_DTYPE_NAMES
 
@@ -141,7 +143,8 @@ class _Reader:
             if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
                 raise wrong_value(self._path, (*at, "attr", i), "an object with a text `key`", entry)
             if is_wanted(entry["key"]):
-                self._add(attrs, entry["key"], entry.get("value"), (*at, "attr", i, "value"))
+                with suppress(FormatError) if entry["key"] in MEANING else nullcontext():
+                    self._add(attrs, entry["key"], entry.get("value"), (*at, "attr", i, "value"))
         return attrs
 
     def _add(self, attrs: dict[str, object], key: str, value: object, at: Pointer) -> None:

@@ -59,6 +59,7 @@ from itertools import count, islice
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
+from probe_flow.dumps.rules.rule_file import RULE_FILES
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.offline.by_ids import Selection
 from probe_flow.matching.offline.by_name import match_by_name
@@ -240,10 +241,14 @@ class _Match(Struct):
         return match
 
     def facts(self) -> dict[str, object]:
-        """Return what the target's catalog has of the rules: ``selected_ops`` (ids), ``model_outputs`` (originals)."""
-        outputs = model_outputs(self.book.files)
+        """Return what the target's catalog has of the rules.
+
+        These are ``selected_ops`` (ids), ``model_outputs`` (originals), and the paths of their files (`RULE_FILES`).
+        """
+        outputs, files = model_outputs(self.book.files), tuple(file.path for file in self.book.files)
         facts: dict[str, object] = {} if self.select is None else {"selected_ops": tuple(sorted(self.selected))}
-        return {**facts, "model_outputs": outputs} if outputs else facts
+        told = {"model_outputs": outputs, RULE_FILES: files}
+        return facts | {name: value for name, value in told.items() if value}
 
 
 def match_offline(

@@ -26,19 +26,47 @@ from probe_flow.reports.html.strings import Strings, mapped
 from probe_flow.reports.numbering import Numbering
 
 
+class CallLink(Struct, frozen=True, gc=False):
+    """Communication of a call with one of another rank.
+
+    Args:
+        direction: what the call does: ``send``, ``receive`` or ``send_receive``.
+        other: the call at the other end.
+    """
+
+    direction: str
+    other: NodeKey
+
+
+class SideFigures(Struct, frozen=True):
+    """What graphs say of the calls of one side; calls of which they say nothing are absent.
+
+    Args:
+        levels: how bad the overflow of a call is: ``medium``, ``high`` or ``critical``.
+        micro_steps: number of its micro step, from 0; of executions with several.
+        links: its communication with other ranks.
+    """
+
+    levels: dict[NodeKey, str] = field(default_factory=dict)
+    micro_steps: dict[NodeKey, int] = field(default_factory=dict)
+    links: dict[NodeKey, tuple[CallLink, ...]] = field(default_factory=dict)
+
+
 class CallFigures(Struct, frozen=True):
     """What graphs say of calls beyond their rows.
 
     Args:
         scores: how far a call of the target is from its partner, from 0 (equal) to 1; calls without a score are absent.
-        levels: side (``target``, ``golden``) -> call -> how bad its overflow is: ``medium``, ``high`` or ``critical``.
+        sides: side (``target``, ``golden``) -> what is said of its calls.
     """
 
     scores: Mapping[NodeKey, float] = field(default_factory=dict)
-    levels: Mapping[str, Mapping[NodeKey, str]] = field(default_factory=dict)
+    sides: Mapping[str, SideFigures] = field(default_factory=dict)
 
 
 NO_FIGURES = CallFigures()
+_NOTHING_SAID = SideFigures()
+_LINK = ("node", "direction", "other")
 
 
 class NodeTable:
@@ -116,6 +144,7 @@ class NodeTable:
             yield "order", packed_places(map(self._orders, stretches(self._side_of), stretches(nodes)))
         yield "score", packed(map(self._scores, stretches(self._side_of), stretches(keys)))
         yield "level", packed_places(map(self._levels, stretches(self._side_of), stretches(keys)))
+        yield "micro_step", packed(map(self._micro_steps, stretches(self._side_of), stretches(keys)))
         yield "originals", lists(lambda node: node.originals)
         yield "passes", lists(lambda node: node.passes)
         yield "stack", packed_places(map(self._stack_numbers, stretches(self._side_of), stretches(nodes)))
@@ -135,9 +164,14 @@ class NodeTable:
         )
 
     def _levels(self, sides: Sequence[_Side], keys: Sequence[NodeKey]) -> list[int | None]:
-        levels = self._figures.levels
-        found = (levels.get(side.name, {}).get(key) for side, key in zip(sides, keys, strict=True))
+        found = (self._said(side).levels.get(key) for side, key in zip(sides, keys, strict=True))
         return self._strings.places(found)
+
+    def _micro_steps(self, sides: Sequence[_Side], keys: Sequence[NodeKey]) -> list[int | None]:
+        return [self._said(side).micro_steps.get(key) for side, key in zip(sides, keys, strict=True)]
+
+    def _said(self, side: _Side) -> SideFigures:
+        return self._figures.sides.get(side.name, _NOTHING_SAID)
 
     def _orders(self, sides: Sequence[_Side], nodes: Sequence[Node | None]) -> list[int | None]:
         return [None if node is None else side.order(node) for side, node in zip(sides, nodes, strict=True)]
@@ -178,6 +212,18 @@ class NodeTable:
             }
             for execution in self._labels
         ]
+
+    def links(self, catalogs: Mapping[str, Catalog]) -> Iterator[bytes]:
+        """Yield the communication across ranks as columns: a call, what it does, the call at the other end."""
+        found = [
+            (self.number(catalog, key), self._strings.place(link.direction), self.number(catalog, link.other))
+            for side, catalog in catalogs.items()
+            for key, links in self._figures.sides.get(side, _NOTHING_SAID).links.items()
+            for link in links
+        ]
+        columns: list[tuple[Any, ...]] = list(zip(*found, strict=True)) or [(), (), ()]
+        members = [(name, packed_places(stretches(cells))) for name, cells in zip(_LINK, columns, strict=True)]
+        return object_pieces([("count", (json_bytes(len(found)),)), *members])
 
     def edges(self, catalogs: Sequence[Catalog]) -> Iterator[bytes]:
         """Yield the data flow of the catalogs as columns: producer, its output, consumer, its input."""

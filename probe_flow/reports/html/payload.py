@@ -100,6 +100,7 @@ class Payload:
         shown = [_problem(*each) for each in problems[:MAX_PROBLEMS]]
         yield from _values(problems={"count": len(problems), "shown": shown})
         yield "edges", nodes.edges(list(self._catalogs.values()))
+        yield "links", nodes.links(self._catalogs)
         yield "nodes", nodes.nodes()
         yield "stacks", nodes.stacks()
         yield from _values(executions=nodes.executions())

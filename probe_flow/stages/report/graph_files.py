@@ -18,12 +18,12 @@ from probe_flow.graphs.levels import overflow_levels
 from probe_flow.graphs.links import RankLinks, communicates
 from probe_flow.graphs.tree import build_graph, build_graphs
 from probe_flow.mappings.mapping_file import ClassEntries, read_layer_mapping
-from probe_flow.records import Catalog, Comparison, Execution, GraphLayout, GraphPair, NodeKey
+from probe_flow.records import Catalog, Comparison, Execution, GraphLayout, GraphPair
 from probe_flow.reports.graph_files.msprobe_scores import msprobe_scored
 from probe_flow.reports.graph_files.vis import write_vis
 from probe_flow.reports.graph_files.vis_db import graph_database
-from probe_flow.reports.html.nodes import CallFigures
 from probe_flow.reports.html.page import write_html
+from probe_flow.stages.report.call_figures import Figures
 from probe_flow.stages.report.report import as_known
 from probe_flow.work import Context
 
@@ -159,29 +159,6 @@ def write_graphs(
         raise IncompleteError(errors or [_nothing(sides)])
     context.report(problems)
     return written if page is None else [*written, page]
-
-
-class Figures:
-    """Scores and levels of the calls whose graphs were written, for the page."""
-
-    def __init__(self) -> None:
-        self._scores: dict[NodeKey, float] = {}
-        self._levels: dict[str, dict[NodeKey, str]] = {"target": {}, "golden": {}}
-
-    def add(self, pair: GraphPair) -> None:
-        """Take those of a pair of graphs."""
-        nodes = pair.target.nodes
-        for number, score in pair.scores.items():
-            if (call := nodes[number].call) is not None:
-                self._scores[call.key] = score
-        for side, graph, levels in zip(self._levels, (pair.target, pair.golden), pair.levels, strict=True):
-            for number, level in levels.items():
-                if graph is not None and (call := graph.nodes[number].call) is not None:
-                    self._levels[side][call.key] = level.value
-
-    def of_calls(self) -> CallFigures:
-        """Return them."""
-        return CallFigures(self._scores, self._levels)
 
 
 class Writing(Struct, frozen=True):

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from probe_flow.cli.main import main
-from probe_flow.comparing import recompute
+from probe_flow.comparing import recompute, recompute_calls
 from probe_flow.comparing.asked import Asked, Recompute
 from probe_flow.comparing.recompute_worker import Job, lost
 from probe_flow.comparing.recompute_worker import recompute_call as compute
@@ -171,7 +171,7 @@ def job_of(tmp_path: Path, entry: str, **changed) -> Job:
     path.write_text(json.dumps(content))
     catalog = read_dump_json(path, side="target")
     node = next(key for key, each in catalog.nodes.items() if each.entry == entry)
-    side = recompute._Side(catalog, {node})
+    side = recompute_calls.Side(catalog, {node})
     return Job(side.call(node), None, False, recompute.UNIT, recompute.LIMIT_BYTES)
 
 

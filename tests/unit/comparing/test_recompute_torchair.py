@@ -1,4 +1,4 @@
-"""Device operators computed again from their own inputs: they are known by their types alone."""
+"""Device operators computed again from their own inputs: known by their types, and by what their graph says of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from torchair_builders import GeDump, mul_add_relu, write_device_op, write_fx_node
+from torchair_builders import GeDump, Op, mul_add_relu, write_device_op, write_fx_node
 
 from probe_flow.comparing.asked import Asked, Recompute
 from probe_flow.comparing.steps import compare_pairs
@@ -38,13 +38,28 @@ def origins(folder: Path, *, product: float, relu: float, recompute: str) -> lis
     write_fx_node(fx, "mul-aten.mul.Tensor", at=1, inputs=[X, Y], outputs=[X * Y])
     write_fx_node(fx, "add-aten.add.Tensor", at=2, inputs=[X * Y, Z], outputs=[X * Y + Z])
     write_fx_node(fx, "relu-aten.relu.default", at=3, inputs=[X * Y + Z], outputs=[np.maximum(X * Y + Z, 0)])
+    return named(compared(folder, recompute)[0])
+
+
+def compared(folder: Path, recompute: str):
+    """Compare both sides; return the comparison, and what was told of computing again."""
+    told: list[dict] = []
+
+    def emit(event, **fields):
+        if event == "compare.recomputed":
+            told.append(fields)
+
     context = Context(
-        stage="compare", output=folder, map=in_order, emit=lambda *_, **__: None, report=lambda _: None,
+        stage="compare", output=folder, map=in_order, emit=emit, report=lambda _: None,
         settings=Settings(), facts=run_record(), isolate=lambda *_: in_order,
     )  # fmt: skip
-    pairs = match_torchair(read_torchair_ge(folder / "ge", side="target"), read_torchair_fx(fx, side="golden"))
-    found = compare_pairs(pairs, Asked(recompute=Recompute(recompute)), context, None)
-    return [each.node.name for each in found.findings if each.kind is FindingKind.ORIGIN and each.fails]
+    target = read_torchair_ge(folder / "ge", side="target")
+    pairs = match_torchair(target, read_torchair_fx(folder / "fx", side="golden"))
+    return compare_pairs(pairs, Asked(recompute=Recompute(recompute)), context, None), told
+
+
+def named(comparison) -> list[str]:
+    return [each.node.name for each in comparison.findings if each.kind is FindingKind.ORIGIN and each.fails]
 
 
 @pytest.mark.parametrize(("recompute", "due"), [("never", ["Mul"]), ("auto", ["Mul", "Relu"])])
@@ -58,3 +73,83 @@ def test_what_only_carries_on_is_no_further_origin(tmp_path):
 
 def test_a_healthy_pair_is_accused_of_nothing(tmp_path):
     assert origins(tmp_path, product=1.0, relu=1.0, recompute="all") == []
+
+
+WEIGHT = np.random.default_rng(1).standard_normal((16, 8)).astype(np.float32)
+ROWS = np.random.default_rng(2).standard_normal((32, 16)).astype(np.float32)
+
+
+def softmax(values, axis=-1):
+    powers = np.exp(values - values.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def network(folder: Path, *, product=1.0, share=1.0, axes="i: -1", slope="f: 0.5", leaky=1.0, name="Leaky") -> None:
+    """Write ``leaky_relu(softmax(rows @ weight) - 0.1)``; ``axes``, ``slope`` are what the graph says."""
+    shape = (32, 8)
+    axes = {"axes": f"list {{ val_type: VT_LIST_INT {axes} }}"} if axes else {}
+    dump = GeDump(folder / "ge")
+    dump.graph(
+        [
+            Op("rows", "Data", (), [(None, ROWS.shape)]),
+            Op("weight", "Data", (), [(None, WEIGHT.shape)]),
+            Op("tenth", "Data", (), [(None, shape)]),
+            Op("MatMul", "MatMulV2", ("rows:0", "weight:0"), [("mm-aten.mm.default.OUTPUT.0", shape)],
+               attrs={"transpose_x1": "b: false", "transpose_x2": "b: false"}),
+            Op("Softmax", "SoftmaxV2", ("MatMul:0",), [("softmax-aten._softmax.default.OUTPUT.0", shape)], attrs=axes),
+            Op("Sub", "Sub", ("Softmax:0", "tenth:0"), [("sub-aten.sub.Tensor.OUTPUT.0", shape)]),
+            Op("Leaky", "LeakyRelu", ("Sub:0",), [("leaky-aten.leaky_relu.default.OUTPUT.0", shape)],
+               attrs={"negative_slope": slope}),
+        ]
+    )  # fmt: skip
+    device, fx = dump.token(0), folder / "fx"
+    fx.mkdir(parents=True)
+    tenth = np.full(shape, 0.1, np.float32)
+    for side in ("device", "fx"):
+        is_device = side == "device"
+        a = ROWS @ WEIGHT * np.float32(product if is_device else 1)
+        b = softmax(a) * np.float32(share if is_device else 1)
+        c = b - tenth
+        d = np.where(c > 0, c, c * np.float32(0.5)) * np.float32(leaky if is_device else 1)
+        if is_device:
+            write_device_op(device, "MatMulV2", "MatMul", at=1, inputs=[ROWS, WEIGHT], outputs=[a])
+            write_device_op(device, "SoftmaxV2", "Softmax", at=2, inputs=[a], outputs=[b])
+            write_device_op(device, "Sub", "Sub", at=3, inputs=[b, tenth], outputs=[c])
+            write_device_op(device, "LeakyRelu", name, at=4, inputs=[c], outputs=[d])
+        else:
+            write_fx_node(fx, "mm-aten.mm.default", at=1, inputs=[ROWS, WEIGHT], outputs=[a])
+            write_fx_node(fx, "softmax-aten._softmax.default", at=2, inputs=[a], outputs=[b])
+            write_fx_node(fx, "sub-aten.sub.Tensor", at=3, inputs=[b, tenth], outputs=[c])
+            write_fx_node(fx, "leaky-aten.leaky_relu.default", at=4, inputs=[c], outputs=[d])
+
+
+def test_operators_with_attributes_are_computed_by_what_their_graph_says(tmp_path):
+    network(tmp_path, product=1.4, share=1.1)
+    assert named(compared(tmp_path, "never")[0]) == ["MatMul"]
+    found, told = compared(tmp_path, "auto")
+    assert named(found) == ["MatMul", "Softmax"]
+    assert all("given its own inputs, the output is off by" in each.evidence for each in found.findings[:2])
+    assert (told[0]["calls"], told[0]["left"]) == (4, [])
+
+
+def test_all_of_a_healthy_network_is_computed_and_accused_of_nothing(tmp_path):
+    network(tmp_path)
+    found, told = compared(tmp_path, "all")
+    assert named(found) == []
+    assert (told[0]["calls"], told[0]["left"]) == (4, [])
+
+
+@pytest.mark.parametrize("wrong", [{"axes": "i: 0"}, {"axes": "i: 7"}, {"slope": "f: 0.25"}, {"slope": 's: "half"'}])
+def test_nobody_is_accused_by_a_graph_that_says_something_else_than_was_computed(tmp_path, wrong):
+    network(tmp_path / "right", **wrong)
+    assert named(compared(tmp_path / "right", "all")[0]) == []
+    network(tmp_path / "off", product=1.4, **wrong)
+    assert named(compared(tmp_path / "off", "auto")[0]) == ["MatMul"]
+
+
+def test_where_a_graph_gives_no_attribute_the_default_of_its_operator_counts(tmp_path):
+    network(tmp_path, product=1.4, share=1.1, leaky=1.2)  # axes are -1 by default, the slope 0 and not a half
+    (graph,) = (tmp_path / "ge").glob("dynamo_*.txt")
+    lines = [line for line in graph.read_text().splitlines() if not line.startswith("  attr {")]
+    graph.write_text("\n".join(lines))
+    assert named(compared(tmp_path, "auto")[0]) == ["MatMul", "Softmax"]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from msgspec.structs import replace
 
 from probe_flow.files.arrays.npy import npy_tensor_ref

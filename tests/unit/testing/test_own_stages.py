@@ -121,6 +121,7 @@ CASES: Mapping[str, Case] = {
     "dump.torch": Case(path_of("dump_json")),
     "dump.mindspore": Case(path_of("dump_json")),
     **{f"dump.{kind}": Case(path_of(kind)) for kind in small_dumps.WRITERS if kind != "dump_json"},
+    "dump.tensorflow_training": Case(path_of("tfdbg")),
     **{f"dump.{framework}": Case(path_of("npy")) for framework in ("caffe", "onnx", "tensorflow")},
     **{f"reduce.{what}": Case(path_of("torchair_fx")) for what in ("minmax", "statistics", "checksum")},
     "convert.layout": converted(layout="NHWC"),

@@ -108,6 +108,7 @@ const probeFlow = {};
       for (const name of ["side", "order"]) found[name] = cells(columns[name]);
       found.score = numbers(columns.score);
       found.level = this.texts(columns.level);
+      found.microStep = numbers(columns.micro_step);
       Object.assign(found, { hasScores: columns.score !== undefined, hasLevels: columns.level !== undefined });
       found.above = cells(columns.above);
       found.hasAbove = columns.above !== undefined;
@@ -265,6 +266,21 @@ const probeFlow = {};
     flow(node) {
       if (!this.flows) this.flows = this.readFlows();
       return this.flows.get(node) ?? { from: [], to: [] };
+    }
+
+    /** Communication of a node with other ranks: `[{direction, other}]`; made once. */
+    links(node) {
+      if (!this.byEnd) {
+        this.byEnd = new Map();
+        const { count, ...columns } = this.data.links;
+        const [from, other] = [cells(columns.node), cells(columns.other)];
+        const direction = this.texts(columns.direction);
+        for (let link = 0; link < count; link += 1) {
+          if (!this.byEnd.has(from(link))) this.byEnd.set(from(link), []);
+          this.byEnd.get(from(link)).push({ direction: direction(link), other: other(link) });
+        }
+      }
+      return this.byEnd.get(node) ?? [];
     }
 
     readFlows() {

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from probe_flow.reports.formats import FileFormat, ReportFile, Request
 
 if TYPE_CHECKING:
-    from probe_flow.records import Comparison, NodeKey
+    from probe_flow.records import Comparison, Execution
     from probe_flow.reports.html.nodes import CallFigures
 
 
@@ -46,30 +46,40 @@ def _html(request: Request, _option: None) -> tuple[ReportFile, ...]:
 
 
 def _call_figures(comparison: Comparison) -> CallFigures:
-    """Return the scores of the target's calls; of a dump that is examined alone, the levels of their overflow."""
+    """Return what graphs say of the calls: scores where two dumps were compared, levels of a dump examined alone."""
+    from msgspec.structs import replace
+
     from probe_flow.graphs.compare import ComparedRows
     from probe_flow.graphs.levels import overflow_levels
     from probe_flow.graphs.scores import scores
-    from probe_flow.graphs.tree import build_graphs
-    from probe_flow.records import GraphMode
-    from probe_flow.reports.html.nodes import CallFigures
+    from probe_flow.graphs.tree import build_graph, build_graphs
+    from probe_flow.records import GraphMode, GraphPair
+    from probe_flow.stages.report.call_figures import Figures
 
     pairs = comparison.pairs
     target, task = pairs.target, pairs.target.task
     runs = [run for run in target.executions if target.call_order.get(run)]
     is_scored = not pairs.is_examination and pairs.golden.task == task and task in {mode.value for mode in GraphMode}
-    found: dict[NodeKey, float] = {}
-    levels: dict[NodeKey, str] = {}
     rows = ComparedRows(comparison) if is_scored else None
+    figures = Figures()
+
+    @cache
+    def partners() -> dict[Execution, Execution]:
+        both = ((pair.target, pair.golden) for pair in pairs.pairs if not pairs.is_examination)
+        found = ((one.node.execution, other.node.execution) for one, other in both if one and other)
+        return {run: other for run, other in found if pairs.golden.call_order.get(other)}
+
     for graph in build_graphs(target, runs):
-        calls = graph.nodes
+        pair = GraphPair(graph)
         if rows is not None:
             of_node, _ = scores(graph, partial(rows.of_tensors, graph), GraphMode(task))
-            found |= {call.key: score for number, score in of_node.items() if (call := calls[number].call) is not None}
+            pair = replace(pair, scores=of_node)
         elif pairs.is_examination:
-            worst = overflow_levels(graph)
-            levels |= {call.key: level.value for number, level in worst.items() if (call := calls[number].call)}
-    return CallFigures(found, {"target": levels})
+            pair = replace(pair, levels=(overflow_levels(graph), {}))
+        if graph.micro_steps > 1 and (other := partners().get(graph.execution)) is not None:
+            pair = replace(pair, golden=build_graph(pairs.golden, other))
+        figures.add(pair)
+    return figures.of_calls()
 
 
 def _junit(request: Request, _option: None) -> tuple[ReportFile, ...]:

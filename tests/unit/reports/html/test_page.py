@@ -51,7 +51,7 @@ from probe_flow.records import (
 from probe_flow.records.frameworks import PYTORCH, TORCHAIR_GE
 from probe_flow.reports.html import page as html
 from probe_flow.reports.html.columns import Pieces, packed, packed_places
-from probe_flow.reports.html.nodes import CallFigures
+from probe_flow.reports.html.nodes import CallFigures, CallLink, SideFigures
 from probe_flow.reports.html.numbers import short_number, short_numbers
 from probe_flow.reports.html.page import write_html
 from probe_flow.reports.html.payload import Payload
@@ -549,10 +549,20 @@ def test_calls_without_tensors_are_nodes_where_their_execution_has_rows_and_call
 
 def test_what_graphs_say_of_calls_is_in_columns_by_side() -> None:
     both = good_row(0, "A")
-    figures = CallFigures({both.pair.target.node: 0.123456789}, {"golden": {both.pair.golden.node: "high"}})
-    nodes = json.loads(b"".join(Payload(comparison(both), run=RUN, figures=figures).pieces()))["nodes"]
-    assert nodes["score"] == [0.123457, None]
-    assert column(nodes, nodes["level"])[0] is None
+    target, golden = both.pair.target.node, both.pair.golden.node
+    other = replace(target, execution=Execution(rank=1))
+    sides = {
+        "target": SideFigures(links={target: (CallLink("send", other),)}),
+        "golden": SideFigures(levels={golden: "high"}, micro_steps={golden: 2}),
+    }
+    figures = CallFigures({target: 0.123456789}, sides)
+    data = json.loads(b"".join(Payload(comparison(both), run=RUN, figures=figures).pieces()))
+    nodes = data["nodes"]
+    assert nodes["score"] == [0.123457, None, None]
+    assert nodes["level"]["steps"][0] is None
+    assert nodes["micro_step"] == [None, 2, None]
+    assert (data["links"]["count"], data["links"]["node"], data["links"]["other"]) == (1, 0, 2)
+    assert data["strings"][data["links"]["direction"]] == "send"
     assert "score" not in payload(comparison(both), run=RUN)["nodes"]
     assert "order" not in nodes  # no call tree, no order of calls
 

@@ -149,8 +149,10 @@
       const own = store.node.execution(call.node) ?? 0;
       const execution = call.target === null ? (executions.get(own) ?? own) : own;
       const phase = store.phaseOf(call.node);
-      const key = `${execution} ${phase}`;
-      if (!this.groups.has(key)) this.groups.set(key, Object.assign(new Call({ label: PHASES[phase] ?? phase }), { execution }));
+      const microStep = store.node.microStep(call.node);
+      const label = `${microStep === null ? "" : `Micro step ${microStep}: `}${PHASES[phase] ?? phase}`;
+      const key = `${execution} ${label}`;
+      if (!this.groups.has(key)) this.groups.set(key, Object.assign(new Call({ label }), { execution, microStep: microStep ?? -1 }));
       return this.groups.get(key);
     }
 
@@ -214,7 +216,7 @@
     take() {
       const { store } = this;
       this.lines = [];
-      const due = [...this.groups.values()].sort((one, other) => one.execution - other.execution).reverse();
+      const due = [...this.groups.values()].sort((one, other) => one.execution - other.execution || one.microStep - other.microStep).reverse();
       this.roots = [...due].reverse();
       while (due.length) {
         const call = due.pop();

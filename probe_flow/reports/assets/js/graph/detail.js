@@ -5,6 +5,8 @@
   const UNEXAMINED = "Not examined: this run shows the calls of the dump. The workflow `find_nonfinite` lists their tensors.";
   const MOST_INSIDE = 8;
   const MOST_ITEMS = 60;
+  const MOST_RANKS = 16;
+  const DIRECTIONS = { send: "sends to", receive: "receives from", send_receive: "exchanges with" };
   const FIGURES = {
     tensor: [["relative_euclidean_distance", "error"], ["cosine", "cosine"], ["max_abs_err", "max abs"]],
     statistics: [["l2norm_diff_rel", "norm rel"], ["max_diff_rel", "max rel"], ["mean_diff_rel", "mean rel"]],
@@ -45,7 +47,7 @@
     }
 
     sections(call) {
-      return [this.verdict(call), this.partner(call), this.items(call), this.inside(call), ...this.sources(call)];
+      return [this.verdict(call), this.partner(call), this.ranks(call), this.items(call), this.inside(call), ...this.sources(call)];
     }
 
     verdict(call) {
@@ -154,6 +156,21 @@
             : el("span", { class: "muted" }, prose(note)),
         ))),
       ];
+    }
+
+    /** The calls of other ranks that it talks to, each with its link. */
+    ranks(call) {
+      const { el, section } = probeFlow;
+      const { store, calls } = this;
+      const met = store.links(call.node).filter(({ other }) => calls.of[other] !== null);
+      if (!met.length) return null;
+      return section("Other ranks", el("ul", { class: "links ranks" }, met.slice(0, MOST_RANKS).map(({ direction, other }) => el(
+        "li",
+        {},
+        el("span", { class: "muted" }, `${DIRECTIONS[direction]} ${store.executions[store.node.execution(other)].label}`),
+        el("button", { type: "button", class: "link name", click: () => this.graph.open(calls.of[other]) }, this.words(other)),
+        this.graph.badgeOf(calls.of[other].mark),
+      ))), met.length > MOST_RANKS ? el("p", { class: "muted" }, `and ${probeFlow.counted(met.length - MOST_RANKS, "more call")}`) : null);
     }
 
     items(call) {

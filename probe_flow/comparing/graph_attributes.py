@@ -1,0 +1,82 @@
+"""What graphs say of the operators of a device: attributes, read again from their files for those that are asked about.
+
+Matching needs no attributes, and a graph has thousands; so they are read only where an operator is computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from probe_flow.apis.calls import UnusableError
+from probe_flow.dumps.graph.links import GraphLinks, graph_of
+from probe_flow.dumps.rules.facts import MEANING
+from probe_flow.dumps.rules.rule_file import RULE_FILES, read_rule_file
+from probe_flow.errors import FormatError
+from probe_flow.records import Catalog, Execution, Node
+
+Attributes = Mapping[str, Any]
+
+
+class GraphAttributes:
+    """The attributes of the operators of one dump.
+
+    Args:
+        catalog: of the dump; its graphs, or the rule files that the matcher noted (`RULE_FILES`), tell them.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._read: dict[str, Mapping[str, Attributes | None]] = {}
+        self._links: dict[Execution, GraphLinks | None] = {}
+
+    def of(self, node: Node) -> Attributes:
+        """Return the attributes of an operator.
+
+        Raises:
+            UnusableError: no graph has it, or it stands for several operators.
+        """
+        if self._catalog.graphs:
+            name, files = self._in_graph(node)
+        else:
+            name = node.rules.op if node.rules is not None else node.key.name
+            told = self._catalog.attrs.get(RULE_FILES, ())
+            files = [str(each) for each in told] if isinstance(told, tuple) else []
+        found = [known[name] for known in map(self._of_file, files) if name in known]
+        if not found:
+            raise UnusableError("its attributes are not known: no graph of this run has it", is_expected=True)
+        first = found[0]
+        if first is None or any(each != first for each in found):
+            raise UnusableError("graphs of this run have several operators of its name")
+        return first
+
+    def _in_graph(self, node: Node) -> tuple[str, list[str]]:
+        run = node.key.execution
+        if run not in self._links:
+            graph = graph_of(self._catalog.graphs, run)
+            self._links[run] = None if graph is None else GraphLinks(graph)
+        links = self._links[run]
+        split = None if links is None else links.split(node.key.name)
+        if links is None or split is None:
+            return node.key.name, []
+        if len(split.parts) > 1:
+            raise UnusableError("it is fused of several operators", is_expected=True)
+        return split.parts[0], [str(Path(self._catalog.root) / links.graph.file)]
+
+    def _of_file(self, file: str) -> Mapping[str, Attributes | None]:
+        """Return the attributes of all operators of a file by their names, None where several share one."""
+        if file not in self._read:
+            try:
+                self._read[file] = _by_name(op for graph in read_rule_file(file).graphs for op in graph.ops)
+            except FormatError as error:  # it was readable a moment ago, or has no attributes
+                raise UnusableError(f"its attributes are not known: {error.diagnostic.message}") from error
+        return self._read[file]
+
+
+def _by_name(ops: Iterable[Any]) -> Mapping[str, Attributes | None]:
+    found: dict[str, Attributes | None] = {}
+    for op in ops:
+        attrs = {name: value for name, value in op.attrs.items() if name in MEANING}
+        found[op.name] = attrs if op.name not in found or found[op.name] == attrs else None
+    return found

@@ -1,0 +1,205 @@
+"""The calls of one side as they are computed again: what a dump records of an API, or an operator of a graph."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import structs
+
+from probe_flow.apis.calls import (
+    Call,
+    Plain,
+    TensorSpec,
+    UnusableError,
+    argument_leaves,
+    leaves,
+    read_call,
+    read_gradients,
+)
+from probe_flow.apis.calls import Path as Place
+from probe_flow.apis.numpy_core.names import DEVICE, attributes_of, needs_attributes
+from probe_flow.comparing.graph_attributes import GraphAttributes
+from probe_flow.comparing.recompute_worker import SideCall
+from probe_flow.dumps.dump_json.names import parse_entry_name
+from probe_flow.dumps.dump_json.raw_entries import raw_entries
+from probe_flow.errors import ProbeFlowError
+from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase, SlotRole, TensorKind, TensorRef
+from probe_flow.records.frameworks import MINDSPORE, OM, TORCHAIR_GE
+
+DUMP_JSON = "dump_json"
+
+
+class Side:
+    """The calls of one catalog: their entries, and their tensors by place.
+
+    Args:
+        catalog: of the side.
+        nodes: those that are asked about.
+    """
+
+    def __init__(self, catalog: Catalog, nodes: Any) -> None:
+        self._catalog = catalog
+        self._is_mindspore = catalog.framework == MINDSPORE
+        nodes = {*nodes, *(_forward(key) for key in nodes if key.phase is Phase.BACKWARD)}
+        self._tensors: dict[NodeKey, list[TensorRef]] = defaultdict(list)
+        for tensor in catalog.tensors:
+            if tensor.node in nodes:
+                self._tensors[tensor.node].append(tensor)
+        self._has_entries = catalog.attrs.get("format") == DUMP_JSON
+        self._entries = self._read(nodes) if self._has_entries else {}
+        self._graph = GraphAttributes(catalog) if catalog.framework in (TORCHAIR_GE, OM) else None
+
+    @property
+    def is_of_types(self) -> bool:
+        """Whether its operators are known by their types, not by entries that say how each was called."""
+        return not self._has_entries
+
+    def _read(self, nodes: Any) -> dict[tuple[Execution, str], object]:
+        """Return the entries of the calls whose tensors have elements."""
+        wanted: dict[Execution, set[str]] = defaultdict(set)
+        for key in nodes:
+            node = self._catalog.nodes.get(key)
+            has_elements = any(tensor.kind is TensorKind.TENSOR for tensor in self._tensors[key])
+            if node is not None and node.kind is NodeKind.API and node.entry and has_elements:
+                wanted[key.execution].add(node.entry)
+        found: dict[tuple[Execution, str], object] = {}
+        for execution, names in wanted.items():
+            left = set(names)
+            try:
+                for entry, value in raw_entries(self._catalog, execution):
+                    if entry in left:
+                        found[execution, entry] = value
+                        left.remove(entry)
+                        if not left:
+                            break
+            except ProbeFlowError:  # it was readable a moment ago: the dump is changing
+                continue
+        return found
+
+    def call(self, key: NodeKey) -> SideCall:
+        """Return a call with its tensors.
+
+        Raises:
+            UnusableError: it cannot be computed again, and why.
+        """
+        node = self._catalog.nodes.get(key)
+        if node is None:
+            raise UnusableError("it is no node of the dump", is_expected=True)
+        if key.phase is Phase.BACKWARD:
+            return self._backward(key)
+        tensors = {tensor.slot: tensor for tensor in self._tensors[key]}
+        if not any(each.kind is TensorKind.TENSOR for each in tensors.values()):
+            raise UnusableError("the dump has no elements of its tensors", is_expected=True)
+        call = self._of_entry(key, node.entry or "") if self._has_entries else self._of_type(node, tensors)
+        if call.is_in_place:
+            raise UnusableError("it changes its inputs in place, and what they were before is not known")
+        by_place = {(slot.role, slot.path): tensor for slot, tensor in tensors.items()}
+        inputs = _tensors_of(argument_leaves(call), SlotRole.INPUT, by_place)
+        if not inputs:
+            raise UnusableError("it has no tensor among its arguments", is_expected=True)
+        return SideCall(call, self._is_mindspore, inputs, _tensors_of(leaves(call.results), SlotRole.OUTPUT, by_place))
+
+    def _backward(self, key: NodeKey) -> SideCall:
+        """Return a call with its gradients in place of its results."""
+        forward = self.call(_forward(key))
+        value = self._entries.get((key.execution, self._catalog.nodes[key].entry or ""))
+        if value is None:
+            raise UnusableError("it is no call of an API", is_expected=True)
+        gradients = read_gradients(value)
+        tensors = {(tensor.slot.role, tensor.slot.path): tensor for tensor in self._tensors[key]}
+        incoming = _tensors_of(leaves(gradients.incoming), SlotRole.INPUT, tensors)
+        results = _tensors_of(leaves(gradients.results), SlotRole.OUTPUT, tensors)
+        return structs.replace(forward, results=results, gradients=gradients, incoming=incoming)
+
+    def _of_entry(self, key: NodeKey, entry: str) -> Call:
+        value = self._entries.get((key.execution, entry))
+        if value is None:
+            raise UnusableError("it is no call of an API", is_expected=True)
+        parts = parse_entry_name(entry)
+        assert parts is not None, "the catalog's own names"
+        kind, _, api = parts.name.partition(".")
+        return read_call(kind, api, value)
+
+    def _of_type(self, node: Node, tensors: Mapping[Any, TensorRef]) -> Call:
+        """Return a call of an operator that is known by its type and by what its graph says of it."""
+        call = _of_tensors(node.op_type, tensors)
+        if self._graph is None or not needs_attributes(node.op_type):
+            return call
+        known = self._graph.of(node)
+        wanted = attributes_of(node.op_type)
+        kwargs = {name: Plain(value) for name, value in known.items() if name in wanted.all}
+        lacking = sorted(wanted.required - kwargs.keys())
+        if lacking:
+            raise UnusableError(f"its graph does not give its attribute `{lacking[0]}`")
+        return Call(DEVICE, call.api, call.args, kwargs, call.results)
+
+
+def with_partners(target: SideCall, partners: Mapping[int, TensorRef]) -> SideCall | None:
+    """Return a call of the target on the golden's tensors; what the golden does not show stays the target's.
+
+    Args:
+        target: the call, which has no arguments in arguments.
+        partners: `id` of a tensor of the target -> what it was compared with.
+    """
+    inputs = {place: partners.get(id(ref), ref) for place, ref in target.inputs.items()}
+    shown = {place: partners[id(ref)] for place, ref in target.results.items() if id(ref) in partners}
+    own = sum(inputs[place] is ref for place, ref in target.inputs.items())
+    if not shown or own == len(inputs):
+        return None
+    args = tuple(
+        TensorSpec(inputs[number,].dtype, leaf.shape) if isinstance(leaf, TensorSpec) else leaf
+        for number, leaf in enumerate(target.call.args)
+    )
+    results = tuple(
+        TensorSpec(shown[number,].dtype, leaf.shape) if (number,) in shown else Plain(None)
+        for number, leaf in enumerate(target.call.results)
+    )
+    call = Call(target.call.kind, target.call.api, args, target.call.kwargs, results)
+    return SideCall(call, target.is_mindspore, inputs, shown, is_mixed=own > 0)
+
+
+def _forward(key: NodeKey) -> NodeKey:
+    return structs.replace(key, phase=Phase.FORWARD)
+
+
+def _tensors_of(
+    found: Any, role: SlotRole, tensors: Mapping[tuple[SlotRole, Place], TensorRef]
+) -> dict[Place, TensorRef]:
+    """Return the tensors at the leaves of a call, by place.
+
+    Raises:
+        UnusableError: the dump lacks the elements of one.
+    """
+    refs = {}
+    for place, leaf in found:
+        if isinstance(leaf, TensorSpec):
+            ref = tensors.get((role, place))
+            if ref is None or ref.kind is not TensorKind.TENSOR:
+                raise UnusableError("the dump has not the elements of all its tensors", is_expected=True)
+            refs[place] = ref
+    return refs
+
+
+def _of_tensors(op_type: str, tensors: Mapping[Any, TensorRef]) -> Call:
+    """Return a call of an operator that is known by its type: its inputs one behind the other.
+
+    Raises:
+        UnusableError: the dump lacks one of them, or its results have another order of axes.
+    """
+    inputs: dict[int, TensorSpec] = {}
+    results: dict[int, TensorSpec] = {}
+    for slot, tensor in tensors.items():
+        parts = inputs if slot.role is SlotRole.INPUT else results if slot.role is SlotRole.OUTPUT else None
+        place = slot.path[0] if len(slot.path) == 1 else None
+        if parts is None:
+            continue
+        shape = tensor.shape if tensor.logical_shape is None else tensor.logical_shape
+        if tensor.kind is not TensorKind.TENSOR or not isinstance(place, int) or shape is None:
+            raise UnusableError("the dump has not the elements of all its tensors", is_expected=True)
+        parts[place] = TensorSpec(tensor.dtype, tuple(shape))
+    if sorted(inputs) != list(range(len(inputs))) or sorted(results) != list(range(len(results))):
+        raise UnusableError("the dump lacks some of its tensors", is_expected=True)
+    args = tuple(inputs[place] for place in range(len(inputs)))
+    return Call("", op_type, args, {}, tuple(results[place] for place in range(len(results))))

@@ -1,0 +1,146 @@
+"""Operators of offline models computed again: stored in blocks, their attributes in the rules of the model."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from ge_writer import DumpTensor
+from offline_builders import Case
+from om_writer import OmTensor
+from rule_builders import attr, desc, op
+
+from probe_flow.comparing.asked import Asked, Recompute
+from probe_flow.comparing.recompute_worker import HIDDEN
+from probe_flow.comparing.steps import compare_pairs
+from probe_flow.records import FindingKind
+from probe_flow.testing.run_records import run_record
+from probe_flow.work import Context, Settings
+
+RANDOM = np.random.default_rng(24)
+X = RANDOM.standard_normal((1, 8, 6, 6)).astype(np.float16)
+KERNEL = (RANDOM.standard_normal((8, 8, 3, 3)) / 8).astype(np.float16)
+
+
+def in_order(function, batches, **_):
+    return iter([(number, function(batch)) for number, batch in enumerate(batches)])
+
+
+def ints(key, *values):
+    return attr(key, list={"val_type": "VT_LIST_INT", "i": list(values)})
+
+
+CONV = [ints("strides", 1, 1, 1, 1), ints("pads", 1, 1, 1, 1), ints("dilations", 1, 1, 1, 1), attr("groups", i=1),
+        attr("data_format", s="NCHW")]  # fmt: skip
+LEAKY = [attr("negative_slope", f="0.25")]
+
+
+def convolved(x, kernel):
+    padded = np.pad(x.astype(float), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    return np.einsum("nchwij,ocij->nohw", windows, kernel.astype(float))
+
+
+def leaky(x):
+    return np.where(x > 0, x, x * 0.25)
+
+
+def blocked(values, layout="NC1HWC0"):
+    return OmTensor(DumpTensor(values.astype(np.float16), "float16", layout), original_shape=values.shape)
+
+
+def network(folder, *, product=1.0, slope=1.0, kernel=KERNEL, conv=CONV, tail=LEAKY):
+    """Write ``leaky_relu(conv(x))`` as a device ran it and as arrays; some of it may be off by a factor."""
+    case = Case(folder)
+    a = (convolved(X, kernel) * product).astype(np.float16)
+    b = (leaky(a.astype(float)) * slope).astype(np.float16)
+    case.device("Conv2D", "conv", inputs=[blocked(X), blocked(kernel, "FRACTAL_Z")], outputs=[blocked(a)])
+    case.device("LeakyRelu", "act", inputs=[blocked(a)], outputs=[blocked(b)])
+    case.golden.output("x", 0, X.astype(np.float32))
+    case.golden.output("conv", 0, convolved(X, KERNEL).astype(np.float32))
+    case.golden.output("act", 0, leaky(convolved(X, KERNEL)).astype(np.float32))
+    shapes = {"shape": a.shape, "origin_shape": a.shape, "layout": "NC1HWC0"}
+    rule = case.rule(
+        op("x", "Data", number=1, originals=["x"], outputs=[desc("x", 0, shape=X.shape, origin_shape=X.shape)]),
+        op("kernel", "Const", number=2, outputs=[desc(shape=KERNEL.shape)]),
+        op("conv", "Conv2D", number=3, inputs=["x:0", "kernel:0"], originals=["conv"],
+           outputs=[desc("conv", 0, **shapes)], attrs=conv),
+        op("act", "LeakyRelu", number=4, inputs=["conv:0"], originals=["act"], outputs=[desc("act", 0, **shapes)],
+           attrs=tail),
+    )  # fmt: skip
+    return case, rule
+
+
+def compared(case, rule, how="auto"):
+    told = []
+
+    def emit(event, **fields):
+        if event == "compare.recomputed":
+            told.append(fields)
+
+    context = Context(
+        stage="compare", output=case.path, map=in_order, emit=emit, report=lambda _: None, settings=Settings(),
+        facts=run_record(), isolate=lambda *_: in_order,
+    )  # fmt: skip
+    found = compare_pairs(case.match(rule=rule), Asked(recompute=Recompute(how)), context, None)
+    return [each for each in found.findings if each.kind is FindingKind.ORIGIN and each.fails], told
+
+
+def names(findings):
+    return [each.node.name for each in findings]
+
+
+def test_a_second_fault_behind_a_convolution_in_blocks_is_named(tmp_path):
+    case, rule = network(tmp_path, product=1.5, slope=1.2)
+    assert names(compared(case, rule, "never")[0]) == ["conv"]
+    findings, told = compared(case, rule)
+    assert names(findings) == ["conv", "act"]
+    assert "given its own inputs, the output is off by" in findings[1].evidence
+    assert (told[0]["calls"], told[0]["left"]) == (2, [])
+
+
+def test_a_healthy_model_is_computed_and_accused_of_nothing(tmp_path):
+    findings, told = compared(*network(tmp_path), "all")
+    assert names(findings) == []
+    assert (told[0]["calls"], told[0]["left"]) == (2, [])
+
+
+def test_wrong_weights_that_the_golden_does_not_show_are_cleared_by_no_proof(tmp_path):
+    """The convolution is right given its weights, and these are what is wrong: it stays named."""
+    spoilt = KERNEL.copy()
+    spoilt[3] *= 2
+    findings, told = compared(*network(tmp_path, kernel=spoilt))
+    assert names(findings) == ["conv"]
+    assert told[0]["left"] == [["conv", HIDDEN]]
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"conv": CONV[1:]}, None),  # left before a process is asked: the evidence says why
+        ({"conv": [ints("strides", 1, 1, 2, 2), *CONV[1:]]}, "result 0 has shape [1, 8, 6, 6] in the dump"),
+        ({"conv": [*CONV[:3], attr("groups", i=3), *CONV[4:]]}, "its arguments do not fit each other"),
+        ({"conv": [attr("strides", list={"i": ["one"]}), *CONV[1:]]}, None),
+    ],
+)
+def test_attributes_that_lack_or_contradict_the_tensors_leave_the_judgement(tmp_path, changed, reason):
+    findings, told = compared(*network(tmp_path, product=1.5, **changed))
+    assert names(findings) == ["conv"]
+    if reason is None:
+        assert "not recomputed: its graph does not give its attribute `strides`" in findings[0].evidence
+    else:
+        assert dict(told[0]["left"])["conv"].startswith(reason)
+
+
+def test_a_rule_file_that_went_away_meanwhile_leaves_the_judgement(tmp_path):
+    case, rule = network(tmp_path, product=1.5)
+    pairs = case.match(rule=rule)
+    rule.write_text(json.dumps({"graph": []}))
+    context = Context(
+        stage="compare", output=case.path, map=in_order, emit=lambda *_, **__: None, report=lambda _: None,
+        settings=Settings(), facts=run_record(), isolate=lambda *_: in_order,
+    )  # fmt: skip
+    findings = compare_pairs(pairs, Asked(recompute=Recompute("auto")), context, None).findings
+    assert findings[0].node.name == "conv"
+    assert "not recomputed: its attributes are not known" in findings[0].evidence
