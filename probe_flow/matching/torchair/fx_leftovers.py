@@ -201,7 +201,7 @@ class Leftovers(Struct):
         reason = self._output_reason(value, name[0], graph)
         return replace(reason, text=f"its producer `{name[0]}`: {reason.text}")
 
-    def _node_of(self, ops: list[GraphOp]) -> DumpedNode | None:
+    def _node_of(self, ops: Sequence[GraphOp]) -> DumpedNode | None:
         return next((node for op in ops if (node := self.match.by_op.get(op.name)) is not None), None)
 
     def _argument_sources(self, key: str, graph: FxGraph) -> dict[int, Source]:
