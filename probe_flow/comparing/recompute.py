@@ -11,11 +11,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
+from msgspec import structs
+
 from probe_flow.analysis.model.deviation import UNIT
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.analysis.search.near_misses import ALONE
 from probe_flow.apis.calls import Path as Place
 from probe_flow.apis.calls import UnusableError
+from probe_flow.apis.numpy_core.names import DEVICE, ONNX
 from probe_flow.comparing.asked import Recompute
 from probe_flow.comparing.recompute_calls import Side, with_partners
 from probe_flow.comparing.recompute_worker import Job, Outcome, SideCall, function_of, lost, recompute_call
@@ -174,18 +177,43 @@ class _Calls:
             if count >= sure and spent + target.elements > budget:
                 continue
             spent += target.elements
-            yield key, Job(target, self._golden_call(key, target), key in self._suspects, UNIT, LIMIT_BYTES)
+            whole, golden = self._both(key, target)
+            yield key, Job(whole, golden, key in self._suspects, UNIT, LIMIT_BYTES)
 
-    def _golden_call(self, key: NodeKey, target: SideCall) -> SideCall | None:
-        """Return the same call of the golden.
+    def _both(self, key: NodeKey, target: SideCall) -> tuple[SideCall, SideCall | None]:
+        """Return a call, with what is known of its inputs, and the same call of the golden.
 
-        What a device's operator computes is told by its type and its graph, which may say less than what it does: it is
-        fused, or was given another meaning. So it is understood where it makes the golden's result of the golden's
-        tensors.
+        What an operator of a graph computes is told by its type and its graph, which may say less than what it does: it
+        is fused, or was given another meaning. So it is understood where it makes the golden's result of the golden's
+        tensors, and of weights that the golden does not show, which are right then too.
         """
-        if self._target.is_of_types:
-            sides = {id(pair.target): aligned_sides(pair)[1] for pair in self._pairs_of[key] if _is_partnered(pair)}
-            return with_partners(target, sides)
+        if target.call.kind == ONNX:
+            return self._of_models(key, target)
+        if target.call.kind not in ("", DEVICE):
+            return target, self._golden_call(key)
+        sides = {id(pair.target): aligned_sides(pair)[1] for pair in self._pairs_of[key] if _is_partnered(pair)}
+        inputs, results = (
+            {place: sides[id(ref)] for place, ref in part.items() if id(ref) in sides}
+            for part in (target.inputs, target.results)
+        )
+        fed = self._target.fed(key)
+        hides = any(
+            place not in inputs and place not in fed and "float" in ref.dtype for place, ref in target.inputs.items()
+        )
+        return structs.replace(target, has_hidden=hides), with_partners(target, inputs, results)
+
+    def _of_models(self, key: NodeKey, target: SideCall) -> tuple[SideCall, SideCall | None]:
+        """Return the same for ONNX: where the golden's operator is of the same type, what others give it."""
+        weights = self._target.weights(target)
+        hides = any("float" in target.inputs[place].dtype for place in weights)
+        whole = structs.replace(target, has_hidden=hides)
+        golden = self._golden_call(key)
+        if golden is None or (golden.call.kind, golden.call.api) != (ONNX, target.call.api):
+            return whole, None
+        given = {place: ref for place, ref in golden.inputs.items() if place in target.inputs.keys() - weights}
+        return whole, with_partners(target, given, golden.results)
+
+    def _golden_call(self, key: NodeKey) -> SideCall | None:
         try:
             return self._other.call(self._golden[key]) if key in self._golden else None
         except UnusableError:

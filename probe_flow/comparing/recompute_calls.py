@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from msgspec import structs
@@ -21,9 +22,11 @@ from probe_flow.apis.calls import (
 from probe_flow.apis.calls import Path as Place
 from probe_flow.apis.numpy_core.names import DEVICE, attributes_of, needs_attributes
 from probe_flow.comparing.graph_attributes import GraphAttributes
+from probe_flow.comparing.onnx_calls import OnnxCalls
 from probe_flow.comparing.recompute_worker import SideCall
 from probe_flow.dumps.dump_json.names import parse_entry_name
 from probe_flow.dumps.dump_json.raw_entries import raw_entries
+from probe_flow.dumps.offline.onnx_model import MODEL_FILE
 from probe_flow.errors import ProbeFlowError
 from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase, SlotRole, TensorKind, TensorRef
 from probe_flow.records.frameworks import MINDSPORE, OM, TORCHAIR_GE
@@ -50,11 +53,7 @@ class Side:
         self._has_entries = catalog.attrs.get("format") == DUMP_JSON
         self._entries = self._read(nodes) if self._has_entries else {}
         self._graph = GraphAttributes(catalog) if catalog.framework in (TORCHAIR_GE, OM) else None
-
-    @property
-    def is_of_types(self) -> bool:
-        """Whether its operators are known by their types, not by entries that say how each was called."""
-        return not self._has_entries
+        self._onnx = OnnxCalls(catalog) if MODEL_FILE in catalog.attrs else None
 
     def _read(self, nodes: Any) -> dict[tuple[Execution, str], object]:
         """Return the entries of the calls whose tensors have elements."""
@@ -89,6 +88,8 @@ class Side:
             raise UnusableError("it is no node of the dump", is_expected=True)
         if key.phase is Phase.BACKWARD:
             return self._backward(key)
+        if self._onnx is not None:
+            return self._onnx.call(key)
         tensors = {tensor.slot: tensor for tensor in self._tensors[key]}
         if not any(each.kind is TensorKind.TENSOR for each in tensors.values()):
             raise UnusableError("the dump has no elements of its tensors", is_expected=True)
@@ -99,7 +100,25 @@ class Side:
         inputs = _tensors_of(argument_leaves(call), SlotRole.INPUT, by_place)
         if not inputs:
             raise UnusableError("it has no tensor among its arguments", is_expected=True)
-        return SideCall(call, self._is_mindspore, inputs, _tensors_of(leaves(call.results), SlotRole.OUTPUT, by_place))
+        results = _tensors_of(leaves(call.results), SlotRole.OUTPUT, by_place)
+        return SideCall(call, self._is_mindspore, inputs, results)
+
+    @staticmethod
+    def weights(call: SideCall) -> frozenset[Place]:
+        """Return the inputs of an operator of ONNX that lie in the file of its model."""
+        return frozenset(place for place, ref in call.inputs.items() if ref.slot.role is SlotRole.INPUT)
+
+    def fed(self, key: NodeKey) -> frozenset[Place]:
+        """Return the inputs of an operator that others give."""
+        return frozenset(self._fed.get(key, ()))
+
+    @cached_property
+    def _fed(self) -> Mapping[NodeKey, list[Place]]:
+        found: dict[NodeKey, list[Place]] = defaultdict(list)
+        for edge in self._catalog.edges:
+            if edge.consumer in self._tensors:
+                found[edge.consumer].append((edge.input,))
+        return found
 
     def _backward(self, key: NodeKey) -> SideCall:
         """Return a call with its gradients in place of its results."""
@@ -128,7 +147,7 @@ class Side:
         if self._graph is None or not needs_attributes(node.op_type):
             return call
         known = self._graph.of(node)
-        wanted = attributes_of(node.op_type)
+        wanted = attributes_of(DEVICE, node.op_type)
         kwargs = {name: Plain(value) for name, value in known.items() if name in wanted.all}
         lacking = sorted(wanted.required - kwargs.keys())
         if lacking:
@@ -136,28 +155,28 @@ class Side:
         return Call(DEVICE, call.api, call.args, kwargs, call.results)
 
 
-def with_partners(target: SideCall, partners: Mapping[int, TensorRef]) -> SideCall | None:
+def with_partners(
+    target: SideCall, partners: Mapping[Place, TensorRef], results: Mapping[Place, TensorRef]
+) -> SideCall | None:
     """Return a call of the target on the golden's tensors; what the golden does not show stays the target's.
 
     Args:
         target: the call, which has no arguments in arguments.
-        partners: `id` of a tensor of the target -> what it was compared with.
+        partners, results: place of an input, of a result -> what it was compared with.
     """
-    inputs = {place: partners.get(id(ref), ref) for place, ref in target.inputs.items()}
-    shown = {place: partners[id(ref)] for place, ref in target.results.items() if id(ref) in partners}
-    own = sum(inputs[place] is ref for place, ref in target.inputs.items())
-    if not shown or own == len(inputs):
+    if not results or not partners:
         return None
+    inputs = {**target.inputs, **partners}
     args = tuple(
         TensorSpec(inputs[number,].dtype, leaf.shape) if isinstance(leaf, TensorSpec) else leaf
         for number, leaf in enumerate(target.call.args)
     )
-    results = tuple(
-        TensorSpec(shown[number,].dtype, leaf.shape) if (number,) in shown else Plain(None)
+    given = tuple(
+        TensorSpec(results[number,].dtype, leaf.shape) if (number,) in results else Plain(None)
         for number, leaf in enumerate(target.call.results)
     )
-    call = Call(target.call.kind, target.call.api, args, target.call.kwargs, results)
-    return SideCall(call, target.is_mindspore, inputs, shown, is_mixed=own > 0)
+    call = Call(target.call.kind, target.call.api, args, target.call.kwargs, given)
+    return SideCall(call, target.is_mindspore, inputs, results, is_mixed=len(partners) < len(inputs))
 
 
 def _forward(key: NodeKey) -> NodeKey:

@@ -34,6 +34,7 @@ class SideCall(Struct, frozen=True):
         gradients: what the dump records of its backward pass, where that is asked about.
         incoming: the gradients that reach it, by their places.
         is_mixed: whether some of the inputs are those of the other side, for this one does not show them.
+        has_hidden: whether some of its inputs, weights mostly, were compared with nothing and are what nothing gave.
     """
 
     call: Call
@@ -43,6 +44,7 @@ class SideCall(Struct, frozen=True):
     gradients: Gradients | None = None
     incoming: Mapping[Place, TensorRef] = {}
     is_mixed: bool = False
+    has_hidden: bool = False
 
     @property
     def elements(self) -> int:
@@ -100,20 +102,22 @@ def _outcome(job: Job) -> Outcome:
     except UnusableError as error:
         return Outcome(reason=error.reason)
     golden: dict[Place, float] = {}
-    is_mixed = job.golden is not None and job.golden.is_mixed
-    is_asked = job.is_suspect or is_mixed or any(each.worst[3] > 1.0 or each.nonfinite for each in found)
+    hides = job.target.has_hidden
+    is_asked = job.is_suspect or hides or any(each.worst[3] > 1.0 or each.nonfinite for each in found)
     if job.golden is not None and is_asked:
         try:
             golden = {each.place: each.worst[3] for each in _own_errors(job.golden, job)}
         except UnusableError:  # then nothing says that the call is understood
             golden = {}
-    if is_mixed and any(score > 1.0 for score in golden.values()):
+        if job.golden.is_mixed and any(score > 1.0 for score in golden.values()):
+            golden = {}
+    if hides and not golden:
         return Outcome(reason=HIDDEN)
     return Outcome({each.place: _recomputed(each, golden.get(each.place)) for each in found})
 
 
-HIDDEN = "with what the golden does not show taken from the target, the golden's result is not what its inputs make"
-"""The target's weights are wrong, or the operator computes something else: which of both is open."""
+HIDDEN = "its weights were compared with nothing, and with them the golden's inputs do not make the golden's result"
+"""The weights are wrong, or the operator computes something else than it seems to: which of both is open."""
 
 
 def lost(job: Job, reason: Diagnostic) -> Outcome:  # noqa: ARG001

@@ -79,7 +79,10 @@ class Skipped(Struct, frozen=True):
 
 
 class DumpManifest(Struct, frozen=True):
-    """The manifest of one folder. ``facts`` are what only people read: versions, hashes, seed, options."""
+    """The manifest of one folder. ``facts`` are what only people read: versions, hashes, seed, options.
+
+    ``model`` is one of these: name, path and SHA-256 of the model that was run, as far as it is a file.
+    """
 
     is_complete: bool = False
     expected: int = 0
@@ -88,6 +91,7 @@ class DumpManifest(Struct, frozen=True):
     nodes: tuple[ManifestNode, ...] = ()
     tensors: tuple[ManifestTensor, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    model: Mapping[str, Any] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
         """Return the content of the file, a tensor a line."""

@@ -32,6 +32,7 @@ from probe_flow.apis.numpy_core import convolution, elementwise, moves, products
 from probe_flow.apis.numpy_core.binding import bound
 from probe_flow.apis.numpy_core.forms import mindspore
 from probe_flow.apis.numpy_core.forms.device_moves import DEVICE_PICKS
+from probe_flow.apis.numpy_core.forms.onnx_moves import ONNX_PICKS
 from probe_flow.apis.numpy_core.names import Function
 from probe_flow.apis.numpy_core.own_error import OwnError, own_error
 from probe_flow.apis.side import flat_results
@@ -44,7 +45,7 @@ WIDE = 8
 COPIES = 6
 """Tensors of the size of a result, and half as many of that of an input, that computing may hold at once."""
 
-_PICKED = DEVICE_PICKS | {
+_PICKED = DEVICE_PICKS | ONNX_PICKS | {
     reductions.argmax, reductions.argmin, reductions.topk, reductions.sort, reductions.argsort, mindspore.topk
 }  # fmt: skip
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}

@@ -13,6 +13,7 @@ from probe_flow.apis.numpy_core import convolution, elementwise, losses, moves, 
 from probe_flow.apis.numpy_core.binding import Named, keyword_only
 from probe_flow.apis.numpy_core.forms.device import DEVICE_FORMS
 from probe_flow.apis.numpy_core.forms.mindspore import MINDSPORE_FORMS
+from probe_flow.apis.numpy_core.forms.onnx import ONNX_FORMS
 
 Function: TypeAlias = "Callable[..., Any]"
 
@@ -150,14 +151,14 @@ def find(kind: str, api: str, *, is_mindspore: bool = False) -> Function:
     """Return the function that computes an API of a dump.
 
     Args:
-        kind, api: parts of its name: ``Functional``, ``layer_norm``; `DEVICE` and the type of an operator of a graph.
+        kind, api: parts of its name: ``Functional``, ``layer_norm``; `DEVICE` or `ONNX` and the type of an operator.
         is_mindspore: whether it is of MindSpore, whose ``Functional`` are other functions.
 
     Raises:
         UnusableError: there is none, and why.
     """
-    if kind == DEVICE:
-        return _of_device(api)
+    if kind in _OF_GRAPHS:
+        return _of_graph(kind, api)
     word = api.split(".")[0] if kind == "Aten" else api
     own = word.strip("_")
     if own in _RANDOM:
@@ -205,12 +206,14 @@ def mindspore_names() -> list[str]:
     return sorted({*MINDSPORE_FORMS, *_ALIKE})
 
 
-DEVICE = "Device"
-"""Kind of the operators of devices, whose attributes are known."""
+DEVICE, ONNX = "Device", "Onnx"
+"""Kinds of operators of graphs, whose attributes are known."""
+
+_OF_GRAPHS: Mapping[str, Mapping[str, Function]] = MappingProxyType({DEVICE: DEVICE_FORMS, ONNX: ONNX_FORMS})
 
 
-def _of_device(op_type: str) -> Function:
-    found = DEVICE_FORMS.get(op_type, PRIMITIVES.get(op_type))
+def _of_graph(kind: str, op_type: str) -> Function:
+    found = _OF_GRAPHS[kind].get(op_type, PRIMITIVES.get(op_type))
     if found is None:
         raise UnusableError(f"`{op_type}` is no operator that is computed", is_expected=True)
     return found
@@ -218,12 +221,16 @@ def _of_device(op_type: str) -> Function:
 
 def needs_attributes(op_type: str) -> bool:
     """Return whether what an operator of a device computes depends on its attributes, or is known with them only."""
-    return op_type in DEVICE_FORMS and (op_type not in PRIMITIVES or bool(attributes_of(op_type).all))
+    return op_type in DEVICE_FORMS and (op_type not in PRIMITIVES or bool(attributes_of(DEVICE, op_type).all))
 
 
-def attributes_of(op_type: str) -> Named:
-    """Return the attributes of an operator of a device that change what it computes."""
-    return keyword_only(_of_device(op_type))
+def attributes_of(kind: str, op_type: str) -> Named:
+    """Return the attributes of an operator of a graph that change what it computes.
+
+    Raises:
+        UnusableError: nothing computes it.
+    """
+    return keyword_only(_of_graph(kind, op_type))
 
 
 def of_type(op_type: str) -> Function:

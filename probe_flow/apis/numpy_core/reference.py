@@ -6,8 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from probe_flow.apis.numpy_core.forms.device import DEVICE_FORMS
+from probe_flow.apis.numpy_core.forms.onnx import ONNX_FORMS
 from probe_flow.apis.numpy_core.gradients import has_gradient
-from probe_flow.apis.numpy_core.names import OPERATORS, PRIMITIVES, TORCH, Function, attributes_of, mindspore_names
+from probe_flow.apis.numpy_core.names import (
+    DEVICE,
+    ONNX,
+    OPERATORS,
+    PRIMITIVES,
+    TORCH,
+    Function,
+    attributes_of,
+    mindspore_names,
+)
 
 _CHAPTERS = {
     "products": "Products", "convolution": "Convolution and pooling", "elementwise": "Elementwise",
@@ -34,6 +44,19 @@ the golden's result of the golden's tensors, so one that is fused, or does more 
 nothing. In brackets the attributes that count.
 """
 
+_ONNX = """## Operators of ONNX
+
+Of dumps that `dump.onnx` made: attributes and weights are read from the model file that the manifest names, as long as
+it is the one that was run, without the library. In brackets the attributes that count.
+"""
+
+_NO_ATTRIBUTES = frozenset(["opset", "result_dtype"])
+_NOT_OF_ONNX = frozenset({
+    "AddV2", "LogicalAnd", "LogicalNot", "LogicalOr", "Maximum", "Minimum", "NotEqual", "ReLU", "RealDiv", "Rsqrt",
+    "Select", "SelectV2", "SiLU", "Square",
+})  # fmt: skip
+"""Primitives that have other names in ONNX, or are none."""
+
 
 def operators_page() -> str:
     """Return docs/reference/operators.md."""
@@ -50,16 +73,18 @@ def operators_page() -> str:
         f"\nOperators of Python on tensors: {_listed(f'__{name}__' for name in OPERATORS)}.\n",
         f"## `mindspore.ops`\n\n{_listed(mindspore_names())}.\n",
         _DEVICES,
-        f"{', '.join(_with_attributes(name) for name in sorted({*DEVICE_FORMS, *PRIMITIVES}))}.\n",
+        f"{', '.join(_with_attributes(DEVICE, name) for name in sorted({*DEVICE_FORMS, *PRIMITIVES}))}.\n",
+        _ONNX,
+        f"{', '.join(_with_attributes(ONNX, name) for name in sorted({*ONNX_FORMS, *PRIMITIVES} - _NOT_OF_ONNX))}.\n",
         "## By type alone\n",
-        "Primitives of MindSpore, and operators of ONNX, whose inputs are all there is to know:",
+        "Primitives of MindSpore whose inputs are all there is to know:",
         f"{_listed(PRIMITIVES)}.\n",
     ]
     return "\n".join(sections)
 
 
-def _with_attributes(name: str) -> str:
-    attributes = sorted(attributes_of(name).all)
+def _with_attributes(kind: str, name: str) -> str:
+    attributes = sorted(attributes_of(kind, name).all - _NO_ATTRIBUTES)
     return f"`{name}` ({', '.join(attributes)})" if attributes else f"`{name}`"
 
 

@@ -30,6 +30,7 @@ class Known(Struct, frozen=True):
         types: true name -> type of the operator.
         values: name of a tensor -> (true name of its operator, number of the output).
         nodes: the operators of the model's graph, dumped or not.
+        model: path and SHA-256 of the model, where it is an ONNX file.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class Known(Struct, frozen=True):
     types: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     nodes: tuple[ManifestNode, ...] = ()
+    model: tuple[str, str] | None = None
 
     @property
     def reads(self) -> dict[str, tuple[str, ...]]:
@@ -100,4 +102,6 @@ def _known(manifest: DumpManifest) -> Known:
         types.setdefault(tensor.node, tensor.op_type)
         if tensor.value and isinstance(tensor.index, int):
             values.setdefault(tensor.value, (tensor.node, tensor.index))
-    return Known(files, clean_names, types, values, manifest.nodes)
+    path, digest = manifest.model.get("path"), manifest.model.get("sha256")
+    is_onnx = isinstance(path, str) and path.endswith(".onnx") and isinstance(digest, str)
+    return Known(files, clean_names, types, values, manifest.nodes, (str(path), str(digest)) if is_onnx else None)

@@ -17,6 +17,7 @@ from probe_flow.dumps.manifest import MODEL_GRAPH
 from probe_flow.dumps.offline.known import Known, known_of
 from probe_flow.dumps.offline.names import name_filter, names_of_quantised, owner_of_input
 from probe_flow.dumps.offline.npy_folder_files import ArrayFile, ArrayFiles, array_files, one_array
+from probe_flow.dumps.offline.onnx_model import MODEL_FILE
 from probe_flow.dumps.reduced.reduced_tensors import array_ref, task_of
 from probe_flow.dumps.selection import EVERYTHING, Duplicates, Selection, choose, skipped_duplicate
 from probe_flow.errors import Diagnostic, FormatError, UsageError
@@ -60,7 +61,7 @@ def read_npy_folder(
     The oldest file of a node orders it. What a manifest beside the arrays tells (true names, types, what each operator
     reads) is taken over; a dump of ours that is not whole is a problem. `Catalog.attrs` has ``is_quantised``,
     ``quantised_names`` (some that show it), ``suffix``, ``select``, for one array ``file`` (its name), and the
-    operators of the model (`MODEL_GRAPH`) where a manifest tells them.
+    operators of the model (`MODEL_GRAPH`) and its file (`MODEL_FILE`) where a manifest tells them.
 
     Args:
         path: the folder, or one file: a ``.npy`` of any name, or one that is named as those of a folder are.
@@ -102,6 +103,7 @@ def read_npy_folder(
             "suffix": found.files[0].name.suffix,
             **({"file": listing.files[0].name} if is_one else {}),
             **({MODEL_GRAPH: known.nodes} if known.nodes else {}),
+            **({MODEL_FILE: known.model} if known.model is not None else {}),
         },
         flow=Flow.GRAPH,
     )

@@ -246,7 +246,7 @@ def test_every_operator_has_a_case():
 
 
 def test_readers_of_graphs_keep_the_attributes_that_operators_name():
-    assert frozenset().union(*(names.attributes_of(each).all for each in DEVICE_FORMS)) == MEANING
+    assert frozenset().union(*(names.attributes_of(names.DEVICE, each).all for each in DEVICE_FORMS)) == MEANING
 
 
 @pytest.mark.parametrize(
