@@ -47,7 +47,6 @@ from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.metrics.reduction import EXAMINED
 from probe_flow.metrics.sums.record import Record, SpanRecord
 from probe_flow.records import Figures, Measurement, Pair, Pairs, TensorKind, TensorRef
-from probe_flow.records.figures import Integers
 from probe_flow.records.row import Row, in_execution_order
 from probe_flow.work import Context
 
@@ -187,7 +186,7 @@ class _Work:
     derived: tuple[str, ...]
     scope: Scope
     figures: Figures = field(default_factory=Figures)
-    open_tasks: Integers = field(init=False)
+    open_tasks: array[int] = field(init=False)
     parts: dict[int, dict[int, Part]] = field(default_factory=lambda: defaultdict(dict))
     backends: dict[int, str] = field(default_factory=dict)
     failures: dict[int, Diagnostic] = field(default_factory=dict)

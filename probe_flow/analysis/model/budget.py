@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
 from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations
 from probe_flow.analysis.model.families import Family, family_of
-from probe_flow.analysis.model.fused_parts import FusedParts, tightest
+from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
 from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, flipped_share, gradient_allowance
 from probe_flow.analysis.model.growth import (
     TINY,
@@ -79,7 +79,7 @@ class Allowances:
         self.scales = FigureColumn(len(rows))
         self.hidden = HiddenInputs(rows, pairs)
         self._nodes = pairs.target.nodes
-        self._types = _types_of_parts(pairs)
+        self._types = types_of_parts(pairs)
         self._fused = FusedParts(pairs.target.graphs)
         self._families: dict[Call, frozenset[Family]] = {}
         self._past = PastErrors()
@@ -358,16 +358,6 @@ class Allowances:
         if Family.PRODUCT in kinds and self.hidden.has_weights(nodes):
             kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
         return frozenset(kinds or {Family.UNKNOWN})
-
-
-def _types_of_parts(pairs: Pairs) -> Mapping[str, str]:
-    """Return the types of the operators that fused ones were made of, by name: of most dumps few operators."""
-    parts = {part for node in pairs.target.nodes.values() for part in node.originals}
-    if not parts:
-        return {}
-    found = {key.name: node.op_type for key, node in pairs.golden.nodes.items() if node.op_type and key.name in parts}
-    found.update((op.name, op.op_type) for graph in pairs.target.graphs for op in graph.ops if op.name in parts)
-    return found
 
 
 def _are_frameworks_different(pairs: Pairs) -> bool:

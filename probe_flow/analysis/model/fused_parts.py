@@ -15,12 +15,22 @@ from msgspec.structs import replace
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.families import Family, family_of
 from probe_flow.analysis.model.growth import TINY, Allowance, allowance
-from probe_flow.records import Graph, GraphOp, Node
+from probe_flow.records import Graph, GraphOp, Node, Pairs
 
 _PRODUCTS = frozenset(("Mul", "Muls"))
 _UP_TO_ONE = frozenset(("Sigmoid", "HardSigmoid", "Tanh", "Cos", "Sin", "Erf"))
 _SHRINKING = frozenset(("Relu", "LeakyRelu", "Gelu", "Swish", "Silu", "Neg", "Abs", "HardSwish"))
 """Their results are no larger than what they read; those of the row above no larger than 1."""
+
+
+def types_of_parts(pairs: Pairs) -> Mapping[str, str]:
+    """Return the types of the operators that fused ones were made of, by name: of most dumps few operators."""
+    parts = {part for node in pairs.target.nodes.values() for part in node.originals}
+    if not parts:
+        return {}
+    found = {key.name: node.op_type for key, node in pairs.golden.nodes.items() if node.op_type and key.name in parts}
+    found.update((op.name, op.op_type) for graph in pairs.target.graphs for op in graph.ops if op.name in parts)
+    return found
 
 
 class FusedParts:
