@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-frameworks test-mindspore test-models test-viewer fuzz lint bench bench-quick bench-guard docs docs-site help
+.PHONY: run test test-frameworks test-mindspore test-models test-viewer fuzz lint bench bench-quick bench-guard docs docs-site wheel help
 
 $(VENV)/core.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -78,7 +78,8 @@ test-mindspore: $(MINDSPORE_VENV)/frameworks.stamp ## run the tests that need mi
 
 test-models: $(MODELS_VENV)/frameworks.stamp ## run the tests that need onnxruntime, opencv or tensorflow
 	$(MODELS_VENV)/bin/pytest -n 0 -m frameworks tests/unit/dumpers/onnx tests/unit/dumpers/caffe \
-	  tests/unit/dumpers/tensorflow tests/unit/dumpers/test_model_snippets.py tests/e2e/test_run_models.py \
+	  tests/unit/dumpers/tensorflow tests/unit/dumpers/test_model_snippets.py tests/unit/apis/onnx \
+	  tests/e2e/test_run_models.py tests/e2e/test_repro_onnx.py \
 	  tests/e2e/test_tf_training_model.py tests/unit/dumps/tfdbg tests/cli/test_tf_snippets.py
 
 test-viewer: $(VENV)/dev.stamp $(VIEWER_VENV)/viewer.stamp ## open our graphs in the viewer of msprobe's users
@@ -107,6 +108,9 @@ docs: $(VENV)/core.stamp ## write the generated reference pages and schemas
 
 docs-site: $(VENV)/docs.stamp ## build the documentation site in build/site, and run every command of its pages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+wheel: docs-site $(VENV)/dev.stamp ## build the package, with the site that `probe-flow docs` opens, in dist
+	PROBE_FLOW_SITE=build/site $(BIN)/python -m build --wheel
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -19,12 +20,14 @@ from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.conclusions import FindingRecord
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import Catalog, Node, TensorKind, TensorRef
+from probe_flow.records.frameworks import NPY
 from probe_flow.runs.queries.tensor import side_view
 from probe_flow.runs.reopen import StoredDumps
 from probe_flow.scripts.fx_operator import ComparedTensor
 from probe_flow.scripts.repro import Suspect, unusable, write_script
 from probe_flow.scripts.trials.suspects import Reproduction, Trial, Writer, compute_alike, same_call
 from probe_flow.scripts.trials.suspects import reproduce as reproduce_all
+from probe_flow.stages.scripts.onnx_models import onnx_models
 
 
 def reproduce(
@@ -36,6 +39,7 @@ def reproduce(
     moved: Mapping[str, str] = MappingProxyType({}),
     trial: Trial | None = None,
     write: Writer = write_script,
+    models: tuple[str | None, str | None] = (None, None),
 ) -> Reproduction | None:
     """Write the script of a suspect, and try it; None where the run has no suspect and none is named.
 
@@ -49,9 +53,11 @@ def reproduce(
         moved: where dumps lie now, by side.
         trial: how it is tried; None = it is only written.
         write: writes the script.
+        models: files of the ONNX models that operators of offline models are computed by: of the target (or that the OM
+            was made of), and of the golden.
 
     Raises:
-        UsageError: PF2134 no such suspect or call.
+        UsageError: PF2134 no such suspect or call; PF6320, PF6322 a model cannot be read.
         IncompleteError: PF6631 no script can be made of it; PF6632 a dump is gone or has changed; PF7001 a file cannot
             be written.
     """
@@ -70,17 +76,20 @@ def reproduce(
     row = (
         found.row if found is not None else next((each.row for each in run.record.findings if _is_of(each, call)), None)
     )
-    wanted = Suspect(target, call, golden, same_call(golden, call), row, tensors)
+    _check_producers(run, call, catalogs, moved)
+    wanted = Suspect(target, call, golden, same_call(golden, call), row, tensors, *onnx_models(target, golden, *models))
     reproductions, problems = reproduce_all([wanted], folder, trial, write=write)
     if problems:
-        raise IncompleteError(problems)
+        if trial is not None:
+            _record(run, problems[0].fields())
+        raise IncompleteError([each.problem for each in problems])
     (reproduction,) = reproductions
     if not reproduction.was_tried or not reproduction.script.is_of_dump:
         return reproduction
-    return replace(reproduction, unrecorded=_record(run, reproduction))
+    return replace(reproduction, unrecorded=_record(run, reproduction.fields(run.folder)))
 
 
-def _record(run: StoredRun, found: Reproduction) -> str:
+def _record(run: StoredRun, found: Mapping[str, object]) -> str:
     """Add what was found to the record of a run; return why that was not done, empty where it was."""
     if run.version != VERSION:
         return f"its record has the older format {run.version}"
@@ -92,7 +101,7 @@ def _record(run: StoredRun, found: Reproduction) -> str:
         return error.strerror or str(error)
     try:
         now = read_run(run.folder).record
-        write_run_json(now.with_reproductions([found.fields(run.folder)]), run.folder / RECORD)
+        write_run_json(now.with_reproductions([found]), run.folder / RECORD)
     except IncompleteError as error:
         return error.diagnostic.message
     finally:
@@ -154,6 +163,20 @@ def _compared(
                         place = f"the dump at `{catalogs[side].root}` does not hold what was compared"
                         raise _gone(side, f"{place}: `{tensor.name}`: {why}")
             yield ComparedTensor(row.direction, row.index, refs.get("target"), refs.get("golden"))
+
+
+def _check_producers(run: StoredRun, call: Node, catalogs: Mapping[str, Catalog], moved: Mapping[str, str]) -> None:
+    """Check what an operator of a dump of results only reads: the results of others.
+
+    Raises:
+        IncompleteError: PF6632 a dump does not hold any more what was compared.
+    """
+    if catalogs["target"].framework != NPY:
+        return
+    for producer in {edge.producer for edge in catalogs["target"].edges if edge.consumer == call.key}:
+        node = catalogs["target"].nodes.get(producer)
+        if node is not None:
+            deque(_compared(run, node, catalogs, moved), maxlen=0)
 
 
 def _as_compared(catalog: Catalog, dumps: StoredDumps, row: RowRecord, side: str) -> tuple[TensorRef | None, str]:

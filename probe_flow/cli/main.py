@@ -84,6 +84,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "cache": ("probe_flow.cli.cache", "Look after the results kept between runs."),
         "schema": ("probe_flow.cli.authoring.schema", "Print the JSON Schema of workflow files."),
         "explain": ("probe_flow.cli.explain", "Say what a diagnostic code means."),
+        "docs": ("probe_flow.cli.installation.docs", "Open the documentation, show a page, search."),
         "plugins": ("probe_flow.cli.installation.plugins", "List what installed packages add, and what is broken."),
         "doctor": ("probe_flow.cli.installation.doctor", "Look at the installation and the machine."),
         "completion": ("probe_flow.cli.completion", "Print the completion script of a shell."),
@@ -120,7 +121,7 @@ MORE_GROUPS: Mapping[str, Sequence[str]] = MappingProxyType(
             "reduce",
             "suggest-mapping",
         ),
-        "Maintain": ("cache", "explain", "schema", "plugins", "doctor", "completion", "version"),
+        "Maintain": ("docs", "explain", "cache", "schema", "plugins", "doctor", "completion", "version"),
     }
 )
 """Title -> commands that it names only; each tells about itself with ``--help``."""

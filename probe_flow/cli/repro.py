@@ -15,6 +15,13 @@ import click
 )
 @click.option("-o", "--output", default=".", show_default=True, metavar="DIR", help="Folder of the script.")
 @click.option("--dump", "dumps", multiple=True, metavar="SIDE=PATH", help="Where a dump lies now. May be repeated.")
+@click.option(
+    "--model",
+    metavar="FILE",
+    help="Of an offline model: the ONNX file that the OM was made of, or that the target is a dump of. Default: the "
+    "file that `dump.onnx` ran.",
+)
+@click.option("--golden-model", metavar="FILE", help="The same of the golden, where the target is a dump of ONNX too.")
 @click.option("--python", metavar="FILE", help="Interpreter that has the framework. Default: this one.")
 @click.option(
     "--time-limit",
@@ -39,6 +46,8 @@ def command(
     suspect: int,
     output: str,
     dumps: tuple[str, ...],
+    model: str | None,
+    golden_model: str | None,
     python: str | None,
     time_limit: float,
     memory_limit: str | None,
@@ -67,6 +76,7 @@ def command(
         node=node,
         suspect=suspect,
         moved=parse_dumps(dumps),
+        models=(model, golden_model),
         write=write_random_script if is_random else write_script,
         trial=None if no_run else Trial(python or "", Limits(time_limit, _bytes(memory_limit))),
     )

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from probe_flow.errors import Diagnostic
 
-_LOOK_S = 60.0
+_LOOK_S = 120.0
 """Seconds that a look at a model may take."""
 
 
@@ -40,7 +40,7 @@ def framework_missing(framework: str, extra: str) -> Diagnostic:
 
 
 def asked_for(module: str, *arguments: str) -> str:
-    """Return what a module prints that looks at a model without running it; empty where it fails or takes a minute."""
+    """Return what a module prints that looks at a model without running it; empty where it fails or takes too long."""
     try:
         done = subprocess.run(  # noqa: S603 (our own module, under the running interpreter)
             [sys.executable, "-m", module, *arguments],

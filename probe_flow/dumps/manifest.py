@@ -130,6 +130,42 @@ class _Head(Struct, frozen=True):
     schema: str = ""
 
 
+class ModelFile(Struct, frozen=True):
+    """The file of the model that a dump was made of, where it was one.
+
+    Args:
+        framework: that ran it, e.g. ``onnxruntime``.
+        path: of the file, when it ran.
+        sha256: of its content.
+    """
+
+    framework: str
+    path: str
+    sha256: str
+
+
+class _OfFile(Struct, frozen=True):
+    path: str = ""
+    sha256: str = ""
+
+
+class _Made(Struct, frozen=True):
+    framework: str = ""
+    model: _OfFile = _OfFile()
+
+
+def model_file(folder: Path) -> ModelFile | None:
+    """Return the file of the model that a dump of ours in a folder was made of; None where no manifest tells one."""
+    path = folder / DUMP_MANIFEST
+    if not is_file(path):
+        return None
+    try:
+        made = msgspec.json.decode(read_whole(path, _MAX_BYTES), type=_Made)
+    except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
+        return None
+    return ModelFile(made.framework, made.model.path, made.model.sha256) if made.model.path else None
+
+
 def manifest_problems(folder: Path, manifest: DumpManifest | None, names: Collection[str]) -> Iterator[Problem]:
     """Yield PF6340 if a dump of ours did not end, lost files or does not add up, PF6341 for what it leaves out.
 

@@ -32,6 +32,7 @@ EXTRAS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "onnx": ("onnxruntime", "running ONNX models"),
         "caffe": ("opencv-python-headless", "running Caffe models"),
         "tensorflow": ("tensorflow-cpu", "running TensorFlow models"),
+        "docs": ("mkdocs-material", "building the documentation site of a checkout"),
     }
 )
 """Extra -> the package that it brings, and what that enables."""

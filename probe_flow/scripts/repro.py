@@ -13,15 +13,21 @@ from msgspec import Struct
 from probe_flow.dumps.dump_json.raw_entries import raw_entries
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, NotComparableError
 from probe_flow.files.atomic import atomic_text
-from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase
-from probe_flow.records.frameworks import MINDSPORE, TORCHAIR_FX, TORCHAIR_GE
+from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase, SlotRole
+from probe_flow.records.frameworks import MINDSPORE, NPY, OM, TORCHAIR_FX, TORCHAIR_GE
 from probe_flow.scripts.bundle import script_text
 from probe_flow.scripts.fx_operator import KIND, ComparedTensor, fx_call, write_tensors
+from probe_flow.scripts.onnx_operator import KIND as ONNX_KIND
+from probe_flow.scripts.onnx_operator import Model, OnnxCall, device_call, own_call, write_files
 
 FORMAT = "dump_json"
 
 _UNSAFE = re.compile(r"[^\w.-]")
-MODULES: Mapping[str, tuple[str, ...]] = {"pytorch": ("torch",), "mindspore": ("mindspore", "torch")}
+MODULES: Mapping[str, tuple[str, ...]] = {
+    "pytorch": ("torch",),
+    "mindspore": ("mindspore", "torch"),
+    "onnx": ("onnx", "onnxruntime"),
+}
 
 
 Entries: TypeAlias = "Mapping[tuple[str, NodeKey], dict[str, Any]]"
@@ -37,6 +43,9 @@ class Suspect(Struct, frozen=True):
         golden_node: of the golden.
         row: order of the row that accuses it; None where none does.
         tensors: its tensors and what each was compared with, of graphs of a device.
+        model: of operators of an offline model, the ONNX model that they are computed by: the one that the device's
+            was made of, or that the target is a dump of.
+        golden_model: the one that the golden is a dump of.
     """
 
     target: Catalog
@@ -45,6 +54,8 @@ class Suspect(Struct, frozen=True):
     golden_node: Node | None = None
     row: int | None = None
     tensors: tuple[ComparedTensor, ...] = ()
+    model: Model | None = None
+    golden_model: Model | None = None
 
     @property
     def name(self) -> str:
@@ -92,8 +103,11 @@ def write_script(
     """
     if suspect.target.framework == TORCHAIR_GE:
         return _write_fx_script(suspect, folder, taken, announce)
+    if suspect.target.framework in (OM, NPY):
+        return _write_onnx_script(suspect, folder, taken, announce)
     if suspect.target.attrs.get("format") != FORMAT:
-        raise unusable(suspect.name, "scripts are made of dumps with a dump.json, and of TorchAir's")
+        what = "scripts are made of dumps with a dump.json, of TorchAir's, and of offline models of ONNX"
+        raise unusable(suspect.name, what)
     node, golden_node = innermost(suspect)
     key, entry = node.key, node.entry or node.key.name
     kind, _, api = key.name.partition(".")
@@ -142,7 +156,8 @@ def _written(
     modules = MODULES[settings["framework"]]
     announce(path)
     with atomic_text(path) as file:
-        file.write(script_text("scripts.repro_script", settings, needs=" and ".join(modules)))
+        main = "scripts.repro_onnx" if settings["framework"] == "onnx" else "scripts.repro_script"
+        file.write(script_text(main, settings, needs=" and ".join(modules)))
     return Script(path, settings["entry"], modules, tuple(tensors))
 
 
@@ -177,6 +192,53 @@ def _write_fx_script(
     return _written(folder / f"{name}.py", settings, tensors, announce)
 
 
+def _write_onnx_script(
+    suspect: Suspect, folder: Path, taken: Collection[str], announce: Callable[[Path], object]
+) -> Script:
+    """Write the script that runs the operators of an ONNX model on the target's inputs."""
+    call = _onnx_call(suspect)
+    if isinstance(call, str):
+        raise unusable(suspect.name, call)
+    name = _file_name(suspect.name, suspect.node.key.execution, taken)
+    try:
+        tensors = list(write_files(call, folder / name, announce))
+    except (NotComparableError, FormatError) as error:
+        raise unusable(suspect.name, error.diagnostic.message) from error
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    settings = {
+        "framework": "onnx",
+        "entry": suspect.name,
+        "row": suspect.row,
+        "kind": ONNX_KIND,
+        "api": call.api,
+        "direction": "forward",
+        "note": call.note,
+        "sides": call.sides,
+        "graphs": call.graphs,
+        "folder": name,
+    }
+    return _written(folder / f"{name}.py", settings, tensors, announce)
+
+
+def _onnx_call(suspect: Suspect) -> OnnxCall | str:
+    if suspect.target.framework == OM and (suspect.golden is None or suspect.golden.framework != NPY):
+        return "operators of a device are computed by those of the ONNX model that their golden is a dump of"
+    if suspect.model is None:
+        whose = "that the OM was made of" if suspect.target.framework == OM else "that the target is a dump of"
+        cure = f"name the ONNX model {whose} with `--model FILE` (the stage: `model:`)"
+        raise unusable(suspect.name, "operators of offline models are computed by ONNX, and no model is named", cure)
+    if suspect.target.framework == OM:
+        return device_call(suspect.tensors, suspect.model)
+    sides = {"target": (suspect.target, suspect.node.key, suspect.model)}
+    golden = next(
+        (each.golden for each in suspect.tensors if each.role is SlotRole.OUTPUT and each.golden is not None), None
+    )
+    if suspect.golden is not None and suspect.golden_model is not None and golden is not None:
+        sides["golden"] = (suspect.golden, golden.node, suspect.golden_model)
+    return own_call(sides)
+
+
 def _file_name(entry: str, execution: Execution, taken: Collection[str]) -> str:
     name = f"repro_{_UNSAFE.sub('_', entry)}"
     if name not in taken:
@@ -194,8 +256,13 @@ def innermost(suspect: Suspect) -> tuple[Node, Node | None]:
         return node, suspect.golden_node
     inside = _last_inside(suspect.target, node)
     if inside is None:
-        what = "a module in which the dump has no API (level L0)" if node.kind is NodeKind.MODULE else "no call"
-        raise unusable(suspect.name, f"it is {what}", "dump it again with level mix or L1")
+        if node.kind is not NodeKind.MODULE:
+            raise unusable(suspect.name, "it is no call", "name a call of an API with `--node`")
+        why = (
+            "it is a module in which the dump has no API (level L0): what went in and came out is there, and nothing "
+            "of what it computed in between"
+        )
+        raise unusable(suspect.name, why, "dump it again with level mix or L1; then the API it called last is computed")
     golden = suspect.golden
     other = None if golden is None else golden.nodes.get(inside.key)
     if other is None and golden is not None and suspect.golden_node is not None:

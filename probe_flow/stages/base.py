@@ -137,12 +137,13 @@ class Forecast(Struct, frozen=True):
     Args:
         does: in words, for the plan: what it runs, and where it writes.
         problems: why it cannot.
-        writes: about how many bytes it would write, asked for by those who show a plan; None where nothing tells.
+        writes: about how many bytes it would write, or what is known of it in words, behind "writes"; asked for by
+            those who show a plan. None where there is nothing to say.
     """
 
     does: str
     problems: tuple[Diagnostic, ...] = ()
-    writes: Callable[[], int | None] | None = None
+    writes: Callable[[], int | str | None] | None = None
 
 
 class StageType(Struct, frozen=True):

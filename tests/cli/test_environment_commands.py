@@ -159,9 +159,9 @@ def test_every_command_that_prints_results_speaks_json():
         for name, command in commands.items()
         if not isinstance(command, click.Group)
     }
-    # `schema` is JSON anyway; the others write files, a script, or speak the syntax of another tool.
+    # `schema` is JSON anyway; the others write files, a script or pages, or speak the syntax of another tool.
     assert {name for name in flags if "--format" not in flags[name]} == {
-        *("schema", "init", "completion", "compare", "merge_result", "suggest-mapping", "reduce", "shell"),
+        *("schema", "init", "completion", "docs", "compare", "merge_result", "suggest-mapping", "reduce", "shell"),
         *("acc_check", "multi_acc_check", "run_overflow_check", "api_precision_compare", "overflow_check"),
         *("graph", "graph_visualize", "code_mapping", "op_generate", "repro", "start", "tf_dump", "offline_dump"),
     }

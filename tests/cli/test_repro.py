@@ -106,6 +106,32 @@ def test_a_module_is_computed_by_the_api_that_it_called_last(tmp_path, probe_flo
         assert done.out.startswith("written: scripts/repro_Functional.relu.0.forward.py"), done.err
     done = probe_flow("repro", "run", "--node", "Module.empty.Empty.forward.0", *words)
     assert (done.code, "it is a module in which the dump has no API (level L0)" in done.err) == (3, True)
+    assert "dump it again with level mix or L1; then the API it called last is computed" in done.err
+
+
+def test_a_dump_of_modules_alone_leaves_every_suspect_undecided_and_says_so(tmp_path, probe_flow):
+    name = "Module.net.Net.forward.0"
+    for side, largest in (("target", 9.0), ("golden", 1.0)):
+        tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [4]}
+        told = {"Max": largest, "Min": 0.0, "Mean": largest / 2, "Norm": largest}
+        given = {"Max": 1.0, "Min": 0.0, "Mean": 0.5, "Norm": 1.0}
+        entry = {"input_args": [{**tensor, **given}], "input_kwargs": {}, "output": [{**tensor, **told}]}
+        (tmp_path / side).mkdir()
+        head = {"task": "statistics", "level": "L0", "framework": "pytorch", "dump_data_dir": None}
+        (tmp_path / side / "dump.json").write_text(json.dumps({**head, "data": {name: entry}}))
+        (tmp_path / side / "construct.json").write_text(json.dumps({name: None}))
+    assert probe_flow("compare", "-tp", "target", "-gp", "golden", "-o", "run").code == 1
+
+    done = probe_flow("repro", "run", "-o", "scripts")
+
+    assert (done.code, "PF6631" in done.err) == (3, True)
+    assert not (tmp_path / "scripts").exists()
+    (record,) = json.loads(Path("run/probe_flow/run.json").read_text())["reproductions"]
+    assert (record["entry"], record["status"], record["script"]) == (name, "undecided", "")
+    why = "it is a module in which the dump has no API (level L0): what went in and came out is there"
+    shown = probe_flow("show", "run").out
+    assert "is undecided" in shown
+    assert f"whether `{name}` itself is wrong is undecided: {why}" in probe_flow("show", "run", "--node", name).out
 
 
 def test_a_name_without_number_is_its_first_call(run, dumps, probe_flow):
@@ -294,3 +320,12 @@ def test_other_dumps_have_no_script(probe_flow):
     assert probe_flow("run", workflow, "--output", "run").code == 1
     done = probe_flow("repro", "run")
     assert (done.code, "PF6631" in done.err) == (3, True)
+    assert "name the ONNX model that the OM was made of with `--model FILE`" in done.err
+
+
+def test_without_onnx_an_offline_model_is_told_what_to_install(probe_flow, monkeypatch):
+    workflow = EXAMPLES.parents[1] / "workflows" / "offline_om_vs_onnx.yaml"
+    assert probe_flow("run", workflow, "--output", "run").code == 1
+    monkeypatch.setattr("probe_flow.dumpers.requirements.missing_modules", lambda *names: iter(names))
+    done = probe_flow("repro", "run", "--model", EXAMPLES.parent / "offline" / "models" / "sample.onnx")
+    assert (done.code, "PF6320" in done.err, "probe-flow[onnx]" in done.err) == (2, True, True), done.err

@@ -82,7 +82,7 @@ def computed_again(folder: Path, target: Path, golden: Path, spoiled: list[str])
         [Suspect(sides[0], node, sides[1], same_call(sides[1], node)) for node in calls], folder / "scripts", Trial()
     )
     # A gradient without its call: nothing says what it is of.
-    assert all("no forward entry" in each.message for each in problems)
+    assert all("no forward entry" in each.problem.message for each in problems)
     return {each.suspect.name: dict(each.said) for each in found}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -180,6 +181,47 @@ def test_compare_runs_the_golden_model(probe_flow: Command, offline_sample: Path
     assert "IsPrecisionError" in table.read_text("utf-8")
     dump = Path("out") / "probe_flow" / "dumps" / "golden" / f"{framework}_dump"
     assert (dump / "dump_manifest.json").is_file()
+
+
+@pytest.mark.parametrize("framework", MODULES)
+def test_a_plan_says_how_many_bytes_a_dump_will_have(
+    probe_flow: Command, offline_sample: Path, tmp_path: Path, framework: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(MODULES[framework])
+    monkeypatch.setattr("probe_flow.dumpers.requirements._LOOK_S", 900.0)  # the import of a framework, on any machine
+    more = f", weights: {offline_sample / 'models' / 'sample.caffemodel'}" if framework == "caffe" else ""
+    stage = f"{{uses: dump.{framework}, model: {offline_sample / 'models' / MODELS[framework]}{more}}}"
+    (tmp_path / "w.yaml").write_text(f"version: 1\nname: w\nstages:\n  dump: {stage}\n", encoding="utf-8")
+
+    said = probe_flow("plan", tmp_path / "w.yaml", output=None).out
+    done = probe_flow("run", tmp_path / "w.yaml")
+
+    size = sum(path.stat().st_size for path in done.folder.glob(f"dumps/dump/{framework}_dump/*.npy"))
+    if framework == "tensorflow":  # two tensors that only a GPU fills have no shape
+        found = re.search(r"writes at least ([\d,]+) bytes: of 2 of \d+ tensors, such as `bn1:5`", said)
+        assert found is not None, said
+        assert int(found[1].replace(",", "")) == pytest.approx(size, rel=0.05)
+    else:
+        assert f"writes about {size / 1000:.1f} kB" in said, said
+
+
+def test_a_plan_takes_sizes_from_the_stage_and_says_what_stays_open(probe_flow: Command, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    from onnx_models import convolutions
+
+    onnx.save(convolutions(), tmp_path / "open.onnx")
+    text = "version: 1\nname: w\nstages:\n  dump: {{uses: dump.onnx, model: {model}{more}}}\n"
+    plans = {}
+    for name, more in (("open", ""), ("given", ', input_shape: "x:2,3,8,8"')):
+        (tmp_path / "w.yaml").write_text(text.format(model=tmp_path / "open.onnx", more=more), encoding="utf-8")
+        plans[name] = probe_flow("plan", tmp_path / "w.yaml", output=None).out
+
+    assert (
+        "writes at least 0 bytes: of 11 of 11 tensors, such as `x`, `c0`, `a0`, the model leaves sizes open"
+        in (plans["open"])
+    )
+    elements = 2 * 3 * 64 + 9 * 2 * 8 * 64 + 2 * 8  # the input, nine of eight channels, a mean
+    assert f"writes about {(4 * elements + 11 * 128) / 1000:.1f} kB" in plans["given"]
 
 
 def test_offline_dump_runs_one_side_for_each_shape(probe_flow: Command, onnx_models: Path) -> None:

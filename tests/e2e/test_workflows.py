@@ -360,7 +360,10 @@ def test_the_wheel_holds_the_program_the_workflows_and_the_samples_only(installe
         if not name.endswith(for_readers) and not name.startswith(("examples/team_", "examples/ci/"))
     ]
     assert {path.relative_to(ROOT).as_posix() for path in SHIPPED} <= packaged
-    assert set(tracked) == packaged, "archives, not what was unpacked from them"
+    pages = {name for name in packaged if name.startswith("docs/")}
+    in_docs = subprocess.run(["git", "ls-files", "docs"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert set(in_docs.stdout.split()) - {"docs/generate.py"} == pages
+    assert set(tracked) == packaged - pages, "archives, not what was unpacked from them"
     assert not any("__pycache__" in name or name.startswith(("tests/", "docs/", "benchmarks/")) for name in names)
     assert "probe_flow/py.typed" in names
     assert {f"probe_flow/errors/codes/{name}.yaml" for name in FILES} <= names
@@ -375,6 +378,27 @@ def installed_command(site: Path, cwd: Path, *arguments: object) -> subprocess.C
     )
     given = [sys.executable, "-c", code, str(site), str(ROOT), *map(str, arguments)]
     return subprocess.run(given, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_an_installed_copy_brings_its_documentation(installed: Path, tmp_path: Path):
+    listed = installed_command(installed, tmp_path, "docs")
+    assert listed.returncode == 0
+    assert "how-to/torchair" in listed.stdout
+    assert "is not part of this installation" in " ".join(listed.stdout.split())
+    shown = installed_command(installed, tmp_path, "docs", "faq")
+    assert shown.stdout == (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+
+
+def test_a_wheel_has_the_site_if_its_build_is_given_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    builder = pytest.importorskip("hatchling.builders.wheel", reason="hatchling is not installed")
+    (tmp_path / "site").mkdir()
+    monkeypatch.setenv("PROBE_FLOW_SITE", str(tmp_path / "site"))
+    with pytest.raises(ValueError, match="there is no site"):
+        list(builder.WheelBuilder(str(ROOT)).build(directory=str(tmp_path / "none"), versions=["standard"]))
+    (tmp_path / "site" / "index.html").write_text("the site", encoding="utf-8")
+    (wheel,) = builder.WheelBuilder(str(ROOT)).build(directory=str(tmp_path / "wheel"), versions=["standard"])
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.read("probe_flow/_packaged/site/index.html") == b"the site"
 
 
 def test_an_installed_copy_brings_workflows_and_samples_to_start_from(installed: Path, tmp_path: Path):

@@ -1,305 +1,44 @@
-"""What a script does that reproduces a suspect: compute one call of a dump again from its own inputs, and compare.
-
-What the target dumped is held against what this processor makes of the target's inputs, and the same for the golden. In
-float64 the call is computed once more: how far the processor's own result is from that is the rounding of the call.
-"""
+"""What a script does that reproduces a call of PyTorch or MindSpore: by their functions, and in float64 by torch."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib import import_module
-from pathlib import Path as FilePath
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from probe_flow.apis.calls import (
-    Path,
-    Plain,
-    TensorSpec,
-    UnusableError,
-    argument_leaves,
-    read_call,
-    read_gradients,
-    shown_path,
-)
-from probe_flow.apis.figures import FORMATS
+from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.mindspore_side import MindSporeSide
-from probe_flow.apis.scripts.repro_call import check_is_defined, computed, fitting, recorded_results, widened
 from probe_flow.apis.scripts.repro_statistics import GROSS, gross_error
-from probe_flow.apis.side import Held, Side
+from probe_flow.apis.scripts.repro_steps import REPRODUCED, Output, decided, reproduce
+from probe_flow.apis.side import Side
 from probe_flow.apis.torch_side import TorchSide
-from probe_flow.apis.values import Values, of_files
-
-REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not_reproduced", "undecided"
-EXIT_CODES = {NOT_REPRODUCED: 0, REPRODUCED: 1, UNDECIDED: 3}
-
-ROUNDINGS = 10.0
-"""How many times its own rounding a result may be off, for another processor or version adds in another order."""
-
-
-@dataclass(frozen=True)
-class Output:
-    """One result of the call on one side.
-
-    Args:
-        side, name: of the side, and of the result.
-        relative_error: L2 norm of dumped minus recomputed, over that of recomputed.
-        roundings: the same as a multiple of the rounding of the call.
-        from_truth: relative error of what was dumped, from float64.
-    """
-
-    side: str
-    name: str
-    relative_error: float
-    roundings: float
-    from_truth: float
 
 
 def main(frozen: Mapping[str, Any], arguments: Sequence[str] | None = None) -> int:
     """Compute the call again and print what comes of it.
 
     Args:
-        frozen: ``framework``, ``entry``, ``kind``, ``api``, ``direction``, ``sides`` (side -> direction -> entry of the
-            dump) and ``folder``, which lies beside the script and has the tensors of each side.
+        frozen: ``framework``, whether it has ``statistics`` only, and what `repro_steps.reproduce` takes.
         arguments: of the command line.
 
     Returns:
         0 where the dumped result is what this processor gives too, 1 where it is not, 3 where that cannot be told.
     """
-    parser = argparse.ArgumentParser(
-        description="Compute one call of a dump again from its own inputs.",
-        epilog="Exit code: 0 the same result; 1 another one; 3 it cannot be told.",
-    )
-    parser.add_argument("--json", metavar="FILE", help="write the result there too")
-    asked = parser.parse_args(arguments)
-    outputs: list[Output] = []
-    differs = ""
-    try:
-        status, why = _decided(frozen, outputs)
-        if status == NOT_REPRODUCED:
-            differs = _difference(frozen)
-    except UnusableError as error:
-        status, why = UNDECIDED, error.reason
-    except Exception as error:  # whatever a framework raises
-        status, why = UNDECIDED, f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
-    worst = max((each.relative_error for each in outputs if each.side == "target"), default=None)
-    given = "random values in the recorded ranges" if frozen.get("statistics") else "the inputs of the dump"
-    print(f"{frozen['entry']}: computed again on this processor from {given}")  # noqa: T201
-    if outputs:
-        print(_table(outputs))  # noqa: T201
-    print(f"{status.replace('_', ' ')}: {why}")  # noqa: T201
-    if differs:
-        print(f"before it: {differs}")  # noqa: T201
-    if asked.json:
-        said = {
-            "entry": frozen["entry"],
-            "row": frozen.get("row"),
-            "status": status,
-            "relative_error": _number(worst),
-            "why": why,
-            "differs": differs or None,
-            "outputs": [{name: _number(value) for name, value in asdict(each).items()} for each in outputs],
-            "versions": _versions(frozen["framework"]),
-        }
-        FilePath(asked.json).write_text(json.dumps(said, indent=2), encoding="utf-8")
-    return EXIT_CODES[status]
+    is_mindspore = frozen["framework"] == "mindspore"
+
+    def decide(outputs: list[Output]) -> tuple[str, str]:
+        side: Side = MindSporeSide() if is_mindspore else TorchSide()
+        if frozen.get("statistics"):
+            return _by_statistics(frozen, side)
+        return decided(frozen, outputs, lambda _: (side, TorchSide()))
+
+    return reproduce(frozen, arguments, decide, ("torch", "mindspore", "numpy") if is_mindspore else ("torch", "numpy"))
 
 
-def _number(value: Any) -> Any:
-    """Return a number that JSON can hold: NaN and infinities as words."""
-    return value if not isinstance(value, float) or math.isfinite(value) else str(value)
-
-
-def _decided(frozen: Mapping[str, Any], outputs: list[Output]) -> tuple[str, str]:
-    """Return the status and why it is that; fill in what was measured."""
-    side = MindSporeSide() if frozen["framework"] == "mindspore" else TorchSide()
-    if frozen.get("statistics"):
-        why = gross_error(frozen, side)
-        if not why:
-            raise UnusableError(
-                f"the dump has statistics only: random values in the recorded ranges show errors above {GROSS:g} times "
-                "at best, and none here"
-            )
-        return REPRODUCED, why
-    found: dict[str, Output] = {}
-    for name, entries in _settled(frozen, side).items():
-        mine = list(_of_side(frozen, side, name, entries))
-        outputs += mine
-        found[name] = max(mine, key=lambda each: _badness(each.roundings))
-    target, golden = found["target"], found.get("golden")
-    if not _badness(target.roundings) > ROUNDINGS:
-        return NOT_REPRODUCED, "this processor gives what was dumped, so the cause lies before the call"
-    if golden is not None and _badness(golden.roundings) > ROUNDINGS:
+def _by_statistics(frozen: Mapping[str, Any], side: Side) -> tuple[str, str]:
+    why = gross_error(frozen, side)
+    if not why:
         raise UnusableError(
-            f"this processor gives another result than the golden too ({golden.relative_error:.2g}): it may have a "
-            "state that was not dumped, or the golden is of another version"
+            f"the dump has statistics only: random values in the recorded ranges show errors above {GROSS:g} times at "
+            "best, and none here"
         )
-    where = f"output {target.name}" if frozen["direction"] == "forward" else f"gradient {target.name}"
-    return REPRODUCED, (
-        f"for the same inputs this processor gives another result: {where} is off by {target.relative_error:.2g}, "
-        f"{target.roundings:.3g} times its rounding"
-    )
-
-
-def _settled(frozen: Mapping[str, Any], side: Side) -> Mapping[str, Any]:
-    """Return the entries of both sides with the arguments that no dump has: the first that give the golden's result.
-
-    Raises:
-        UnusableError: none does.
-    """
-    if not frozen.get("guesses"):
-        found: Mapping[str, Any] = frozen["sides"]
-        return found
-    why = ""
-    for guess in frozen["guesses"]:
-        sides = {name: {"forward": _with_guess(entries["forward"], guess)} for name, entries in frozen["sides"].items()}
-        try:
-            outputs = list(_of_side(frozen, side, "golden", sides["golden"]))
-        except Exception as error:  # what such arguments make a framework raise
-            why = why or f" ({type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]})"
-            continue
-        if all(_badness(each.roundings) <= ROUNDINGS for each in outputs):
-            return sides
-    raise UnusableError(f"no usual argument that the dumps lack gives the golden's result{why}")
-
-
-def _with_guess(entry: Mapping[str, Any], guess: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry with further arguments by name."""
-    return {**entry, "input_kwargs": {**entry["input_kwargs"], **guess}}
-
-
-def _badness(roundings: float) -> float:
-    return math.inf if math.isnan(roundings) else roundings
-
-
-def _of_side(frozen: Mapping[str, Any], side: Side, name: str, entries: Mapping[str, Any]) -> Iterator[Output]:
-    call = read_call(frozen["kind"], frozen["api"], entries["forward"])
-    check_is_defined(call)
-    gradients = read_gradients(entries["backward"]) if frozen["direction"] == "backward" else None
-    source = of_files(str(FilePath(__file__).resolve().parent / frozen["folder"] / name))
-    dumped = [
-        (place, Held(source(leaf, f"output.{shown_path(place)}"), leaf.dtype))
-        for place, leaf in recorded_results(call, gradients)
-    ]
-    found = computed(side, call, gradients, source, str)
-    try:
-        wide = computed(TorchSide(), call, gradients, source, widened)
-    except UnusableError:  # an API of MindSpore alone
-        wide = computed(side, call, gradients, source, widened)
-    for label, values, number in _pairs(dumped, found, is_gradient=gradients is not None):
-        mine, truth = found[number][1], wide[number][1]
-        assert mine is not None
-        assert truth is not None
-        shaped = values.values.reshape(-1) if values.values.size == mine.values.size else values.values
-        other, right = (_as_dumped(each, values) for each in (mine, truth))
-        error, own = relative_error(shaped, other), relative_error(other, right)
-        bits = FORMATS.get(values.dtype, (0, 0))[1]
-        rounding = max(own if math.isfinite(own) else 0.0, 2.0 ** -(bits + 1) if bits else 0.0)
-        times = 0.0 if error == 0 else error / rounding if rounding else math.inf
-        yield Output(name, label, error, times, relative_error(shaped, right))
-
-
-def _as_dumped(held: Held, dumped: Held) -> Values:
-    """Return elements in the order of the dumped ones: a transposed gradient of a matrix is turned."""
-    values = held.values
-    if values.shape != dumped.values.shape and values.ndim == 2 and values.T.shape == dumped.values.shape:
-        values = values.T
-    return values.reshape(-1)
-
-
-def _pairs(
-    dumped: Sequence[tuple[Path, Held]], found: Sequence[tuple[Path, Held | None]], *, is_gradient: bool
-) -> Iterator[tuple[str, Held, int]]:
-    """Yield the name of a dumped result, itself, and the number of the computed one that it is.
-
-    Gradients stand in the order of the framework's own node, some transposed or flattened: they are found by shape, of
-    several of one shape the nearest.
-
-    Raises:
-        UnusableError: none fits.
-    """
-    known = {place: number for number, (place, held) in enumerate(found) if held is not None}
-    taken: set[int] = set()
-    for place, held in dumped:
-        if is_gradient:
-            fits = [each for each in fitting(held.values.shape, found) if each not in taken]
-            same = [each for each in fits if found[each][1].values.shape == held.values.shape]  # type: ignore[union-attr]
-            fits = same or fits
-            fits.sort(key=lambda each: _gap(held, found[each][1]))
-        else:
-            fits = [known[place]] if place in known else [known[(0,)]] if len(known) == len(dumped) == 1 else []
-        if not fits:
-            raise UnusableError(
-                f"the call gives no result of shape {list(held.values.shape)}, as {shown_path(place)} has in the dump"
-            )
-        taken.add(fits[0])
-        yield shown_path(place), held, fits[0]
-
-
-def _gap(dumped: Held, other: Held | None) -> float:
-    assert other is not None
-    return relative_error(dumped.values.reshape(-1), _as_dumped(other, dumped))
-
-
-def relative_error(one: Values, other: Values) -> float:
-    """Return the L2 norm of a difference over that of the second; infinite where NaN or infinities disagree.
-
-    Elements that are the same infinity, or NaN, on both sides do not count. Integers and booleans count as numbers.
-    """
-    with np.errstate(all="ignore"):
-        a, b = (
-            np.asarray(each).reshape(-1).astype(np.complex128 if np.iscomplexobj(each) else np.float64)
-            for each in (one, other)
-        )
-        if a.shape != b.shape:
-            return math.inf
-        alike = (a == b) | (np.isnan(a) & np.isnan(b))
-        finite = np.isfinite(a) & np.isfinite(b)
-        if not (finite | alike).all():
-            return math.inf
-        size = float(np.linalg.norm(b[finite]))
-        gap = float(np.linalg.norm(a[finite] - b[finite]))
-    return 0.0 if gap == 0 else gap / size if size else math.inf
-
-
-def _difference(frozen: Mapping[str, Any]) -> str:
-    """Return which argument differs most between the sides, in words; empty where that is not known."""
-    sides = frozen["sides"]
-    if "golden" not in sides:
-        return ""
-    calls = {name: read_call(frozen["kind"], frozen["api"], entries["forward"]) for name, entries in sides.items()}
-    golden = dict(argument_leaves(calls["golden"]))
-    found: list[tuple[float, str]] = []
-    root = FilePath(__file__).resolve().parent / frozen["folder"]
-    for place, leaf in argument_leaves(calls["target"]):
-        other, name = golden.get(place), shown_path(place)
-        if isinstance(leaf, TensorSpec) and isinstance(other, TensorSpec):
-            a, b = of_files(str(root / "target"))(leaf, name), of_files(str(root / "golden"))(other, name)
-            error = relative_error(a, b)
-            found.append((error, f"input {name} differs from the golden's by {error:.2g}"))
-        elif isinstance(leaf, Plain) and isinstance(other, Plain) and leaf.value != other.value:
-            found.append((math.inf, f"argument {name} is {leaf.value!r}, in the golden {other.value!r}"))
-    worst = max(found, default=(0.0, ""))
-    return worst[1] if worst[0] > 0 else ""
-
-
-def _table(outputs: Sequence[Output]) -> str:
-    rows = [("side", "result", "dumped from computed", "times rounding", "dumped from float64")]
-    rows += [
-        (each.side, each.name, f"{each.relative_error:.3g}", f"{each.roundings:.3g}", f"{each.from_truth:.3g}")
-        for each in outputs
-    ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
-
-
-def _versions(framework: str) -> dict[str, str]:
-    names = ("torch", "mindspore", "numpy") if framework == "mindspore" else ("torch", "numpy")
-    return {name: str(import_module(name).__version__) for name in names}
+    return REPRODUCED, why

@@ -75,7 +75,8 @@ def plan_lines(plan: Plan, cwd: Path) -> Iterator[str]:
         for line in _size_lines(planned, cwd):
             yield f"  {'':<{name_width + 6}}  {line}"
         if (writes := _writes(planned)) is not None:
-            yield f"  {'':<{name_width + 6}}  writes about {decimal(writes)}"
+            told = f"about {decimal(writes)}" if isinstance(writes, int) else writes
+            yield f"  {'':<{name_width + 6}}  writes {told}"
     yield ""
     executor = plan.executor
     workers = "1 worker" if executor.workers == 1 else f"{executor.workers or 'all'} workers"
@@ -104,8 +105,8 @@ def cache_lines(plan: Plan) -> Iterator[str]:
         yield f"cache: not known: {error.diagnostic.message}"
 
 
-def _writes(planned: PlannedStage) -> int | None:
-    """Return about how many bytes a stage would write; None where nothing tells."""
+def _writes(planned: PlannedStage) -> int | str | None:
+    """Return about how many bytes a stage would write, or what is known of it; None where there is nothing to say."""
     stage = planned.stage
     forecast = stage.type.foresee(stage.options) if planned.is_selected else None
     return forecast.writes() if forecast is not None and forecast.writes is not None else None

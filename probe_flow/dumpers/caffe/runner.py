@@ -213,12 +213,23 @@ class CaffeRunner(Runner):
 
 def _sizes(net: Any, names: Sequence[str], shapes: Sequence[Sequence[int]]) -> list[int]:
     """Return the bytes of what each layer gives, 0 where OpenCV does not tell it."""
+    return [sum(4 * math.prod(shape) for shape in each) for each in top_shapes(net, names, shapes)]
+
+
+def top_shapes(net: Any, names: Sequence[str], shapes: Sequence[Sequence[int]]) -> list[list[tuple[int, ...]]]:
+    """Return the shapes of what each layer gives, none where OpenCV does not tell them.
+
+    Args:
+        net: of OpenCV.
+        names: of layers, as OpenCV has them.
+        shapes: of the inputs.
+    """
     try:
         numbers, _, given = net.getLayersShapes([[int(size) for size in shape] for shape in shapes])
     except (cv2.error, TypeError, ValueError):
-        return [0] * len(names)
+        return [[] for _ in names]
     known = {
-        int(number): sum(4 * math.prod(int(size) for size in shape) for shape in each)
+        int(number): [tuple(int(size) for size in shape) for shape in each]
         for number, each in zip(np.asarray(numbers).reshape(-1), given, strict=True)
     }
-    return [known.get(net.getLayerId(name), 0) for name in names]
+    return [known.get(net.getLayerId(name), []) for name in names]

@@ -136,7 +136,7 @@ class ReproductionRecord(Record, frozen=True, kw_only=True):
         relative_error: L2 norm of dumped minus recomputed, over that of recomputed, of the worst result.
         why: The same in words.
         differs: Which input or argument differs from the golden's, where the result does not.
-        script: The script; its tensors lie beside it.
+        script: The script; its tensors lie beside it. Empty where none can be made of the call.
         versions: Of the libraries that computed it.
     """
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.records import Catalog, Comparison, FindingKind, Node, NodeKey
-from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
+from probe_flow.records.frameworks import NPY, OM, TORCHAIR_FX, TORCHAIR_GE
 from probe_flow.scripts.fx_operator import ComparedTensor
 from probe_flow.scripts.repro import FORMAT, Entries, Script, Suspect, entries_of, innermost, write_script
 from probe_flow.scripts.trials.trial import NOT_RUN, Limits, try_scripts
@@ -105,6 +105,33 @@ class Reproduction(Struct, frozen=True):
         }
 
 
+class Unscripted(Struct, frozen=True):
+    """A suspect of which no script can be made, so that whether it is wrong stays undecided.
+
+    Args:
+        suspect: it.
+        problem: PF6631, with the reason and what to do.
+    """
+
+    suspect: Suspect
+    problem: Diagnostic
+
+    def fields(self) -> dict[str, Any]:
+        """Return what the record of a run says of it."""
+        execution = self.suspect.node.key.execution
+        why = self.problem.message.partition(f"`{self.suspect.name}`: ")[2] or self.problem.message
+        return {
+            "entry": self.suspect.name,
+            "suspect": self.suspect.name,
+            "rank": execution.rank,
+            "step": execution.step,
+            "row": self.suspect.row,
+            "status": "undecided",
+            "why": f"{why}; {self.problem.help}" if self.problem.help else why,
+            "script": "",
+        }
+
+
 def reproduce(
     suspects: Sequence[Suspect],
     folder: Path,
@@ -112,8 +139,8 @@ def reproduce(
     *,
     write: Writer = write_script,
     announce: Callable[[Path], object] = lambda _path: None,
-) -> tuple[list[Reproduction], list[Diagnostic]]:
-    """Write a script for each suspect and try all of them; return what came of them, and why others have no script.
+) -> tuple[list[Reproduction], list[Unscripted]]:
+    """Write a script for each suspect and try all of them; return what came of them, and those that have no script.
 
     Args:
         suspects: calls of the target.
@@ -126,7 +153,7 @@ def reproduce(
         IncompleteError: PF7001 a file cannot be written.
     """
     scripts: list[tuple[Suspect, Script]] = []
-    problems: list[Diagnostic] = []
+    problems: list[Unscripted] = []
     entries = _entries(suspects)
     for suspect in suspects:
         taken = {each.path.stem for _, each in scripts}
@@ -135,7 +162,7 @@ def reproduce(
         except IncompleteError as error:
             if error.diagnostic.code != "PF6631":
                 raise
-            problems.append(error.diagnostic)
+            problems.append(Unscripted(suspect, error.diagnostic))
     if trial is None:
         said = {"status": NOT_RUN, "why": "only the script was asked for"}
         return [Reproduction(*each, said, was_tried=False) for each in scripts], problems
@@ -169,7 +196,8 @@ def _entries(suspects: Sequence[Suspect]) -> Entries:
 
 def compute_alike(target: Catalog, golden: Catalog) -> bool:
     """Return True where calls of the target can be computed with what a golden has of them."""
-    return golden.framework == target.framework or (target.framework, golden.framework) == (TORCHAIR_GE, TORCHAIR_FX)
+    pairs = ((TORCHAIR_GE, TORCHAIR_FX), (OM, NPY))
+    return golden.framework == target.framework or (target.framework, golden.framework) in pairs
 
 
 def same_call(golden: Catalog | None, node: Node) -> Node | None:
@@ -220,16 +248,16 @@ def suspects_of(
     tensors: dict[NodeKey, list[ComparedTensor]] = {key: [] for key in wanted}
     for row in comparison.rows if wanted else ():
         pair = row.pair
-        if pair.target is not None and pair.golden is not None and pair.target.node in tensors:
-            others.setdefault(pair.target.node, pair.golden.node)
-            rows.setdefault(pair.target.node, row.order)
+        if pair.target is not None and pair.target.node in tensors:
+            if pair.golden is not None:
+                others.setdefault(pair.target.node, pair.golden.node)
+                rows.setdefault(pair.target.node, row.order)
             slot = pair.target.slot
             tensors[pair.target.node].append(ComparedTensor(slot.role, slot.index, pair.target, pair.golden))
     found = []
     for key in wanted:
         node = target.nodes[key]
         other = golden.nodes.get(others[key]) if golden is not None and key in others else None
-        found.append(
-            Suspect(target, node, golden, other or same_call(golden, node), rows.get(key), tuple(tensors[key]))
-        )
+        other = other or same_call(golden, node)
+        found.append(Suspect(target, node, golden, other, rows.get(key), tuple(tensors[key])))
     return found

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from probe_flow.dumpers.base.model_names import path_in
 from probe_flow.dumpers.base.runner import RunnerSpec
-from probe_flow.stages.base import CatalogOf, DumpPath, Duplicates, IsPath, Model, Select
+from probe_flow.stages.base import CatalogOf, DumpPath, Duplicates, Forecast, IsPath, Model, Select
 from probe_flow.stages.dump.model_run import (
+    OF_CODE,
     ModelName,
     NodeFilter,
     RunOptions,
     UsedPath,
     dump_of_model,
+    forecast,
     needs_model,
 )
 from probe_flow.work import Context
@@ -129,6 +133,21 @@ def shapes_in(given: Mapping[str, list[int]] | str | None) -> dict[str, list[int
         return dict(given) if given is not None else None
     parts = (part.rpartition(":") for part in given.split(";") if part)
     return {name: [int(size) for size in sizes.split(",")] for name, _, sizes in parts}
+
+
+def declared_forecast(runner: RunnerSpec, options: DeclaredRunOptions) -> Forecast | None:
+    """Return what the plan says of the stage, with about how many bytes it writes; None where it adopts a dump."""
+    found = forecast(runner, options, repeat=options.repeat)
+    return None if found is None else replace(found, writes=partial(_writes, runner, options))
+
+
+def _writes(runner: RunnerSpec, options: DeclaredRunOptions) -> int | str:
+    from probe_flow.dumpers.arrays.estimate import estimated
+
+    assert options.model is not None, "a stage without a model writes nothing"
+    if path_in(options.model) is None or options.model.endswith(".py"):
+        return OF_CODE
+    return estimated(f"probe_flow.dumpers.{runner.name}.estimate", options.model, options.dump, options.repeat)
 
 
 def run_declared(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Literal
 
-from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator
 
 from probe_flow.dumpers.registry import RUNNERS
 from probe_flow.stages.base import Forecast, Kind, StageType
-from probe_flow.stages.dump.declared_model import DeclaredRunOptions, run_declared
-from probe_flow.stages.dump.model_run import ModelName, UsedPath, forecast, needs_model
+from probe_flow.stages.dump.declared_model import DeclaredRunOptions, declared_forecast, run_declared
+from probe_flow.stages.dump.model_run import ModelName, UsedPath, needs_model
 from probe_flow.work import Context
 
 RUNNER = RUNNERS["onnx"]
@@ -58,19 +55,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
 
 
 def _forecast(options: Options) -> Forecast | None:
-    found = forecast(RUNNER, options, repeat=options.repeat)
-    return None if found is None else replace(found, writes=partial(_estimated, options))
-
-
-def _estimated(options: Options) -> int | None:
-    """Return about how many bytes of elements the dump has; None where shapes or the framework do not tell."""
-    from probe_flow.dumpers.requirements import asked_for
-
-    if options.model is None or options.data == "statistics" or options.filter is not None:
-        return None
-    shapes = json.dumps(options.dump["input_shape"] or {})
-    found = asked_for("probe_flow.dumpers.onnx.estimate", options.model, shapes)
-    return int(found) * options.repeat if found.isdecimal() else None
+    return declared_forecast(RUNNER, options)
 
 
 STAGE = StageType(

@@ -9,8 +9,8 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from probe_flow.dumpers.registry import RUNNERS
 from probe_flow.stages.base import Forecast, Kind, StageType
-from probe_flow.stages.dump.declared_model import DeclaredRunOptions, run_declared
-from probe_flow.stages.dump.model_run import ModelName, Patterns, forecast, needs_model
+from probe_flow.stages.dump.declared_model import DeclaredRunOptions, declared_forecast, run_declared
+from probe_flow.stages.dump.model_run import ModelName, Patterns, needs_model
 from probe_flow.work import Context
 
 RUNNER = RUNNERS["tensorflow"]
@@ -51,7 +51,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
 
 
 def _forecast(options: Options) -> Forecast | None:
-    return forecast(RUNNER, options, repeat=options.repeat)
+    return declared_forecast(RUNNER, options)
 
 
 STAGE = StageType(

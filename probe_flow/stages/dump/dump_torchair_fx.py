@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from probe_flow.dumpers.registry import RUNNERS
 from probe_flow.stages.base import DumpPath, Duplicates, Forecast, Kind, Select, StageType
-from probe_flow.stages.dump.model_run import NodeFilter, dump_of_model, forecast, needs_model
+from probe_flow.stages.dump.model_run import OF_CODE, NodeFilter, dump_of_model, forecast, needs_model
 from probe_flow.stages.dump.torch_model import TorchRunOptions
 from probe_flow.work import Context
 
@@ -107,7 +107,8 @@ def _report_noise(folders: Sequence[Path], context: Context) -> None:
 
 
 def _forecast(options: Options) -> Forecast | None:
-    return forecast(RUNNER, options, repeat=options.repeat)
+    found = forecast(RUNNER, options, repeat=options.repeat)
+    return None if found is None else replace(found, writes=lambda: OF_CODE)
 
 
 STAGE = StageType(

@@ -13,7 +13,15 @@ from probe_flow.dumpers.base.runner import RunnerSpec
 from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.records.frameworks import Kernels
 from probe_flow.stages.base import DumpPath, Forecast, Select
-from probe_flow.stages.dump.model_run import ModuleAttribute, RunOptions, UsedPath, dump_of_model, forecast, needs_model
+from probe_flow.stages.dump.model_run import (
+    OF_CODE,
+    ModuleAttribute,
+    RunOptions,
+    UsedPath,
+    dump_of_model,
+    forecast,
+    needs_model,
+)
 from probe_flow.work import Context
 
 if TYPE_CHECKING:
@@ -139,7 +147,9 @@ def run_or_adopt(runner: RunnerSpec, options: EagerOptions, context: Context, du
 def eager_forecast(runner: RunnerSpec, options: EagerOptions) -> Forecast | None:
     """Return what the plan says of the stage; a config.json that cannot be used is said there."""
     found = forecast(runner, options, repeat=options.repeat)
-    return None if found is None else Forecast(found.does, (*found.problems, *_config_problems(options)))
+    if found is None:
+        return None
+    return replace(found, problems=(*found.problems, *_config_problems(options)), writes=lambda: OF_CODE)
 
 
 def _config_problems(options: EagerOptions) -> Iterator[Diagnostic]:

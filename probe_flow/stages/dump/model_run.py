@@ -21,6 +21,9 @@ ModuleAttribute = Annotated[str, Field(pattern=MODULE_ATTRIBUTE)]
 ModelName = Annotated[str, IsPath(is_data=False, path_in=path_in), Field(pattern=MODEL)]
 UsedPath = Annotated[str, IsPath(is_data=False)]
 Patterns = list[Annotated[str, Field(min_length=1)]]
+OF_CODE = "an unknown number of bytes: the model is code, which a plan does not run"
+"""What a plan says of the size of the dump of such a model."""
+
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 

@@ -39,6 +39,15 @@ class Options(StageOptions):
         max_length=2,
         description="Stages that give the dumps with the tensors, target first; default: what was compared.",
     )
+    model: Annotated[str, IsPath(must_exist=True)] | None = Field(
+        None,
+        description="Of offline models: the ONNX file that the OM was made of, or that the target is a dump of; "
+        "default: the file that `dump.onnx` ran.",
+        examples=["model.onnx"],
+    )
+    golden_model: Annotated[str, IsPath(must_exist=True)] | None = Field(
+        None, description="The ONNX file that the golden is a dump of, where the target is one of ONNX too."
+    )
     python: str | None = Field(
         None, description="The interpreter that has the framework; default: the one that runs probe_flow."
     )
@@ -69,7 +78,10 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     trial = Trial(options.python or "", Limits(options.time_limit, memory)) if options.run_scripts else None
     folder = Path(options.output) if options.output else context.output / "repro"
     found, problems = reproduce(suspects, folder, trial, announce=context.announce)
-    context.report(Diagnostic(each.code, each.message, Severity.WARNING, help=each.help) for each in problems)
+    context.report(
+        Diagnostic(each.problem.code, each.problem.message, Severity.WARNING, help=each.problem.help)
+        for each in problems
+    )
     not_run = [each for each in found if each.was_tried and each.said["status"] == NOT_RUN]
     if not_run:
         context.report(
@@ -85,7 +97,8 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         )
     files = [path for each in found for path in (each.script.path, *each.script.tensors)]
     results = [each.script.path.with_suffix(".json") for each in found if each.was_tried]
-    return Scripts([*files, *results], [each.fields(context.output) for each in found])
+    told = [*(each.fields(context.output) for each in found), *(each.fields() for each in problems)]
+    return Scripts([*files, *results], told)
 
 
 def _suspects(options: Options, inputs: Mapping[str, Sequence[Any]]) -> list[Suspect]:
@@ -94,12 +107,24 @@ def _suspects(options: Options, inputs: Mapping[str, Sequence[Any]]) -> list[Sus
     comparison: Comparison = inputs["comparison"][0]
     dumps: Sequence[Catalog] = inputs.get("dumps", ())
     if options.only is None:
-        return suspects_of(comparison, dumps=dumps, limit=_MOST)
+        found = suspects_of(comparison, dumps=dumps, limit=_MOST)
+        return _with_models(found, options)
     from probe_flow.comparing.steps import suspect_calls
     from probe_flow.stages.compare import asked_only
 
     calls = suspect_calls(inputs["only.comparison"][0], asked_only(options.only))
-    return suspects_of(comparison, dumps=dumps, limit=options.only.limit, calls=calls)
+    return _with_models(suspects_of(comparison, dumps=dumps, limit=options.only.limit, calls=calls), options)
+
+
+def _with_models(suspects: list[Suspect], options: Options) -> list[Suspect]:
+    from msgspec.structs import replace
+
+    from probe_flow.stages.scripts.onnx_models import onnx_models
+
+    if not suspects:
+        return []
+    model, other = onnx_models(suspects[0].target, suspects[0].golden, options.model, options.golden_model)
+    return [replace(each, model=model, golden_model=other) for each in suspects]
 
 
 def forecast(options: Options) -> Forecast:
