@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -301,6 +301,7 @@ def _executions_without_pair(rows: Sequence[Row], verdicts: Sequence[Verdict], r
     """Name executions of which nothing was compared, unless nothing of them was to be."""
     sides: tuple[dict[int, Execution], dict[int, Execution]] = {}, {}  # by the object: hashing a run is slow
     asked: dict[int, bool] = {}  # whether something of it is missing
+    why: dict[int, str | None] = {}  # the first reason for that
     done: set[int] = set()
     for row, verdict in zip(rows, verdicts, strict=True):
         for tensor, runs in zip((row.pair.target, row.pair.golden), sides, strict=True):
@@ -311,20 +312,36 @@ def _executions_without_pair(rows: Sequence[Row], verdicts: Sequence[Verdict], r
                 done.add(place)
             elif not asked.get(place) and (fate := _fate(tensor, row, verdict)) != "outside":
                 asked[place] = fate != "expected"
+                why[place] = _first_clause(row)
     known = [{run.identity for run in runs.values()} for runs in sides]
     causes = []
     for which, (name, word) in enumerate((("target", "golden"), ("golden", "target"))):
         compared = {run.identity for place, run in sides[which].items() if place in done}
-        left = {run.identity: (run, asked[place]) for place, run in sides[which].items() if place in asked}
-        for identity, (run, lacks) in left.items():
+        left = {run.identity: (run, place) for place, run in sides[which].items() if place in asked}
+        for identity, (run, place) in left.items():
             if identity in compared:
                 continue
             if identity not in known[1 - which]:
-                if required.executions and lacks:
-                    causes.append(f"nothing of {run} of the {name} was compared: the {word} has no such execution")
+                if required.executions and asked[place]:
+                    because = _lacking(word, known[1 - which], why.get(place))
+                    causes.append(f"nothing of {run} of the {name} was compared: {because}")
             elif which == 0:
                 causes.append(f"nothing of {run} was compared, though both sides have it")
     return causes
+
+
+def _first_clause(row: Row) -> str | None:
+    """Return why a tensor is alone, without what could be done about it."""
+    return row.pair.reason.text.partition("; ")[0] if row.pair.reason is not None else None
+
+
+def _lacking(word: str, known: Collection[tuple[object, ...]], reason: str | None) -> str:
+    """Return why nothing of an execution was compared that the other side does not have by this name.
+
+    Arrays, and a run that was chosen of several, name no execution and go with each: then a tensor's reason counts.
+    """
+    is_named = not known or any(part is not None for identity in known for part in identity)
+    return reason if reason is not None and not is_named else f"the {word} has no such execution"
 
 
 def caveats(

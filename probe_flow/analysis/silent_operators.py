@@ -22,7 +22,6 @@ from typing import Literal
 from msgspec import Struct
 
 from probe_flow.analysis.silent_graph_operators import silent_on_device, silent_under_fx
-from probe_flow.dumps.dump_json.unrecorded_calls import STACK
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.records import (
     CallFacts,
@@ -146,7 +145,7 @@ def _silent_calls(catalog: Catalog) -> Iterator[SilentOperator]:
     for node in catalog.undumped:
         evidence = node.facts.evidence if isinstance(node.facts, CallFacts) else None
         if evidence is not None and (node.key.phase is not Phase.BACKWARD or asked(node.key) != {False}):
-            yield SilentOperator(node.key, node.op_type, 1, "stack" if evidence == STACK else "calls")
+            yield SilentOperator(node.key, node.op_type, 1, "stack" if evidence == "stack" else "calls")
     written = {key.phase for key in with_outputs} - {Phase.NONE}  # a dump may be of inputs only, or of one direction
     unfinished = _maybe_unfinished(catalog, with_outputs)
     for key, node in catalog.nodes.items():

@@ -96,7 +96,8 @@ def stage_of(
     from pydantic import ValidationError
 
     from probe_flow.stages.registry import STAGES
-    from probe_flow.workflow.loading.validation_errors import Subject, complaints
+    from probe_flow.workflow.loading.fields import Subject
+    from probe_flow.workflow.loading.validation_errors import complaints
 
     stage = STAGES.find(uses)
     sources = Sources(Path.cwd())

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from probe_flow.errors import Diagnostic, ProbeFlowError, WorkflowError
-from probe_flow.errors.render import NO_SOURCES, render_all
+from probe_flow.errors.diagnostics import NO_SOURCES
+from probe_flow.errors.render import render_all
 from probe_flow.files.opening import open_bytes
 
 WIDTH = 120

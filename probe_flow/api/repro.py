@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from probe_flow.api.dumps import adopt
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.files.existing import is_there
-from probe_flow.files.lock_file import HeldError, LockFile
+from probe_flow.files.lock_file import RUN_LOCK, HeldError, LockFile
 from probe_flow.record.json_values import number
 from probe_flow.record.row_index import call_code
-from probe_flow.record.run_folder import LOCK, RECORD, VERSION, StoredRun, read_run
+from probe_flow.record.run_folder import RECORD, VERSION, StoredRun, read_run
 from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.conclusions import FindingRecord
 from probe_flow.record.types.rows import RowRecord
@@ -94,7 +94,7 @@ def _record(run: StoredRun, found: Mapping[str, object]) -> str:
     if run.version != VERSION:
         return f"its record has the older format {run.version}"
     try:
-        lock = LockFile(run.folder / LOCK)
+        lock = LockFile(run.folder / RUN_LOCK)
     except HeldError as error:
         return f"{error.holder} is at work in it"
     except OSError as error:

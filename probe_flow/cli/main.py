@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from probe_flow.cli.elsewhere import verb_elsewhere
 from probe_flow.cli.options import FrameworkCommand
 from probe_flow.cli.terminal.console import show
 from probe_flow.errors import (
@@ -32,7 +31,7 @@ from probe_flow.errors import (
     did_you_mean,
     out_of_memory,
 )
-from probe_flow.errors.render import NO_SOURCES
+from probe_flow.errors.diagnostics import NO_SOURCES
 from probe_flow.version import __version__
 
 if TYPE_CHECKING:
@@ -220,6 +219,8 @@ class LazyGroup(click.Group):
         """
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
+            from probe_flow.cli.elsewhere import verb_elsewhere
+
             lack = verb_elsewhere(name)
             if lack is not None:
                 raise UsageError(lack)

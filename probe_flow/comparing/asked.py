@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
 
 from probe_flow.analysis.coverage import Required
-from probe_flow.analysis.policies.rules import Rule
-from probe_flow.analysis.suppressions.waivers import Waiver
+
+if TYPE_CHECKING:
+    from probe_flow.analysis.policies.rules import Rule
+    from probe_flow.analysis.suppressions.waivers import Waiver
 
 
 class Only(Struct, frozen=True):

@@ -15,7 +15,6 @@ from msgspec import structs
 
 from probe_flow.analysis.model.deviation import UNIT
 from probe_flow.analysis.search.diagnosis import Diagnosis
-from probe_flow.analysis.search.near_misses import ALONE
 from probe_flow.apis.calls import Path as Place
 from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.numpy_core.names import DEVICE, ONNX
@@ -86,7 +85,7 @@ def _candidates(rows: Sequence[Row], diagnosis: Diagnosis, mode: str) -> Iterato
         yield from (number for number in diagnosis.order if rows[number].is_produced)
         return
     is_open = bool(diagnosis.suspects or diagnosis.random or diagnosis.decided)
-    if not is_open and not any(diagnosis.scores.get(number, 0.0) >= ALONE for number in diagnosis.near):
+    if not is_open and not diagnosis.asked:
         return
     suspects = [suspect.row for suspect in diagnosis.suspects]
     yield from suspects
@@ -97,6 +96,7 @@ def _candidates(rows: Sequence[Row], diagnosis: Diagnosis, mode: str) -> Iterato
     for number in diagnosis.near:
         yield number
         yield from diagnosis.fed_by.get(number, ())
+    yield from diagnosis.asked
     yield from diagnosis.unjudged
     yield from (number for number in diagnosis.order if number in diagnosis.tainted)
 

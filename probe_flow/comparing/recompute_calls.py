@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -21,15 +21,14 @@ from probe_flow.apis.calls import (
 )
 from probe_flow.apis.calls import Path as Place
 from probe_flow.apis.numpy_core.names import DEVICE, attributes_of, needs_attributes
-from probe_flow.comparing.graph_attributes import GraphAttributes
-from probe_flow.comparing.onnx_calls import OnnxCalls
 from probe_flow.comparing.recompute_worker import SideCall
-from probe_flow.dumps.dump_json.names import parse_entry_name
-from probe_flow.dumps.dump_json.raw_entries import raw_entries
-from probe_flow.dumps.offline.onnx_model import MODEL_FILE
 from probe_flow.errors import ProbeFlowError
 from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase, SlotRole, TensorKind, TensorRef
-from probe_flow.records.frameworks import MINDSPORE, OM, TORCHAIR_GE
+from probe_flow.records.frameworks import MINDSPORE, NPY, OM, TORCHAIR_GE
+
+if TYPE_CHECKING:
+    from probe_flow.comparing.graph_attributes import GraphAttributes
+    from probe_flow.comparing.onnx_calls import OnnxCalls
 
 DUMP_JSON = "dump_json"
 
@@ -52,8 +51,13 @@ class Side:
                 self._tensors[tensor.node].append(tensor)
         self._has_entries = catalog.attrs.get("format") == DUMP_JSON
         self._entries = self._read(nodes) if self._has_entries else {}
-        self._graph = GraphAttributes(catalog) if catalog.framework in (TORCHAIR_GE, OM) else None
-        self._onnx = OnnxCalls(catalog) if MODEL_FILE in catalog.attrs else None
+        self._onnx = _onnx_calls(catalog)
+
+    @cached_property
+    def _graph(self) -> GraphAttributes:
+        from probe_flow.comparing.graph_attributes import GraphAttributes
+
+        return GraphAttributes(self._catalog)
 
     def _read(self, nodes: Any) -> dict[tuple[Execution, str], object]:
         """Return the entries of the calls whose tensors have elements."""
@@ -63,6 +67,10 @@ class Side:
             has_elements = any(tensor.kind is TensorKind.TENSOR for tensor in self._tensors[key])
             if node is not None and node.kind is NodeKind.API and node.entry and has_elements:
                 wanted[key.execution].add(node.entry)
+        if not wanted:
+            return {}
+        from probe_flow.dumps.dump_json.raw_entries import raw_entries
+
         found: dict[tuple[Execution, str], object] = {}
         for execution, names in wanted.items():
             left = set(names)
@@ -136,6 +144,8 @@ class Side:
         value = self._entries.get((key.execution, entry))
         if value is None:
             raise UnusableError("it is no call of an API", is_expected=True)
+        from probe_flow.dumps.dump_json.names import parse_entry_name
+
         parts = parse_entry_name(entry)
         assert parts is not None, "the catalog's own names"
         kind, _, api = parts.name.partition(".")
@@ -144,7 +154,7 @@ class Side:
     def _of_type(self, node: Node, tensors: Mapping[Any, TensorRef]) -> Call:
         """Return a call of an operator that is known by its type and by what its graph says of it."""
         call = _of_tensors(node.op_type, tensors)
-        if self._graph is None or not needs_attributes(node.op_type):
+        if self._catalog.framework not in (TORCHAIR_GE, OM) or not needs_attributes(node.op_type):
             return call
         known = self._graph.of(node)
         wanted = attributes_of(DEVICE, node.op_type)
@@ -153,6 +163,16 @@ class Side:
         if lacking:
             raise UnusableError(f"its graph does not give its attribute `{lacking[0]}`")
         return Call(DEVICE, call.api, call.args, kwargs, call.results)
+
+
+def _onnx_calls(catalog: Catalog) -> OnnxCalls | None:
+    """Return what the model of a dump says of its operators, where the dump tells its file."""
+    if catalog.framework != NPY:
+        return None
+    from probe_flow.comparing.onnx_calls import OnnxCalls
+    from probe_flow.dumps.offline.onnx_model import MODEL_FILE
+
+    return OnnxCalls(catalog) if MODEL_FILE in catalog.attrs else None
 
 
 def with_partners(

@@ -6,22 +6,21 @@ import resource
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
 from probe_flow.apis.calls import Call, Gradients, TensorSpec, UnusableError
 from probe_flow.apis.calls import Path as Place
-from probe_flow.apis.numpy_core.compute import own_errors
-from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
-from probe_flow.apis.numpy_core.gradients import rule_of
-from probe_flow.apis.numpy_core.names import DEVICE, find, of_type
-from probe_flow.apis.numpy_core.own_error import OwnError
+from probe_flow.apis.numpy_core.names import DEVICE
 from probe_flow.elements.blocks import array_of
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError
 from probe_flow.files.opening import read_text
 from probe_flow.records import TensorRef
+
+if TYPE_CHECKING:
+    from probe_flow.apis.numpy_core.own_error import OwnError
 
 
 class SideCall(Struct, frozen=True):
@@ -83,9 +82,13 @@ def function_of(side: SideCall) -> Any:
     Raises:
         UnusableError: nothing does.
     """
+    from probe_flow.apis.numpy_core.names import find, of_type
+
     call = side.call
     found = find(call.kind, call.api, is_mindspore=side.is_mindspore) if call.kind else of_type(call.api)
     if side.gradients is not None:
+        from probe_flow.apis.numpy_core.gradients import rule_of
+
         rule_of(found)
     return found
 
@@ -131,6 +134,9 @@ def _recomputed(own: OwnError, golden: float | None) -> Mapping[str, Any]:
 
 
 def _own_errors(side: SideCall, job: Job) -> list[OwnError]:
+    from probe_flow.apis.numpy_core.compute import own_errors
+    from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
+
     def read(tensors: Mapping[Place, TensorRef], place: Place, spec: TensorSpec) -> NDArray[Any]:
         ref = tensors.get(place)
         if ref is None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
 from probe_flow.analysis.coverage import caveats, cover, incompleteness
 from probe_flow.analysis.policies.base import Policy, judge_all
-from probe_flow.analysis.policies.bounds import parse_bound
 from probe_flow.analysis.policies.registry import POLICIES
-from probe_flow.analysis.policies.rules import Rule, RulePolicy
 from probe_flow.analysis.search.conclude import conclude
-from probe_flow.analysis.search.failures import conclude_each, conclude_in_time
 from probe_flow.analysis.search.origin import diagnose
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
 from probe_flow.comparing.asked import Asked, Only
@@ -50,6 +46,9 @@ from probe_flow.records import (
 from probe_flow.records.row import in_execution_order
 from probe_flow.work import Context
 
+if TYPE_CHECKING:
+    from probe_flow.analysis.policies.rules import Rule
+
 
 def only_suspects(pairs: Sequence[Pair], earlier: Comparison, only: Only) -> set[int]:
     """Return the numbers of the pairs whose node has a row in ``earlier`` that meets every condition of ``only``."""
@@ -77,6 +76,8 @@ def suspect_calls(earlier: Comparison, only: Only) -> list[NodeKey]:
 
 
 def _meets(row: Row, key: str, globs: Sequence[str], earlier: Comparison) -> bool:
+    from probe_flow.analysis.policies.bounds import parse_bound
+
     node = row.pair.shown.node
     record = earlier.pairs.target.nodes.get(node) or earlier.pairs.golden.nodes.get(node)
     facts = {
@@ -139,8 +140,14 @@ def check_memory(rows: int, memory_bytes: int | None) -> None:
 Search: TypeAlias = Callable[[Sequence[Row], Pairs, Sequence[Verdict]], tuple[tuple[Finding, ...], list[Verdict]]]
 """Returns the findings, the most important first, and the verdicts with the roles of their rows."""
 
-SEARCHES: Mapping[Flow, Search] = MappingProxyType({Flow.TIME: conclude_in_time, Flow.NONE: conclude_each})
-"""How what is wrong is searched where nodes do not depend on each other by what they read."""
+
+def _other_search(flow: Flow) -> Search | None:
+    """Return how what is wrong is searched where nodes do not depend on each other by what they read."""
+    if flow not in (Flow.TIME, Flow.NONE):
+        return None
+    from probe_flow.analysis.search.failures import conclude_each, conclude_in_time
+
+    return conclude_in_time if flow is Flow.TIME else conclude_each
 
 
 def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Comparison | None) -> Comparison:
@@ -201,8 +208,9 @@ def _searched(
     rows: list[Row], pairs: Pairs, verdicts: Sequence[Verdict], asked: Asked, context: Context
 ) -> tuple[tuple[Finding, ...], list[Verdict]]:
     """Search what is wrong; once more with what recomputing proves, where something is suspect."""
-    if pairs.target.flow in SEARCHES:
-        return SEARCHES[pairs.target.flow](rows, pairs, verdicts)
+    search = _other_search(pairs.target.flow)
+    if search is not None:
+        return search(rows, pairs, verdicts)
     diagnosis = diagnose(rows, pairs)
     if with_recomputed(rows, pairs, diagnosis, asked.recompute, context):
         diagnosis = diagnose(rows, pairs)
@@ -297,6 +305,8 @@ def _idle_arguments(asked: Asked, ids: Sequence[str]) -> Iterator[Diagnostic]:
 def _policy(policy: str | tuple[Rule, ...], pairs: Pairs) -> Policy:
     if isinstance(policy, str):
         return POLICIES.find(policy)()
+    from probe_flow.analysis.policies.rules import RulePolicy
+
     op_types: dict[Any, str] = {key: node.op_type for key, node in pairs.golden.nodes.items()}
     op_types.update({key: node.op_type for key, node in pairs.target.nodes.items()})
     return RulePolicy(policy, op_types)

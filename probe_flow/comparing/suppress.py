@@ -7,11 +7,8 @@ from datetime import date
 
 from msgspec import Struct
 
-from probe_flow.analysis.suppressions.baseline import weigh
-from probe_flow.analysis.suppressions.waivers import waive
 from probe_flow.comparing.asked import Asked
 from probe_flow.errors import Diagnostic
-from probe_flow.record.baseline_file import read_baseline
 from probe_flow.records import Baseline, BaselineUse, Coverage, Finding, Pairs, Verdict, WaiverUse
 from probe_flow.records.row import Row
 from probe_flow.work import Context
@@ -35,6 +32,8 @@ def open_baseline(asked: Asked, context: Context) -> Baseline | None:
     """
     if asked.baseline is None:
         return None
+    from probe_flow.record.baseline_file import read_baseline
+
     return read_baseline(asked.baseline).of(workflow=context.facts.workflow.name, comparison=context.stage)
 
 
@@ -57,10 +56,14 @@ def excuse(
     """Return what the gate judges: failures that are waived or accepted are marked as such."""
     found = Excused(verdicts, findings)
     if asked.waivers:
+        from probe_flow.analysis.suppressions.waivers import waive
+
         waived = waive(rows, pairs, verdicts, findings, asked.waivers, today=_began(context))
         found = Excused(waived.verdicts, waived.findings, waived.uses, problems=waived.problems)
     if baseline is None:
         return found
+    from probe_flow.analysis.suppressions.baseline import weigh
+
     weighed = weigh(
         rows, pairs, found.verdicts, found.findings, baseline,
         gate=asked.gate, tolerance=asked.baseline_tolerance, coverage=coverage,

@@ -39,7 +39,9 @@ def read_training_folder(path: str, *, side: str, select: Selection = EVERYTHING
         return replace(found, problems=(*found.problems, *notes, *_of_manifest(place)))
     if is_folder(arrays):
         return read_npy_folder(arrays, side=side, select=select)
-    found = read_tfdbg(place, side=side, select=select, run=run)
+    if is_folder(runs):  # it is empty, which its own name says best
+        place = runs
+    found = read_tfdbg(str(place), side=side, select=select, run=run)
     return replace(found, problems=(*found.problems, *_of_manifest(place.parent))) if place.name == RUNS else found
 
 

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import difflib
 import enum
+import re
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from msgspec import Struct, field
 from msgspec.structs import replace
+
+NO_SOURCES: Mapping[str, str] = MappingProxyType({})
+"""Texts of the files that spans name, where none is at hand."""
+
+# The line breaks of YAML 1.1, which the YAML scanner counts.
+_LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a source text as spans count them."""
+    return _LINE_BREAK.split(text)
 
 
 class Severity(enum.Enum):

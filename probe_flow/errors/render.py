@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 
 from msgspec import Struct
 
-from probe_flow.errors.diagnostics import Diagnostic, Severity, Span
-
-NO_SOURCES: Mapping[str, str] = MappingProxyType({})
+from probe_flow.errors.diagnostics import NO_SOURCES, Diagnostic, Severity, Span, split_lines
 
 _CONTEXT_LINES = 2
 _MIN_GUTTER = 2
@@ -19,8 +16,6 @@ _MIN_SNIPPET_CELLS = 40
 _CHARACTERS_A_CELL = 4
 _TAB = "    "
 _ELLIPSIS = "..."
-# The line breaks of YAML 1.1, which the YAML scanner counts.
-_LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 _RESET = "\x1b[0m"
@@ -29,11 +24,6 @@ _GUTTER = "\x1b[1;34m"
 _STYLES = {Severity.ERROR: "\x1b[1;31m", Severity.WARNING: "\x1b[1;33m", Severity.NOTE: "\x1b[1;36m"}
 
 _Paint = Callable[[str, str], str]
-
-
-def split_lines(text: str) -> list[str]:
-    """Return the lines of a source text as the spans count them."""
-    return _LINE_BREAK.split(text)
 
 
 def render(

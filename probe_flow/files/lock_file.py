@@ -21,6 +21,9 @@ from msgspec import Struct
 
 from probe_flow.files.opening import open_descriptor
 
+RUN_LOCK = ".probe_flow_run.lock"
+"""Held by whoever writes into the folder of a run."""
+
 TOUCH_S = 20.0
 """How often a holder shows that it lives."""
 

@@ -14,23 +14,15 @@ from probe_flow.graphs.micro_steps import with_steps_of
 from probe_flow.graphs.pairing import exact, fuzzy, mapped
 from probe_flow.graphs.scores import scores
 from probe_flow.mappings.mapping_file import ClassEntries
-from probe_flow.records import (
+from probe_flow.records import Comparison, Measurement, NodeKey, Pair, Row, Rule, SlotRole, TensorKind, TensorRef
+from probe_flow.records.model_graph import (
     GRAPH_ROOT,
     NO_PARTNER,
-    Comparison,
     GraphKind,
     GraphLayout,
     GraphMode,
     GraphPair,
-    Measurement,
     ModelGraph,
-    NodeKey,
-    Pair,
-    Row,
-    Rule,
-    SlotRole,
-    TensorKind,
-    TensorRef,
 )
 
 NO_COUNTERPART = "the golden has no such node"

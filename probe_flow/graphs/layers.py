@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from probe_flow.mappings.mapping_file import ClassEntries
-from probe_flow.records import Catalog, GraphLayout, ModelGraph, Node
+from probe_flow.records import Catalog, Node
 from probe_flow.records.frameworks import PYTORCH
+from probe_flow.records.model_graph import GraphLayout, ModelGraph
 
 TOP = "TopLayer"
 _GRADIENTS = "parameters_grad"

@@ -11,8 +11,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from probe_flow.dumps.unjudged_apis import UNDEFINED
-from probe_flow.records import GraphLayout, Level, ModelGraph, Node, NodeKind, SlotRole, TensorRef
+from probe_flow.records import Node, NodeKind, SlotRole, TensorRef
 from probe_flow.records.frameworks import PYTORCH
+from probe_flow.records.levels import Level
+from probe_flow.records.model_graph import GraphLayout, ModelGraph
 from probe_flow.relations.levels import growth_of, is_abnormal, level_of
 
 BUFFERS: Mapping[str, frozenset[int | str]] = {

@@ -16,17 +16,8 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.records import (
-    Catalog,
-    GraphLayout,
-    GraphLink,
-    GraphPair,
-    LinkDirection,
-    LinkEnd,
-    ModelGraph,
-    SlotRole,
-    TensorRef,
-)
+from probe_flow.records import Catalog, SlotRole, TensorRef
+from probe_flow.records.model_graph import GraphLayout, GraphLink, GraphPair, LinkDirection, LinkEnd, ModelGraph
 
 _PREFIXES = ("Distributed.", "MintDistributed.", "communication.comm_func.")
 _SENDS = frozenset(("send", "isend"))

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from probe_flow.records import GRAPH_ROOT, NO_PARTNER, CallFacts, GraphKind, GraphLayout, ModelGraph, Node
+from probe_flow.records import CallFacts, Node
+from probe_flow.records.model_graph import GRAPH_ROOT, NO_PARTNER, GraphKind, GraphLayout, ModelGraph
 
 
 def micro_steps(

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from probe_flow.records import GRAPH_ROOT, NO_PARTNER, GraphKind, GraphLayout, ModelGraph, TensorKind, TensorRef
+from probe_flow.records import TensorKind, TensorRef
+from probe_flow.records.model_graph import GRAPH_ROOT, NO_PARTNER, GraphKind, GraphLayout, ModelGraph
 
 _COUNT = re.compile(r"\.\d+\.")
 _RANK = re.compile(r"_rank\d+")

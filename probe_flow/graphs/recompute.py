@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from probe_flow.records import GRAPH_ROOT, NO_PARTNER, Catalog, GraphKind, Node
+from probe_flow.records import Catalog, Node
 from probe_flow.records.frameworks import PYTORCH
+from probe_flow.records.model_graph import GRAPH_ROOT, NO_PARTNER, GraphKind
 
 _FORWARD = re.compile(r"\.forward\.(\d+)$")
 _BACKWARD = re.compile(r"\.backward\.(\d+)$")

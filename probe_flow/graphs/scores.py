@@ -11,16 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from probe_flow.records import (
-    GraphKind,
-    GraphMode,
-    Measurement,
-    ModelGraph,
-    Row,
-    SideSummary,
-    Statistics,
-    TensorRef,
-)
+from probe_flow.records import Measurement, Row, SideSummary, Statistics, TensorRef
+from probe_flow.records.model_graph import GraphKind, GraphMode, ModelGraph
 
 Rows = Callable[[int], Sequence[Row | None]]
 

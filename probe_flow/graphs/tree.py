@@ -16,20 +16,8 @@ from operator import attrgetter
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.graphs.micro_steps import micro_steps
 from probe_flow.graphs.recompute import recomputed
-from probe_flow.records import (
-    GRAPH_ROOT,
-    NO_PARTNER,
-    Catalog,
-    Execution,
-    GraphKind,
-    GraphLayout,
-    GraphNode,
-    ModelGraph,
-    Node,
-    NodeKind,
-    Phase,
-    TensorRef,
-)
+from probe_flow.records import Catalog, Execution, Node, NodeKind, Phase, TensorRef
+from probe_flow.records.model_graph import GRAPH_ROOT, NO_PARTNER, GraphKind, GraphLayout, GraphNode, ModelGraph
 
 ROOT_NAME = "DefaultModel"
 COLLECTION = "Apis_Between_Modules"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from probe_flow.elements.axis_order import aligned
 from probe_flow.records import Pair, TensorRef
 
 
@@ -16,5 +15,7 @@ def aligned_sides(pair: Pair) -> tuple[TensorRef, TensorRef]:
     assert pair.golden is not None
     if not pair.transform:
         return pair.target, pair.golden
+    from probe_flow.elements.axis_order import aligned
+
     sides = aligned({"target": pair.target, "golden": pair.golden}, pair.transform)
     return sides["target"], sides["golden"]

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from probe_flow.elements.blocks import TensorBlocks, open_tensor
-from probe_flow.elements.tensor_store import TensorStore
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity, UsageError
 from probe_flow.files.binary_file import BinaryFile
 from probe_flow.files.small_files import SmallFiles
@@ -33,6 +33,9 @@ from probe_flow.metrics.reduction import reduce_blocks
 from probe_flow.metrics.sums.block_sums import Scratch
 from probe_flow.metrics.sums.record import BLOCK, Record, SpanRecord
 from probe_flow.records import Extent, TensorRef
+
+if TYPE_CHECKING:
+    from probe_flow.elements.tensor_store import TensorStore
 
 _PIECE = 1 << 18
 

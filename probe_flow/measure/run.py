@@ -9,15 +9,14 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 from msgspec.structs import replace
 
-from probe_flow.elements.tensor_store import TensorStore
 from probe_flow.errors import Diagnostic
 from probe_flow.files.machine import return_free_memory
 from probe_flow.measure.aligned_sides import aligned_sides
-from probe_flow.measure.alone import measurement_of_elements, measurement_of_recorded, unexaminable
 from probe_flow.measure.batches import (
     NO_CONTENTS,
     Task,
@@ -41,7 +40,6 @@ from probe_flow.measure.results import (
 )
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.backends.choice import backend_named
-from probe_flow.metrics.brought import kept_part
 from probe_flow.metrics.catalogue.registry import options_for
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.metrics.reduction import EXAMINED
@@ -49,6 +47,9 @@ from probe_flow.metrics.sums.record import Record, SpanRecord
 from probe_flow.records import Figures, Measurement, Pair, Pairs, TensorKind, TensorRef
 from probe_flow.records.row import Row, in_execution_order
 from probe_flow.work import Context
+
+if TYPE_CHECKING:
+    from probe_flow.elements.tensor_store import TensorStore
 
 
 def measure_pairs(
@@ -95,6 +96,8 @@ def examine_tensors(pairs: Sequence[Pair], context: Context) -> list[Row]:
 
     Those of which nothing can be said say why; those that hold no values have no measurement.
     """
+    from probe_flow.measure.alone import measurement_of_recorded, unexaminable
+
     work = _Work(context, options_for(()), pairs, (), WHOLE)
     for number, pair in enumerate(pairs):
         tensor = pair.target
@@ -217,8 +220,11 @@ class _Work:
         for pair in [pair for pair in self.parts if not self.open_tasks[pair]]:
             self._fold(pair)
         options = replace(self.options, backend=backend.name)
-        store = TensorStore(settings.tensors, settings.keeps_all_tensors) if settings.tensors else None
-        if store is not None:
+        store = None
+        if settings.tensors:
+            from probe_flow.elements.tensor_store import TensorStore
+
+            store = TensorStore(settings.tensors, settings.keeps_all_tensors)
             remaining = _with_keys(remaining, store, self.kept.sources.identify)
         small_files = self.context.small_files
         batches = plan_batches(
@@ -250,6 +256,8 @@ class _Work:
     def take(self, number: int, text: str) -> None:
         """Take over what a pair brings along."""
         try:
+            from probe_flow.metrics.brought import kept_part
+
             self.backends[number], self.parts[number][0] = kept_part(text)
         except ValueError as error:
             self.failures[number] = defect(self.pairs[number].shown.id, error)
@@ -312,6 +320,8 @@ class _Work:
         pair = self.pairs[number]
         try:
             if isinstance(records[0], Reduced) and pair.golden is None:
+                from probe_flow.measure.alone import measurement_of_elements
+
                 found = measurement_of_elements(records[0], backend=backend, figures=self.figures)
             elif isinstance(records[0], Reduced):
                 found = measurement_without_data(with_statistics(pair, records[0]), self.figures)

@@ -253,7 +253,8 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape
         yield AdviceRecord(
             "PF7431",
             f"{name} reads or writes {' and '.join(half)}: keep it in float32, for all of its type by the mixed "
-            f"precision list {listed}, or for this one by `with npu_scope.keep_dtype_scope():` around it in the script",
+            f"precision list `{listed}`, or for this one by `with npu_scope.keep_dtype_scope():` around it in the "
+            "script",
         )
 
 

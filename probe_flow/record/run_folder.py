@@ -27,8 +27,8 @@ from probe_flow.record.types.run import RUN_SCHEMA, RunRecord
 from probe_flow.records import Phase
 
 RECORD = "run.json"
-LOCK = ".probe_flow_run.lock"
-"""Held by whoever writes into the folder of a run."""
+SCHEMAS = ("probe_flow.run/1", RUN_SCHEMA)
+"""Formats of run.json that are read."""
 
 ROWS = "comparison.jsonl"
 NODES = "nodes.jsonl"
@@ -39,9 +39,6 @@ INNER_FOLDER = "probe_flow"
 MAX_RECORD_BYTES = 256 * 2**20
 VERSION = 2
 """Of the files that runs leave now."""
-
-SCHEMAS = ("probe_flow.run/1", RUN_SCHEMA)
-"""Formats of run.json that are read."""
 
 _RUN, _NODE, _DETAIL = Reader(RunRecord), Reader(NodeRecord), Reader(DetailRecord)
 _FORMAT = re.compile(r"probe_flow\.run/(\d{1,6})")

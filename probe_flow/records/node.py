@@ -78,7 +78,7 @@ class CallFacts(Struct, frozen=True, gc=False):
         micro_step: number of the micro step, under Megatron.
         entry: name of the node's own entry, where `entry_name` gives another one.
         scope: where in the source graph a kernel comes from.
-        evidence: the file that names the call, where the dump has no entry of it.
+        evidence: what names the call where it has no entry: ``stack`` (stack.json) or ``calls`` (construct.json).
     """
 
     kind: NodeKind

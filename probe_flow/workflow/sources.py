@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, Span
-from probe_flow.errors.render import split_lines
+from probe_flow.errors.diagnostics import split_lines
 from probe_flow.files.opening import open_bytes
 
 COMMAND_LINE = "command line"

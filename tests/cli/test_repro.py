@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probe_flow.record.run_folder import LOCK
+from probe_flow.files.lock_file import RUN_LOCK
 
 DATA = Path(__file__).parents[1] / "data" / "precheck" / "torch_net.tar.xz"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "dump_json"
@@ -188,7 +188,7 @@ def test_what_was_found_stands_in_the_run(run, dumps, probe_flow, monkeypatch):
 def test_a_run_that_nobody_may_write_says_that_it_was_not_added(run, dumps, probe_flow):
     record = dumps / run / "probe_flow" / "run.json"
     before = record.read_bytes()
-    lock = record.with_name(LOCK)
+    lock = record.with_name(RUN_LOCK)
     lock.mkdir()
     done = probe_flow("repro", run, "--node", first_api(dumps), "-o", "scripts", "--python", "/bin/false")
     assert (done.code, "not added to the record of the run: " in done.err) == (3, True)

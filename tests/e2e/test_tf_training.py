@@ -139,7 +139,10 @@ def test_a_graph_of_another_model_shows_on_the_device_side(probe_flow, data):
         text.write_text(text.read_text().replace("dense", "other").replace("logits", "others").replace("update", "up"))
     done = compare(probe_flow, root)
     assert done.code == 3
-    assert "matches" in done.out or done.record["coverage"]["target"]["missing"] > 0
+    assert done.record["coverage"]["target"]["missing"] > 0
+    assert "no rule file names the device operator" in done.out
+    assert "no such execution" not in done.out
+    assert "help: give the texts of the graphs of this very run" in done.err
 
 
 def test_a_graph_text_that_is_cut_off_is_a_mistake_and_none_is_too(probe_flow, data):
@@ -162,6 +165,17 @@ def test_an_empty_golden_side_is_not_green(probe_flow, data):
     assert compare(probe_flow, root).code == 3
 
 
+def test_a_golden_run_that_did_not_end_is_said_to_be_so(probe_flow, data):
+    root = data()
+    files = sorted(path for path in (root / "tf").rglob("*_DebugIdentity_*") if path.is_file())
+    for path in files[len(files) // 2 :]:
+        path.unlink()
+    done = compare(probe_flow, root)
+    assert done.code == 3
+    assert f"has {len(files) // 2} of the {len(files)} tensors that its debugger watched" in done.err
+    assert "PF3449" not in compare(probe_flow, data("whole"), output="again").codes
+
+
 def test_a_golden_run_of_something_else_is_not_green(probe_flow, data):
     root = data()
     run = TfdbgRun(root / "tf" / "tf_debug", 1, time=9 * 10**15)  # the newest: a run that only initialised
@@ -180,10 +194,25 @@ def test_a_step_of_the_device_that_no_run_is_has_no_counterpart(probe_flow, data
     assert "PF4203" in done.codes
 
 
-def test_fusion_on_against_fusion_off_finds_the_same_operator(probe_flow):
-    done = probe_flow("run", WORKFLOWS / "tf_training_two_runs.yaml", f"--set=data={STEP}")
-    assert done.code == 1
-    assert first(done)["node"] == tf_device.TANH_GRAD
+@pytest.mark.parametrize(
+    "name",
+    [
+        None,
+        tf_device.RELU,
+        tf_device.TANH_GRAD,
+        "gradients/logits/MatMul_grad/MatMul_1",
+        "GradientDescent/update_logits/kernel/ApplyGradientDescent",
+    ],
+)
+def test_fusion_on_against_fusion_off_names_the_wrong_operator_alone(probe_flow, data, feeds, name):
+    """The update is a graph of its own, fed with gradients that the other graph gives: its operators inherit."""
+    root = data(tamper={name: wrong(len(name))} if name else None)
+    tf_device.write_npu(root / "npu" / "debug_1", feeds, is_fused=False)
+    done = probe_flow("run", WORKFLOWS / "tf_training_two_runs.yaml", f"--set=data={root}")
+
+    assert done.code == (1 if name else 0)
+    assert [each["node"] for each in done.record["findings"] if each["kind"] == "origin"] == ([name] if name else [])
+    assert {row["node"] for row in done.rows if row["role"] == "origin"} == ({name} if name else set())
 
 
 def test_the_pass_behind_a_wrong_fused_operator_is_named_with_its_switch(probe_flow, data):
@@ -251,3 +280,29 @@ def test_its_own_summary_of_our_table_lists_the_operators_that_ours_does(probe_f
         if row["CosineSimilarity"] not in ("NaN", "") and float(row["CosineSimilarity"]) <= 0.98
     ]
     assert [text.partition(":")[0] for text in low if ":output:" in text] == PRECISION_TOOL
+
+
+def test_other_runs_of_the_device_are_listed_and_can_be_chosen(probe_flow, data, feeds):
+    root = data()
+    for number in (2, 10):
+        tf_device.write_npu(root / "npu" / f"debug_{number}", feeds, {tf_device.TANH: wrong(1)})
+    (root / "npu" / "debug_3" / "dump").mkdir(parents=True)  # without a dump
+    (root / "npu" / "debug_4").symlink_to("debug_0")
+    done = compare(probe_flow, root)
+    (note,) = [problem for problem in done.record["problems"] if problem["code"] == "PF4412"]
+    assert note["message"].startswith("`debug_2`, `debug_10` beside `debug_0` are other runs of the device")
+    assert (done.code, note["severity"]) == (0, "note")
+
+    assert first(compare(probe_flow, root, "--set=debug=debug_10", output="again"))["node"] == tf_device.TANH
+    both = ("--set=other=debug_2", f"--set=data={root}")
+    done = probe_flow("run", WORKFLOWS / "tf_training_two_runs.yaml", *both, output="both")
+    (note,) = [problem for problem in done.record["problems"] if problem["code"] == "PF4412"]
+    assert note["message"].startswith("`debug_10` beside `debug_0` and `debug_2` is another run")
+
+
+def test_a_run_that_is_a_link_is_read_where_it_leads(probe_flow, data, tmp_path):
+    root = data()
+    (root / "npu" / "debug_0").rename(tmp_path / "elsewhere")
+    (root / "npu" / "debug_0").symlink_to(tmp_path / "elsewhere")
+    done = compare(probe_flow, root)
+    assert (done.code, "PF4412" in done.codes) == (0, False)

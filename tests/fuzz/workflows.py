@@ -12,7 +12,7 @@ from fuzz.target import Target, check_diagnostics
 from fuzz.tree import Tree
 from probe_flow.engine.run.plan import make_plan
 from probe_flow.errors import WorkflowError
-from probe_flow.errors.render import split_lines
+from probe_flow.errors.diagnostics import split_lines
 from probe_flow.files.yaml.positions import parse_yaml
 from probe_flow.reports.rank_merge.config import read_merge_config
 from probe_flow.workflow.loading.loader import load_workflow

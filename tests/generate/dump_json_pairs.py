@@ -68,7 +68,7 @@ def truth(target: Path, twin: Path, spec: Spec) -> dict:
             if entry not in first:
                 first.append(entry)
                 roles.append(place)
-            if known is None or _is_visible(leaf, known, spec):
+            if known is None or is_visible(leaf, known, spec.dtype):
                 return {"entries": first, "places": roles, "visible": entry, "step": step}
     return {"entries": first, "places": roles, "visible": None, "step": spec.step}
 
@@ -78,7 +78,8 @@ def _is_counter(entry: str, place: str) -> bool:
     return is_average or entry.startswith("Tensor.add_.")
 
 
-def _is_visible(leaf: dict, known: dict, spec: Spec) -> bool:
+def is_visible(leaf: dict, known: dict, dtype: str) -> bool:
+    """Whether recorded statistics differ by more than rounding in a dtype does to them."""
     if "Norm" not in leaf:
         return leaf.get("value") != known.get("value")
     numbers = [leaf.get(name) for name in ("Max", "Min", "Mean", "Norm")]
@@ -89,7 +90,7 @@ def _is_visible(leaf: dict, known: dict, spec: Spec) -> bool:
         return True
     size = abs(others[3]) / math.sqrt(max(1, math.prod(leaf["shape"]))) or 1e-30
     scales = (max(size, abs(others[0])), max(size, abs(others[1])), size, abs(others[3]) or 1e-30)
-    limit = VISIBLE[spec.dtype]
+    limit = VISIBLE[dtype]
     return any(abs(a - b) > limit * s for a, b, s in zip(numbers, others, scales, strict=True) if math.isfinite(a - b))
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.graphs.tree import build_graphs
-from probe_flow.records import Catalog, GraphLayout, ModelGraph
+from probe_flow.records import Catalog
+from probe_flow.records.model_graph import GraphLayout, ModelGraph
 
 Calls = Mapping[str, str | None]
 

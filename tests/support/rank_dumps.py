@@ -127,8 +127,9 @@ def write_ranks(
     exact: bool = True,
     is_turned: bool = False,
     late: str = "",
+    count: int = 2,
 ) -> Path:
-    """Write the dumps of two ranks and return their folder.
+    """Write the dumps of some ranks and return their folder.
 
     Args:
         folder: where to.
@@ -138,9 +139,10 @@ def write_ranks(
         exact: False sums products up in another order.
         is_turned: store tensors column by column, and say that they require gradients.
         late: call whose input is hashed when the call, which works in place, is over.
+        count: of ranks.
     """
     ranks = []
-    for number in range(2):
+    for number in range(count):
         place = folder / "step0" / f"rank{number}"
         (place / "dump_tensor_data").mkdir(parents=True)
         ranks.append(Rank(number, place, task, fault, is_turned, late))

@@ -23,6 +23,10 @@ def square(number: int) -> int:
     return number * number
 
 
+def process(_: object) -> int:
+    return os.getpid()
+
+
 def surroundings(_: object) -> dict[str, Any]:
     names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     return {

@@ -14,8 +14,6 @@ from msgspec import Struct
 from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import (
     Comparison,
-    DifferenceKind,
-    EntryDifference,
     Execution,
     Mode,
     NodeKey,
@@ -27,6 +25,7 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
+from probe_flow.records.differences import DifferenceKind, EntryDifference
 from probe_flow.records.row import PRODUCED
 
 METRICS = ("max_diff_rel", "min_diff_rel", "mean_diff_rel", "l2norm_diff_rel")

@@ -15,12 +15,11 @@ from msgspec import Struct
 
 from probe_flow.analysis.first_difference.communication import Call, Exchange, Network, exchanges_of
 from probe_flow.analysis.first_difference.entry_differences import Thresholds, entries_by_execution, statistics_of
-from probe_flow.records import (
-    Comparison,
+from probe_flow.records import Comparison, Execution
+from probe_flow.records.differences import (
     DifferenceKind,
     Differences,
     EntryDifference,
-    Execution,
     ExecutionDifferences,
     FirstDifference,
 )

@@ -3,7 +3,8 @@
 With a graph (`Catalog.edges`) an input comes from the outputs that feed it, and an input without a producer is a
 source: a parameter, a constant or an input of the network. A node without any edge that the graph's text does not have
 either (the device's own casts and layout changes) has unknown ancestry. Without a graph, a tensor that equals an
-earlier one in the golden's statistics is taken for that one; what is found nowhere has unknown ancestry. A gate that
+earlier one in the golden's statistics is taken for that one, be it of an earlier step (what an optimizer keeps of each
+parameter, caches); what is found nowhere has unknown ancestry. A gate that
 works in place (``relu_``, ``F.relu(inplace=True)``) is recorded with the gradient that reached it on both ends, since
 its input is its output by then; what it made of that gradient shows as the next one of its size that nothing wrote.
 """
@@ -177,17 +178,26 @@ _WEIGHTED = re.compile(
 """Types of which every tensor but the first is a parameter or buffer, unless something before wrote it."""
 
 
+_Number = int | float | None
+_Fingerprint = tuple[int, int, _Number, _Number, _Number]
+"""Execution, number of elements, minimum, maximum, norm."""
+
+
 def _by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[NodeKey, ...]]]:
     """Return `Links.producers` by equal values, and `Links.before` for what gates in place made."""
     runs: dict[Execution, int] = {}
     places: dict[int, int] = {}  # by the object, since hashing a run is slow
+    programs: dict[int, tuple[object, ...]] = {}  # place of a run -> whose steps it is one of
     keys = []
     for row in rows:
         run = row.node.execution
         place = places.get(id(run))
         if place is None:
             place = places[id(run)] = runs.setdefault(run, len(runs))
+            programs[place] = run.rank, run.graph
         keys.append(_fingerprint(row, place))
+    has_steps = len(set(programs.values())) < len(programs)
+    kept: dict[object, int] = {}  # what earlier steps of the same program left
     parameters = {
         key
         for key, row in zip(keys, rows, strict=True)
@@ -210,8 +220,12 @@ def _by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[dict[int, tuple[int, .
             producers[number], gates[number] = (gate,), (rows[gate].node,)
         elif role is SlotRole.PARAMETER or (role is SlotRole.INPUT and (key in parameters or _is_weight(row, pairs))):
             producers[number] = ()
+        elif has_steps and key is not None and (found := kept.get((programs[key[0]], key[1:]))) is not None:
+            producers[number] = (found,)
         if key is not None:
             last[key] = number
+            if has_steps:
+                kept[programs[key[0]], key[1:]] = number
     return producers, gates
 
 
@@ -230,7 +244,7 @@ def _is_weight(row: Row, pairs: Pairs) -> bool:
     return node is not None and _WEIGHTED.fullmatch(node.op_type) is not None
 
 
-def _fingerprint(row: Row, run: int) -> tuple[object, ...] | None:
+def _fingerprint(row: Row, run: int) -> _Fingerprint | None:
     """Return what identifies the golden values, or None when that says too little (constants, scalars).
 
     It begins with execution and number of elements.

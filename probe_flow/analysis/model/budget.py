@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
 from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations
-from probe_flow.analysis.model.families import Family, family_of
+from probe_flow.analysis.model.families import Family, families_of
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
-from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, flipped_share, gradient_allowance
+from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, gradient_allowance
 from probe_flow.analysis.model.growth import (
     TINY,
     Allowance,
@@ -21,11 +21,13 @@ from probe_flow.analysis.model.growth import (
     coherent_error,
     common_share,
     explained_error,
+    flipped_share,
+    turned_share,
     widest,
 )
 from probe_flow.analysis.model.past_errors import PastErrors
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
-from probe_flow.analysis.model.updates import Updates
+from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
 from probe_flow.records import Execution, FigureColumn, Mode, NodeKey, NodeKind, Pairs
 from probe_flow.records.row import Row
 
@@ -117,13 +119,17 @@ class Allowances:
         """Return the largest relative error of the latest outputs of the row's execution."""
         return self._past.recent(self.rows[number].node.execution)
 
+    def turned(self, number: int, deviation: Deviation, call: Call) -> float:
+        """Return the share of decisions that a row of a call shows to have been taken otherwise (`turned_share`)."""
+        return turned_share(self.rows[number], deviation, call)
+
     def is_rounding(self, number: int, deviation: Deviation) -> bool:
         """Whether a row is off by no more than storage alone explains, so that nothing else need be asked."""
         self.scales[number] = deviation.size
         call = self.calls.of[number]
-        if call is None or (
-            call.is_gradient and (self._maker(number, call).is_gated or not self._is_free_of_flips(number))
-        ):
+        if call is None or self.updates.noise(number, call.read, deviation):
+            return False
+        if call.is_gradient and (self._maker(number, call).is_gated or not self._is_free_of_flips(number)):
             return False
         return (
             deviation.rms <= deviation.unit * deviation.size
@@ -174,10 +180,14 @@ class Allowances:
         changed = [n for n in behind if n in self.updates.gradients]
         if changed:
             allowed = replace(allowed, gain=allowed.gain + UPDATED * sum(map(self.updates.error_of, changed)))
+            if noise := self.updates.noise(number, call.read, deviation):
+                self._flips[number] = max(self._flips.get(number, 0.0), noise)
         if passed:
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
         self.scales[number] = max([deviation.size, allowed.scale, *[self._passed_on(n) for n in behind if copies]])
-        return _with_unseen(allowed, unseen, deviation) if unseen else allowed
+        if not unseen:
+            return of_source(allowed, deviation) if copies and sources == () and not behind else allowed
+        return with_unseen(allowed, unseen, deviation, is_update=number in self.updates.gradients)
 
     def _by_parts(self, call: Call, deviation: Deviation, allowed: Allowance) -> Allowance:
         """Return an allowance, narrowed where the graph says how the parts of a fused operator are joined."""
@@ -354,7 +364,7 @@ class Allowances:
         for passed in nodes:
             node = self._nodes.get(passed)
             parts = [self._types[part] for part in node.originals if part in self._types] if node else []
-            kinds.update(family_of(op_type) for op_type in parts or ([node.op_type] if node else []))
+            kinds.update(*map(families_of, parts or ([node.op_type] if node else [])))
         if Family.PRODUCT in kinds and self.hidden.has_weights(nodes):
             kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
         return frozenset(kinds or {Family.UNKNOWN})
@@ -372,17 +382,6 @@ def _of_copy(output: Deviation, known: Sequence[Deviation]) -> Allowance:
     gain = sum(2.0 * abs(tensor.gain) for tensor in known) + max(output.systematic, RESTATED * output.unit)
     offset = sum(2.0 * abs(tensor.offset) for tensor in known) + RESTATED * allowed.floor
     return Allowance(allowed.floor, allowed.explained, allowed.peak, gain, allowed.scale, offset)
-
-
-def _with_unseen(allowed: Allowance, unseen: float, deviation: Deviation) -> Allowance:
-    return Allowance(
-        allowed.floor,
-        allowed.explained + unseen,
-        allowed.peak + unseen * math.sqrt(deviation.count),
-        allowed.gain + unseen / max(deviation.size, TINY),
-        allowed.scale,
-        allowed.offset + unseen,
-    )
 
 
 _FACTORS = frozenset(("mul", "div", "truediv", "true_divide", "rmul", "imul", "multiply", "divide"))

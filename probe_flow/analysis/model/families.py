@@ -16,7 +16,8 @@ class Family(enum.Enum):
     SUM = "sum"  # add, sub: absolute errors add
     REDUCE = "reduce"  # mean, norm, deviation over axes
     TOTAL = "total"  # sum over axes: errors add over everything summed
-    SCALE = "scale"  # mul, div, pow: relative errors add
+    SCALE = "scale"  # mul, pow: relative errors add
+    QUOTIENT = "quotient"  # div: the same, but single elements follow the smallest denominators
     PRODUCT = "product"  # matmul, linear, conv, attention scores
     WEIGHTED = "weighted"  # the same with weights that are not shown: what is known is multiplied with them, or added
     NORMALISE = "normalise"  # layer norm and kin: errors relative to the spread, not the size
@@ -52,10 +53,11 @@ _KEYWORDS: tuple[tuple[Family, str], ...] = (
     (Family.TOTAL, "sum reducesum nansum"),
     (Family.REDUCE, "reduce mean prod var std norm cumsum avgpool averagepool pooling"),
     (Family.SUM, "add adds addn axpy sub subtract radd rsub iadd isub lerp biasadd"),
+    (Family.QUOTIENT, "div idiv divide truediv itruediv"),
     (
         Family.SCALE,
-        "swiglu geglu glu mul muls rmul imul multiply div rdiv idiv divide truediv rtruediv itruediv pow power rpow "
-        "ipow sqrt reciprocal square rsqrt scale",
+        "swiglu geglu glu mul muls rmul imul multiply rdiv rtruediv pow power rpow ipow sqrt reciprocal square rsqrt "
+        "scale",
     ),
     (
         Family.MOVE,
@@ -103,6 +105,14 @@ def family_of(op_type: str) -> Family:
         if any(keyword in runs and (len(keyword) >= _LONG or is_known) for keyword in keywords):
             return family
     return Family.UNKNOWN
+
+
+def families_of(op_type: str) -> frozenset[Family]:
+    """Return the families of an operator that does several things at once; of others just its own."""
+    return _SEVERAL.get(op_type.strip("_").lower()) or frozenset((family_of(op_type),))
+
+
+_SEVERAL = {"addcdiv": frozenset((Family.UNKNOWN, Family.QUOTIENT))}
 
 
 def _words(op_type: str) -> list[str]:

@@ -20,14 +20,12 @@ from probe_flow.analysis.model.growth import (
     HUGE,
     MIN_FLIPS,
     PEAK_OVER_RMS,
+    RARE,
     TINY,
     Allowance,
     coherent_product,
     common_share,
 )
-
-RARE = 0.02
-"""Expected number of flipped gates below which none is allowed."""
 
 GATE_GAIN = 0.5
 """Change of scale per share of flipped gates: what is lost on one side is missing from the product of both."""
@@ -96,12 +94,14 @@ def gradient_allowance(
 _LINEAR = frozenset({Family.MOVE, Family.SUM, Family.TOTAL})
 """Families whose gradients do not depend on the values of the forward pass."""
 
+_SCALED = frozenset({Family.SCALE, Family.QUOTIENT})
+
 _FINE = 2.0**-16
 
 
 def _steepness(family: Family, tensor: Deviation) -> float:
     """How much larger a relative error is at the smallest value of a positive tensor, whose powers are the largest."""
-    return min(STEEP, tensor.size / tensor.least) if family is Family.SCALE and tensor.least > 0.0 else 1.0
+    return min(STEEP, tensor.size / tensor.least) if family in _SCALED and tensor.least > 0.0 else 1.0
 
 
 def _factors(family: Family, output: Deviation, saved: Sequence[Saved]) -> list[Deviation]:
@@ -111,7 +111,7 @@ def _factors(family: Family, output: Deviation, saved: Sequence[Saved]) -> list[
         return []
     if family is Family.PRODUCT:
         return [tensor for tensor in read if tensor.count != output.count] or read
-    if family is Family.SCALE and len(read) > 1:
+    if family in _SCALED and len(read) > 1:
         return read
     return [each.deviation for each in saved]
 
@@ -124,12 +124,6 @@ def coherent_gradient_error(
     sums = [abs(tensor.offset) * tensor.count / output.count for tensor in incoming if tensor.count > output.count]
     products = [coherent_product(output, tensor, other) for tensor in incoming for other in read]
     return max([0.0, *sums, *products])
-
-
-def flipped_share(relative: float, count: int) -> float:
-    """Return the relative error that flipped gates may leave in a gradient of so many elements."""
-    moved = FLIP_SHARE * relative * count
-    return math.sqrt(min(1.0, max(MIN_FLIPS, moved) / count)) if moved > RARE else 0.0
 
 
 def _peak_ratio(tensor: Deviation) -> float:
@@ -156,7 +150,7 @@ def _scale(family: Family, output: Deviation, incoming: Deviation, saved: Sequen
         return max(own, total if output.count < incoming.count else 0.0)
     if family is Family.EXPONENTIAL:
         return 2.0 * incoming.size * min(1.0, max((tensor.size for tensor in written), default=1.0))
-    if family is Family.SCALE and output.count < incoming.count:
+    if family in _SCALED and output.count < incoming.count:
         return total * max((tensor.size for tensor in read), default=1.0)
     return total if terms > 1.0 else 0.0
 

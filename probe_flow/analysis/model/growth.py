@@ -14,8 +14,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.deviation import Deviation
-from probe_flow.analysis.model.families import Family
+from probe_flow.analysis.model.families import Family, family_of
+from probe_flow.records import Mode
+from probe_flow.records.row import Row
 
 PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""
@@ -38,6 +41,13 @@ UNCANCELLED = 2.0
 
 MIN_FLIPS = 3.0
 """So many flipped decisions need no explanation once the inputs differ at all."""
+
+
+RARE = 0.02
+"""Expected number of flipped gates below which none is allowed."""
+
+PICKS = ("arg", "top", "sort")
+"""Words of operators that make one decision a row of scores; others make one each."""
 
 
 class Allowance(Struct, frozen=True, gc=False):
@@ -156,7 +166,7 @@ def widest(allowances: Sequence[Allowance]) -> Allowance:
 
 def _summed_size(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
     """Size of the terms whose rounding ends up in the output."""
-    if family in (Family.MOVE, Family.CONTRACT, Family.SCALE):
+    if family in (Family.MOVE, Family.CONTRACT, Family.SCALE, Family.QUOTIENT):
         return output.size
     if family in (Family.SUM, Family.UNKNOWN):
         return max([output.size, *[tensor.size for tensor in inputs if _fits(tensor, output)]])
@@ -215,8 +225,8 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
         return max(1.2 * absolute, output.size * min(relative, 1e6))
     if family is Family.SUM:
         return 1.2 * absolute
-    if family is Family.SCALE:
-        return 1.5 * output.size * relative
+    if family in (Family.SCALE, Family.QUOTIENT):
+        return max(1.5 * output.size * relative, _at_smallest(family, output, inputs) / math.sqrt(output.count))
     if family is Family.REDUCE:
         return max(output.size * relative, sum(tensor.rms for tensor in inputs))
     if family is Family.TOTAL:
@@ -251,9 +261,18 @@ def _peak(family: Family, output: Deviation, inputs: Sequence[Deviation], unit: 
     if family is Family.SUM:
         return own + sum(tensor.peak for tensor in inputs)
     relative = max(tensor.peak / max(_yardstick(family, tensor), TINY) for tensor in inputs)
+    own += _at_smallest(family, output, inputs)
     if family in (Family.EXPONENTIAL, Family.ATTENTION):
         relative = max(relative, min(worst, 1.0))
     return own + output.top * min(relative, 1e6)
+
+
+def _at_smallest(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
+    """Return the error of a quotient where its positive denominator is smallest, at most twice what it may be there."""
+    if family is not Family.QUOTIENT or len(inputs) < 2 or inputs[-1].least <= 0.0:
+        return 0.0
+    divided, by = inputs[-2:]
+    return min((divided.peak + output.top * by.peak) / by.least, 2.0 * output.top)
 
 
 def coherent_error(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
@@ -284,3 +303,34 @@ def _mean(tensor: Deviation) -> float:
 
 def _yardstick(family: Family, tensor: Deviation) -> float:
     return min(tensor.size, tensor.spread) if family is Family.NORMALISE else tensor.size
+
+
+def flipped_share(relative: float, count: int) -> float:
+    """Return the relative error that flipped gates may leave in a gradient of so many elements."""
+    moved = FLIP_SHARE * relative * count
+    return math.sqrt(min(1.0, max(MIN_FLIPS, moved) / count)) if moved > RARE else 0.0
+
+
+def turned_share(row: Row, deviation: Deviation, call: Call) -> float:
+    """Return the root of the share of decisions that a row shows to have been taken otherwise; 0 where it shows none.
+
+    Scores that are off by a relative error ``r`` turn about ``r`` of the decisions, times what lies near a tie; those
+    of float32 turn none. With tensors what came of them is known: 1 where any decision differs.
+
+    Args:
+        row: measured, read or written by the call.
+        deviation: of the row.
+        call: any call.
+    """
+    if call.node is None or call.is_gradient or family_of(call.node.op_type) is not Family.DISCRETE:
+        return 0.0
+    assert row.measurement is not None
+    is_measured = row.measurement.mode is Mode.TENSOR
+    if row.is_produced:
+        return 1.0 if is_measured and deviation.unit == 0.0 and deviation.rms > 0.0 else 0.0
+    if is_measured or deviation.unit == 0.0 or not deviation.size or not (deviation.rms or deviation.peak):
+        return 0.0
+    shape = row.pair.shown.shape or ()
+    is_picked = bool(shape) and any(word in call.node.op_type.lower() for word in PICKS)
+    decisions = max(1, deviation.count // max(1, shape[-1]) if is_picked else deviation.count)
+    return flipped_share(min(1.0, deviation.likely / deviation.size), decisions)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
 from probe_flow.analysis.model.deviation import Deviation, Deviations
+from probe_flow.analysis.model.growth import TINY, Allowance, common_share
 from probe_flow.records import Mode, Phase, Statistics
 from probe_flow.records.row import Row
 
@@ -18,6 +19,13 @@ UPDATE = 4.0
 DECIDED = 0.5
 """Error of an update, in its size, wherever the gradients differ at all: an optimizer that divides them by their own
 size (Adam) turns the noise of elements that are zero in mathematics into whole steps."""
+
+UNDECIDED = 3.0
+"""The same for weights, in roots of the gradient's relative error ``r``: a share of about ``r`` of the elements is so
+small that their signs are noise. Of vectors (biases) whole parts may be zero in mathematics."""
+
+STORED = 1.0
+"""Largest error of a stored element, in rounding steps of the largest value: half a step, and as much in reserve."""
 
 SMALL_STEP = 0.1
 """Change that a step of an optimizer makes at most in what a parameter's statistics say, in its size."""
@@ -66,7 +74,12 @@ class Updates:
         gradient = max((min(each.relative, 1e3) for each in found), default=usual)
         likely = max((min(each.likely / each.size, 1.0) for each in found if each.size), default=usual)
         self._hidden[number] = min(1.0, UPDATE * change * likely / error.size) if error.size else 0.0
-        return 2.0 * error.rms + UPDATE * change * (max(gradient, DECIDED) if gradient else 0.0)
+        return 2.0 * error.rms + UPDATE * change * max(gradient, self._decided(number, max(gradient, likely)))
+
+    def _decided(self, number: int, gradient: float) -> float:
+        """Return the error of an update whose optimizer keeps little but the signs of a gradient."""
+        is_weight = len(self._rows[number].pair.shown.shape or ()) > 1
+        return min(DECIDED, UNDECIDED * math.sqrt(gradient)) if is_weight or not gradient else DECIDED
 
     def error_of(self, number: int) -> float:
         """Return the relative error of a changed parameter.
@@ -77,6 +90,34 @@ class Updates:
         shown = min(error.relative, 1.0) if error is not None else 0.0
         is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
         return max(shown, self._hidden[number]) if is_proven else shown
+
+    def noise(self, number: int, read: Sequence[int], output: Deviation) -> float:
+        """Return the relative error that changed parameters leave in a result of which only statistics are known.
+
+        A bias whose gradient is zero in mathematics (that of the keys of attention) moves by whole steps of Adam. One
+        that stands beside a matrix of weights adds its error and scales nothing. What storage explains counts as none.
+
+        Args:
+            number: row of the result.
+            read: rows that it was made of.
+            output: the result.
+        """
+        row = self._rows[number]
+        is_hiding = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
+        if not self._hidden or not row.is_produced or not is_hiding:
+            return 0.0
+        total, has_weight = 0.0, any(self._has_axes(n) for n in read)
+        for n in read:
+            hidden, deviation = self._hidden.get(n, 0.0), self._deviations[n]
+            if hidden and deviation is not None:
+                is_bias = has_weight and not self._has_axes(n) and output.size > 0
+                total += hidden * (min(1.0, deviation.size / output.size) if is_bias else 1.0)
+        return total if total > output.unit else 0.0
+
+    def _has_axes(self, number: int) -> bool:
+        """Whether a row is of a matrix or more, and not of the first argument."""
+        tensor = self._rows[number].pair.shown
+        return len(tensor.shape or ()) > 1 and tensor.slot.path[:1] != (0,)
 
     def _change(self, before: int, number: int, count: int) -> float:
         """Return the largest change of the golden's statistics, that of the norm for one of ``count`` elements."""
@@ -116,3 +157,27 @@ class Updates:
         key, slot = self._rows[number].node, self._rows[number].pair.shown.slot
         run = key.execution
         return run.rank, run.graph, key.name, key.call, slot
+
+
+def of_source(allowed: Allowance, deviation: Deviation) -> Allowance:
+    """Return the allowance of what nothing wrote, a parameter or an input of the network.
+
+    No element of it is off by more than storage leaves: half a step of the largest value.
+    """
+    return replace(allowed, peak=min(allowed.peak, STORED * deviation.unit * deviation.top + deviation.step))
+
+
+def with_unseen(allowed: Allowance, unseen: float, deviation: Deviation, *, is_update: bool) -> Allowance:
+    """Return an allowance with an error that came along a path which the dump does not show.
+
+    What an update did wrong has no one sign, so that little of it is a factor of the whole parameter.
+    """
+    relative = unseen / max(deviation.size, TINY)
+    return Allowance(
+        allowed.floor,
+        allowed.explained + unseen,
+        allowed.peak + unseen * math.sqrt(deviation.count),
+        allowed.gain + relative * (common_share(deviation.count) if is_update else 1.0),
+        allowed.scale,
+        allowed.offset + unseen,
+    )

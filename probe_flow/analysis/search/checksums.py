@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from probe_flow.analysis.first_difference.communication import PREFIXES as COLLECTIVES
 from probe_flow.analysis.flow.calls import same_call
 from probe_flow.records import Finding, FindingKind, Mode, NodeKey, Phase, SlotRole
 from probe_flow.records.row import Row
@@ -67,14 +66,8 @@ def search_checksums(rows: Sequence[Row], order: Sequence[int]) -> ChecksumSearc
 
 def _exchanged(rows: Sequence[Row]) -> frozenset[object]:
     """Return the collectives that some rank gave a tensor that differs: what all of them get inherits."""
-    return frozenset(
-        same_call(row.node)
-        for row in rows
-        if not row.is_produced
-        and row.node.name.startswith(COLLECTIVES)
-        and checksums_differ(row)
-        and not is_hashed_late(row)
-    )
+    read = [row for row in rows if not row.is_produced and checksums_differ(row)]
+    return frozenset(same_call(row.node) for row in read if _is_of_collective(row) and not is_hashed_late(row))
 
 
 def is_hashed_late(row: Row) -> bool:
@@ -83,7 +76,13 @@ def is_hashed_late(row: Row) -> bool:
     if target is None or golden is None or target.recorded is None or golden.recorded is None:
         return False
     known = (golden.recorded.min, golden.recorded.max, golden.recorded.mean, golden.recorded.l2norm)
-    return None not in known and target.recorded == golden.recorded and row.node.name.startswith(COLLECTIVES)
+    return None not in known and target.recorded == golden.recorded and _is_of_collective(row)
+
+
+def _is_of_collective(row: Row) -> bool:
+    from probe_flow.analysis.first_difference.communication import PREFIXES
+
+    return row.node.name.startswith(PREFIXES)
 
 
 def _golden_checksum(row: Row) -> str:

@@ -17,8 +17,6 @@ from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, shape_of
 from probe_flow.analysis.model.noise import not_deterministic
 from probe_flow.analysis.search.checksums import checksum_finding, search_checksums
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
-from probe_flow.analysis.search.drift import find_drift
-from probe_flow.analysis.search.lone_nonfinite import begins_alone
 from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried, random_state
 from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import diagnose
@@ -57,7 +55,7 @@ def conclude(
     writers = Writers(rows)
     apart = NotCompared(rows, diagnosis)
     nonfinite = [suspect for suspect in diagnosis.suspects if suspect.figure is ErrorFigure.NONFINITE]
-    alone = begins_alone((suspect.row for suspect in nonfinite), rows, pairs)
+    alone = _begun_alone(nonfinite, rows, pairs)
     origins, shown = _forward_once(_origins(diagnosis, rows), writers, alone, rows)
     origins, echoes = _apart_once(origins, shown, apart)
     heirs = _heirs(diagnosis, origins)
@@ -71,6 +69,8 @@ def conclude(
     findings.extend(checksum_finding(number, rows, writer) for number, writer in wrote.items())
     shown.update(wrote)
     if not findings:
+        from probe_flow.analysis.search.drift import find_drift
+
         findings.extend(find_drift(rows, diagnosis))
     findings.extend(near_misses(rows, diagnosis, findings))
     findings.extend(behind_extremes(rows, diagnosis, findings))
@@ -91,6 +91,15 @@ def conclude(
         full = Verdict(verdict.status, verdict.rule_ids, verdict.reasons, role, excess)
         roles.append(known.setdefault(full, full) if not excess else full)  # many rows are off by nothing
     return tuple(_with_parts(finding, pairs) for finding in _first_nonfinite_only(findings)), roles
+
+
+def _begun_alone(nonfinite: Sequence[Suspect], rows: Sequence[Row], pairs: Pairs) -> Mapping[int, int]:
+    """Return for suspects that are not finite the row of a lone call where that begins, where there is one."""
+    if not nonfinite:
+        return {}
+    from probe_flow.analysis.search.lone_nonfinite import begins_alone
+
+    return begins_alone((suspect.row for suspect in nonfinite), rows, pairs)
 
 
 def _with_parts(finding: Finding, pairs: Pairs) -> Finding:

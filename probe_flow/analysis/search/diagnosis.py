@@ -66,11 +66,12 @@ class Diagnosis(Struct, frozen=True):
             whether it began there.
         is_flow_unknown: no edge between operators is known, so that each suspect stands for itself.
         near: rows that come near to being suspects, in order of time.
+        asked: rows of results that stand out enough to be computed again, the most striking first.
         fed_by: suspect, or row near to one -> outputs that it was computed from, the nearest first.
         unjudged: rows of results of which next to any error would be explained, in order of time.
         decided: rows of decisions that differ (comparisons, picks, masks), in order of time.
         random: rows of random results that differ, in order of time.
-        shaken: rows that were computed from them.
+        shaken: rows that were computed from them, or from decisions that may have been taken otherwise.
         carried: rows that would be suspects if recomputing did not prove that they and what feeds them are right.
     """
 
@@ -86,6 +87,7 @@ class Diagnosis(Struct, frozen=True):
     hidden: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     is_flow_unknown: bool = False
     near: tuple[int, ...] = ()
+    asked: tuple[int, ...] = ()
     fed_by: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     unjudged: tuple[int, ...] = ()
     carried: tuple[int, ...] = ()

@@ -57,7 +57,7 @@ def _finding(
     switches = sorted({each.switch for each in mine}) or ["GraphFusion"]
     text = (
         f"the fusion pass `{name}` made {names}{more}: {len(inside)} of its {count} operators{took}; turn just it off "
-        f"with the fusion switch file {switch_file(name, switches)} and compare again"
+        f"with the fusion switch file `{switch_file(name, switches)}` and compare again"
     )
     return Finding(FindingKind.REMARK, first.node, None, text, severity=share, fails=False, row=first.row)
 

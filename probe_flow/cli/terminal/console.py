@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 
 import click
 
-from probe_flow.api.problems import problems_text
 from probe_flow.errors import Diagnostic
-from probe_flow.errors.render import NO_SOURCES
+from probe_flow.errors.diagnostics import NO_SOURCES
 
 
 def wants_color(environment: Mapping[str, str], *, is_terminal: bool) -> bool:
@@ -30,6 +29,8 @@ def show(diagnostics: Iterable[Diagnostic], *, sources: Mapping[str, str] = NO_S
     problems = tuple(diagnostics)
     if not problems:
         return
+    from probe_flow.api.problems import problems_text
+
     is_terminal = sys.stderr.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else None
     color = wants_color(os.environ, is_terminal=is_terminal)

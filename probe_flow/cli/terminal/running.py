@@ -19,7 +19,6 @@ import click
 from msgspec import structs
 
 from probe_flow.cli.terminal.console import show, wants_color
-from probe_flow.cli.terminal.links import linked
 from probe_flow.engine.run.plan import Plan
 from probe_flow.errors import Diagnostic, Severity, UsageError, WorkflowError
 
@@ -69,8 +68,6 @@ def show_run(
     from probe_flow.api.running import run_plan
     from probe_flow.record.conclusion import last_line, report_path
     from probe_flow.record.run_json import run_json_text
-    from probe_flow.reports.terminal.console import render_summary
-    from probe_flow.reports.terminal.short import render_short
 
     @contextmanager
     def watch(planned: Plan) -> Iterator[Progress]:
@@ -105,14 +102,20 @@ def show_run(
         color = wants_color(os.environ, is_terminal=sys.stdout.isatty())
         record = _without_what_is_above(outcome) if _is_one_place() else outcome.record
         if is_verbose:
+            from probe_flow.reports.terminal.console import render_summary
+
             summary = render_summary(
                 record, comparisons, color=color, width=width, folder=folder, resume=how.resume_option
             )
         else:
+            from probe_flow.reports.terminal.short import render_short
+
             by = f"`probe-flow show -v {shlex.quote(folder)}`" if is_verbose is None else "`-v`"
             more = f"{by} shows coverage, gaps, the largest errors and the files"
             summary = render_short(record, color=color, width=width, folder=folder, resume=how.resume_option, more=more)
         if color:
+            from probe_flow.cli.terminal.links import linked
+
             summary = linked(summary, report_path(record, folder), cwd / report_path(record, folder), is_terminal=True)
         click.echo(summary, nl=False, color=color)
     return outcome.exit_code

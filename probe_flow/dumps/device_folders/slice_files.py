@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from probe_flow.dumps.device.device_file import read_ge_header
-from probe_flow.dumps.device.joined_slices import Slice, join_slices, with_slice_shapes
 from probe_flow.dumps.device.refs import tensor_refs
-from probe_flow.dumps.device.slices import SliceTable, slice_table
 from probe_flow.dumps.device_folders.dump_files import GeFile
 from probe_flow.dumps.selection import Duplicates, choose, skipped_duplicate
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.records import NodeKey, Problem, Slot, SlotRole, TensorKind, TensorRef
+
+if TYPE_CHECKING:
+    from probe_flow.dumps.device.joined_slices import Slice
+    from probe_flow.dumps.device.slices import SliceTable
 
 _MAX_LISTED = 20
 
@@ -63,6 +66,9 @@ class SlicedOperator(Struct):
 
     def add(self, file: GeFile) -> None:
         """Read one slice; the first description that is found counts for all."""
+        from probe_flow.dumps.device.joined_slices import Slice
+        from probe_flow.dumps.device.slices import slice_table
+
         try:
             dump = read_ge_header(file.file.path)
             self.slices.append(Slice(slice_number(file), dump, file.file.path, file.file.size))
@@ -80,6 +86,8 @@ class SlicedOperator(Struct):
             return self._with_reason(tensor_refs(self.slices[0].dump, self.slices[0].path, key))
         if self.table is None or not any(self.table.cuts):
             return self._newest(key)
+        from probe_flow.dumps.device.joined_slices import join_slices, with_slice_shapes
+
         slices = [with_slice_shapes(part, self.table) for part in self.slices]
         for file, part in zip(self.files, slices, strict=True):
             self.problems += [replace(problem, path=file.file.relative) for problem in part.dump.problems]
@@ -95,6 +103,8 @@ class SlicedOperator(Struct):
         if part is None:
             slot = Slot(SlotRole.OUTPUT, (0,))
             return [TensorRef.of(key, slot, TensorKind.UNREADABLE, reason=self.trouble, source=file.file.path)]
+        from probe_flow.dumps.device.joined_slices import with_slice_shapes
+
         shaped = part if self.table is None else with_slice_shapes(part, self.table)
         self.problems += [replace(problem, path=file.file.relative) for problem in shaped.dump.problems]
         return tensor_refs(shaped.dump, part.path, key)

@@ -13,15 +13,17 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from probe_flow.errors import FormatError
-from probe_flow.files.arrays.npz import Member, array_of, contents_of, joined, member, npy_bytes
 from probe_flow.files.binary_file import BinaryFile, malformed
+
+if TYPE_CHECKING:
+    from probe_flow.files.arrays.npz import Member
 
 MIN_MAX = ("min", "max")
 MAX_REDUCED_BYTES = 16 * 2**20
@@ -80,6 +82,8 @@ class ReducedArray(Struct, frozen=True, gc=False):
 
     def to_bytes(self) -> bytes:
         """Return the `.npy` file: a plain vector for min and max alone, else a record that names its fields."""
+        from probe_flow.files.arrays.npz import npy_bytes
+
         tensor = self.tensor
         if self.names == MIN_MAX:
             return npy_bytes(np.array(tensor.figures, np.float64))
@@ -115,6 +119,8 @@ class ReducedDevice(Struct, frozen=True, gc=False):
 
     def to_bytes(self) -> bytes:
         """Return the `.npz` file; the same content gives the same bytes."""
+        from probe_flow.files.arrays.npz import joined, member, npy_bytes
+
         members: list[Member] = []
         for key, prefix, tensors in (("inputs", "in", self.inputs), ("outputs", "out", self.outputs)):
             rows = [tensor.figures for tensor in tensors]
@@ -136,6 +142,8 @@ class ReducedDevice(Struct, frozen=True, gc=False):
 @lru_cache(maxsize=4096)
 def _texts_member(key: str, texts: str | tuple[str, ...]) -> Member:
     """Return a member that holds a text or some: most files of a dump have one that another has too."""
+    from probe_flow.files.arrays.npz import member, npy_bytes
+
     return member(key, npy_bytes(np.array(texts, np.str_)))
 
 
@@ -151,6 +159,8 @@ def _read(path: Path | str, take: Callable[[bytes], Found]) -> Found:
 
 
 def _as_array(content: bytes) -> ReducedArray:
+    from probe_flow.files.arrays.npz import array_of
+
     found = array_of(content)
     if found.dtype.names is None:
         if not found.size:
@@ -169,6 +179,8 @@ def _as_array(content: bytes) -> ReducedArray:
 
 
 def _as_device(content: bytes) -> ReducedDevice:
+    from probe_flow.files.arrays.npz import array_of, contents_of
+
     arrays = contents_of(content, MAX_REDUCED_BYTES)
     names = _texts_of(arrays["stat_names"], _MAX_FIGURES) if "stat_names" in arrays else MIN_MAX
     if not names:
@@ -184,6 +196,8 @@ def _as_device(content: bytes) -> ReducedDevice:
 
 
 def _tensors(arrays: Mapping[str, bytes], key: str, prefix: str, columns: int) -> tuple[ReducedTensor, ...]:
+    from probe_flow.files.arrays.npz import array_of
+
     rows = _figures(array_of(arrays[key]), columns)
     dtypes = _texts(arrays, f"{prefix}_dtypes", "", len(rows))
     shapes = _texts(arrays, f"{prefix}_shapes", _UNKNOWN_SHAPE, len(rows))
@@ -226,6 +240,8 @@ def _texts_of(content: bytes, most: int) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def _known_texts(content: bytes, most: int) -> tuple[str, ...]:
     """Return the texts of an array: most files of a dump have one that another has too."""
+    from probe_flow.files.arrays.npz import array_of
+
     found = array_of(content)
     if found.size > most:
         raise ValueError(f"{found.size} texts stand where {most} should")

@@ -63,8 +63,9 @@ def _graphs(raw: bytes, path: str) -> Iterator[Mapping[str, object]]:
         try:
             value, place = decoder.raw_decode(text, place)
         except (json.JSONDecodeError, RecursionError) as error:
-            line = text.count("\n", 0, getattr(error, "pos", place)) + 1
-            raise _no_result(path, getattr(error, "msg", "values are nested too deeply"), line=line) from error
+            at = getattr(error, "pos", place)
+            span = Span(path, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+            raise _no_result(path, getattr(error, "msg", "values are nested too deeply"), span=span) from error
         for item in value if isinstance(value, list) else [value]:
             if not isinstance(item, dict):
                 raise _no_result(path, "it holds something else than objects of graphs")
@@ -96,12 +97,12 @@ def _passes(graph: Mapping[str, object], path: str) -> Iterator[PassEffect]:
                 yield PassEffect(str(each), switch, name, int(effects))
 
 
-def _no_result(path: str, what: str, *, line: int = 0) -> FormatError:
+def _no_result(path: str, what: str, *, span: Span | None = None) -> FormatError:
     return FormatError(
         Diagnostic(
             "PF4312",
             f"`{path.rpartition('/')[2]}` is no list of fusion passes: {what}",
-            span=Span(path, line) if line else None,
+            span=span,
             path=path,
             help="give the `fusion_result.json` of the run, as the compiler wrote it",
         )

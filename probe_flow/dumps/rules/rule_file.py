@@ -6,11 +6,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from probe_flow.dumps.rules.om_model import read_om_model
 from probe_flow.dumps.rules.om_partitions import MAGIC
 from probe_flow.dumps.rules.problems import not_json, too_large
 from probe_flow.dumps.rules.records import RuleFile
-from probe_flow.dumps.rules.rule_json import parse_rule_json
 from probe_flow.dumps.rules.rule_text import read_rule_text
 from probe_flow.errors import Diagnostic, FormatError
 from probe_flow.files.binary_file import BinaryFile
@@ -54,6 +52,8 @@ def read_rule_file(path: Path | str) -> RuleFile:
 def _read(file: BinaryFile) -> RuleFile:
     head = file.read_at(0, len(MAGIC))
     if head == MAGIC:
+        from probe_flow.dumps.rules.om_model import read_om_model
+
         return read_om_model(file, max_bytes=MAX_BYTES)
     if not head:
         raise not_json(file.path, "it is empty")
@@ -61,6 +61,8 @@ def _read(file: BinaryFile) -> RuleFile:
         return _of_text(file)
     if file.size > MAX_BYTES:
         raise too_large(file.path, file.size, MAX_BYTES)
+    from probe_flow.dumps.rules.rule_json import parse_rule_json
+
     raw = file.read_at(0, file.size)
     return parse_rule_json(raw, file.path)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.errors import FormatError
 from probe_flow.files.binary_file import BinaryFile, malformed
@@ -32,6 +33,7 @@ _MAX_RANK = 254
 """TensorFlow's own limit."""
 
 _MAX_NAME_BYTES = 4096
+_DAMAGED = "PF3013"
 _HELP = "run the step again; a run that still writes is read when it has ended"
 
 DTYPES = MappingProxyType(
@@ -98,6 +100,17 @@ def read_tensor_event(path: str) -> TensorEvent:
         FormatError: PF3001 and PF3002 unreadable, PF3013 damaged or cut off, PF3440 no tensor, PF3441 with a shape that
             its bytes do not fill.
     """
+    try:
+        return _tensor_event(path)
+    except FormatError as error:
+        if error.diagnostic.code != _DAMAGED:
+            raise
+        name, said = path.rpartition("/")[2], error.diagnostic.message.rpartition(": ")[2]
+        message = f"`{name}` is cut off or damaged: {said}"
+        raise FormatError(replace(error.diagnostic, message=message, help=_HELP)) from error
+
+
+def _tensor_event(path: str) -> TensorEvent:
     with BinaryFile(path) as file:
         message = Message(WireReader(FileBytes(file), path))
         value = message.last(message.last(message.whole(), _EVENT_SUMMARY), _SUMMARY_VALUE)

@@ -28,6 +28,19 @@ def not_of_the_debugger(run: Run, file: DumpFile) -> Problem:
     )
 
 
+def half_written(run: Run, lost: Sequence[str], count: int) -> Problem:
+    """Report a run that lacks many of the tensors that its graph says the debugger watched."""
+    return Diagnostic(
+        "PF3449",
+        f"`{run.folder.name}` has {count} of the {count + len(lost)} tensors that its debugger watched: the run did "
+        "not end, or another process still writes it",
+        severity=Severity.WARNING,
+        help="let the step end under the debugger and read again; or read another run with `run: NUMBER`",
+        notes=(*(f"`{name}` has no file" for name in lost[:_MAX_LISTED]),),
+        path=run.folder.name,
+    )
+
+
 def figures_only(run: Run, op: str, count: int) -> Problem:
     """Report files that hold what a debug operation says of tensors."""
     return Diagnostic(

@@ -19,6 +19,7 @@ from probe_flow.dumps.tfdbg.event_files import GRAPHS, TRACES, event_sets, read_
 from probe_flow.dumps.tfdbg.problems import (
     below,
     figures_only,
+    half_written,
     no_tensor,
     not_of_the_debugger,
     one_of_sets,
@@ -67,6 +68,8 @@ copies and bodies of control flow get a part of digits (`merge/_15`, `lp/body/_9
 _COPIES = frozenset({"Copy", "CopyHost"})
 
 _MAX_LISTED = 5
+_LOST_SHARE = 0.25
+"""Share of a run's tensors without file from which it did not end. Branches that are not taken leave none either."""
 
 
 class _File(Struct, frozen=True):
@@ -169,7 +172,11 @@ class _Reader(Struct):
         listing = list_dump(run.folder, max_depth=MAX_DEPTH)
         self.problems.extend(replace(each, path=below(run, each.path)) for each in listing.problems)
         graph = {node.name: node for node in _graphs(run, listing, self.problems)}
-        self.take(run, graph, _of_one_device(list(_tensor_files(run, listing, self.problems)), run, self.problems))
+        found = _of_one_device(list(_tensor_files(run, listing, self.problems)), run, self.problems)
+        lost = _without_file(graph, found)
+        if len(lost) > _LOST_SHARE * (len(lost) + len(found)):
+            self.problems.append(half_written(run, lost, len(found)))
+        self.take(run, graph, found)
         return listing.files
 
     def read_events(self, root: Path, prefix: str) -> Sequence[DumpFile]:
@@ -235,6 +242,15 @@ def _renamed(usual: Mapping[str, tuple[str, int | None]], file: _File) -> _File:
     name, slot = found
     item = f"{file.node}:{file.slot}"
     return replace(file, node=name, slot=file.slot if slot is None else slot, ran_as=file.node, item=item)
+
+
+def _without_file(graph: Mapping[str, GraphNode], found: Sequence[_File]) -> list[str]:
+    """Return the tensors of which the graph has a copy for the debugger, and the run no file."""
+    there = {f"{file.node}:{file.slot}" for file in found}
+    watched = (node.inputs[0] for node in graph.values() if node.op in _COPIES and node.inputs)
+    return [
+        name for name in dict.fromkeys(each if ":" in each else f"{each}:0" for each in watched) if name not in there
+    ]
 
 
 def _graphs(run: Run, listing: DumpListing, problems: list[Problem]) -> Iterator[GraphNode]:

@@ -37,10 +37,12 @@ from probe_flow.engine.run.results import Results, is_strict
 from probe_flow.engine.run.signals import Signals
 from probe_flow.engine.run.tasks import StageTasks
 from probe_flow.engine.schedulers.base import Scheduler
+from probe_flow.engine.schedulers.choice import held
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
 from probe_flow.files.leftovers import remove_leftovers, remove_scratch
 from probe_flow.files.machine import return_free_memory
 from probe_flow.files.small_files import SmallFiles
+from probe_flow.files.whole_files import sync_folder
 from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Catalog, Comparison
@@ -224,8 +226,9 @@ class _Run:
     def _result_of(self, planned: PlannedStage) -> object:
         """Do the work of a stage; what a reader finds is kept, and held of small files."""
         options, does = options_for_run(planned.stage.options, self.folder.path), planned.stage.type
-        with self.small_files.filled() if does.produces is Kind.CATALOG else nullcontext():
-            result = does.run(options, self.results.inputs_of(planned), self._context(planned))
+        filled = self.small_files.filled() if does.produces is Kind.CATALOG else nullcontext()
+        with filled, held(self.scheduler) as scheduler:
+            result = does.run(options, self.results.inputs_of(planned), self._context(planned, scheduler))
         if isinstance(result, Catalog):
             self.catalogs.keep(planned, result)
         return result
@@ -248,14 +251,14 @@ class _Run:
             return ended_by(outcome, (out_of_memory(exc) or _unforeseen(outcome.name, exc),))
         return outcome
 
-    def _context(self, planned: PlannedStage) -> Context:
+    def _context(self, planned: PlannedStage, scheduler: Scheduler) -> Context:
         name = planned.stage.name
         workflow = self.plan.workflow
         emit = self._emit_for(name)
         return Context(
             stage=name,
             output=self.folder.path,
-            map=StageTasks(name, self.scheduler, progress=self.progress, emit=emit),
+            map=StageTasks(name, scheduler, progress=self.progress, emit=emit),
             emit=emit,
             report=lambda diagnostics: self._report(name, diagnostics),
             settings=Settings(
@@ -333,6 +336,8 @@ class _Run:
         )
         self._end_cache(interrupted=bool(stopped_by))
         self._save(whole=True)
+        for folder in {self.folder.path, *((self.folder.path / name).parent for name in results.artifacts)}:
+            sync_folder(folder)
         if self.lacks_compiled_code.is_set() and not stopped_by:  # now that it holds up nothing of this run
             self._compile_for_later_runs()
         self.log.emit("run.ended", status=self.record.status, verdict=self.record.verdict, exit_code=code)

@@ -20,9 +20,8 @@ from probe_flow.engine.run.events import FILE_BEGUN
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.existing import is_file
 from probe_flow.files.leftovers import is_temporary, remove_leftovers
-from probe_flow.files.lock_file import STALE_S, HeldError, LockFile
+from probe_flow.files.lock_file import RUN_LOCK, STALE_S, HeldError, LockFile
 from probe_flow.files.opening import open_bytes, read_text
-from probe_flow.record.run_folder import LOCK, SCHEMAS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 RUNS_FOLDER = "probe_flow_runs"
 RECORD_NAME = "run.json"
 EVENTS_NAME = "events.jsonl"
-LOCK_NAME = LOCK
+LOCK_NAME = RUN_LOCK
 
 MAX_RECORD_BYTES = 256 * 2**20
 """Bytes of a run.json or events.jsonl of an earlier run that are read."""
@@ -273,6 +272,8 @@ def _read_record(path: Path) -> dict[str, Any] | None:
     """Return the record of a run, None when there is none that we wrote."""
     if not is_file(path) or path.stat().st_size > MAX_RECORD_BYTES:
         return None
+    from probe_flow.record.run_folder import SCHEMAS
+
     try:
         record = json.loads(read_text(path))
     except (ValueError, RecursionError):

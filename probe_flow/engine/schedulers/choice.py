@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -117,6 +118,22 @@ def check_scheduler(name: str, *, span: Span | None = None, is_own: bool = True)
                 help="pip install probe-flow[distributed]; on one machine `processes` does without it",
             )
         )
+
+
+@contextmanager
+def held(scheduler: Scheduler) -> Iterator[Scheduler]:
+    """Give a scheduler that opens its cluster once for all that runs inside; one without a cluster as it is."""
+    if scheduler.name != "distributed":
+        yield scheduler
+        return
+    from probe_flow.engine.schedulers.distributed import DistributedScheduler, HeldCluster
+
+    assert isinstance(scheduler, DistributedScheduler)
+    cluster = HeldCluster(scheduler)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
 
 
 def make_scheduler(

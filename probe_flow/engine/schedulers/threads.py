@@ -2,6 +2,7 @@
 
 Dask returns the results of a graph only when the whole graph is done, and holds them until then. So its tasks hand
 their results over themselves, through a window that also holds them back when the consumer is slower than they are.
+One worker takes them one after another without Dask, whose import is a tenth of a small run (0.12 s of CPU).
 """
 
 from __future__ import annotations
@@ -111,6 +112,10 @@ def _failure(index: int, cause: Exception) -> BatchError:
 def _drive(task: Callable[[], None], count: int, workers: int, window: _Window[Result]) -> None:
     """Run `count` tasks through Dask, in graphs of bounded size. The tasks take the batches in the window's order."""
     try:
+        if workers == 1:
+            for _ in range(count):
+                task()
+            return
         from dask.threaded import get
 
         with ThreadPoolExecutor(workers, thread_name_prefix="probe-flow") as pool:

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from probe_flow.errors import Diagnostic, Span
-from probe_flow.errors.render import split_lines
+from probe_flow.errors.diagnostics import split_lines
 
 # Printable characters as YAML defines them; the scanner reports others without a line.
 _NON_PRINTABLE = re.compile("[^\x09\x0a\x0d\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -144,6 +144,8 @@ class GroupMatch:
         group_prefix: stands before the index of a group, so that groups of several executions differ.
         selected: ids of the operators to compare; None = all.
         guessed: names of operators whose rules are a guess.
+
+    Once it ran, ``untold`` has the golden tensors of which nothing says whether they hold float16 or bfloat16.
     """
 
     def __init__(
@@ -166,6 +168,7 @@ class GroupMatch:
         self._ambiguous = _ambiguous(rules)
         self.origins = Origins(rules, self._golden_output)
         self.taken: dict[NodeKey, FusionOp] = {}
+        self.untold: dict[str, None] = {}
         self._fed = FedInputs(rules, self.origins, golden)
         self._ledger = ledger
         self._span = Span(rules.files[0]) if rules.files else None
@@ -289,6 +292,8 @@ class GroupMatch:
                 f"a guess: the rules know the parts of the name `{op.name}`, not the operator"
             )
         golden = _as_bfloat16(origin.golden, origin)
+        if _may_be_bfloat16(ref, golden, origin):
+            self.untold[golden.id] = None
         if golden is not origin.golden and note is None:
             note = OfflineReason.BFLOAT16.expected("the array says float16 and holds bfloat16, as the graph says")
         aligned = _with_layout(align(ref, golden, told=_told(origin)), origin)
@@ -338,6 +343,12 @@ def _as_bfloat16(golden: TensorRef, origin: Origin) -> TensorRef:
     """
     is_said = origin.output is not None and origin.output.origin_dtype == "DT_BF16"
     return golden.changed(dtype="bfloat16") if is_said and golden.stored_dtype == "<f2" else golden
+
+
+def _may_be_bfloat16(target: TensorRef, golden: TensorRef, origin: Origin) -> bool:
+    """Return True for an array of float16 beside a device tensor of bfloat16 where the graph says no type."""
+    is_said = origin.output is not None and origin.output.origin_dtype
+    return target.dtype == "bfloat16" and (golden.stored_dtype, golden.dtype) == ("<f2", "float16") and not is_said
 
 
 def _told(origin: Origin) -> Told:

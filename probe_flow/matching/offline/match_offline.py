@@ -59,6 +59,7 @@ from itertools import count, islice
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
+from probe_flow.dumps.manifest import MODEL_GRAPH
 from probe_flow.dumps.rules.rule_file import RULE_FILES
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.offline.by_ids import Selection
@@ -70,7 +71,7 @@ from probe_flow.matching.offline.index import DumpIndex, GoldenIndex
 from probe_flow.matching.offline.leftovers import GoldenLeftovers, leave_unknown_targets
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.models import RuleBook, model_outputs
-from probe_flow.matching.offline.nodes import edges_between, silent_outputs, told_edges, told_nodes
+from probe_flow.matching.offline.nodes import RunOfGraph, edges_between, silent_outputs, told_edges, told_nodes
 from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS
 from probe_flow.matching.offline.reasons import OfflineReason
 from probe_flow.matching.offline.scenario import Given, check_scenario
@@ -179,7 +180,9 @@ def _other_rules(match: GroupMatch, named: int, dumped: int) -> Diagnostic:
         "PF4403",
         f"the rules name {named} of the {dumped} operators that the device dumped: they are of another model",
         severity=Severity.WARNING,
-        help="convert the offline model that was run with `atc --mode=1 --om=MODEL.om --json=RULES.json`, or give the "
+        help="give the texts of the graphs of this very run (`ge_proto_*_Build.txt`)"
+        if (_file(match.rules) or "").endswith(".txt")
+        else "convert the offline model that was run with `atc --mode=1 --om=MODEL.om --json=RULES.json`, or give the "
         "`.om` itself",
         notes=(f"the device dumped {_some(mine)}", f"the rules name {_some(op.name for op in match.rules.ops)}"),
         path=_file(match.rules),
@@ -194,6 +197,18 @@ def _other_golden(match: GroupMatch, promised: list[str]) -> Diagnostic:
         help="give the dump of the model that was converted; the names of its operators must be those of that model",
         notes=(f"the rules name {_some(promised)}", f"the golden has {_some(match.golden.names())}"),
         path=_file(match.rules),
+    )
+
+
+def _half_or_bfloat16(names: list[str]) -> Diagnostic:
+    return Diagnostic(
+        "PF4411",
+        f"of {len(names)} golden array{'s' if len(names) > 1 else ''} of float16 nobody can tell whether they hold "
+        "bfloat16: the device computes in bfloat16, and the graph names no type",
+        severity=Severity.WARNING,
+        help="if TensorFlow 2's plug-in of the device wrote them, they hold bfloat16: name them in `bf16_names` of "
+        '`dump.npy` (`["*"]` for all); else they are compared as they are, which is right',
+        notes=tuple(f"`{name}`" for name in names[:_SHOWN]),
     )
 
 
@@ -309,6 +324,9 @@ def match_offline(
             match_by_name(mine, other, ledger, prefixes[run], are_files=are_files)
         else:
             match_by_guess(mine, other, ledger, prefixes[run])
+    untold = dict.fromkeys(each for done in finished for each in done.untold)
+    if untold and MODEL_GRAPH not in golden.attrs:  # a manifest tells the true types
+        ledger.problems.append(_half_or_bfloat16(list(untold)))
     left_by = [
         (GoldenLeftovers(done, ledger), count(len(done.rules.groups) + len(done.target.nodes))) for done in finished
     ]
@@ -318,7 +336,8 @@ def match_offline(
             leftovers.leave(numbers, is_claimed=is_claimed)
     for number, left in enumerate(goldens.values()):
         _leave_all(left, ledger, f"golden/{number}/", CommonReason.NO_EXECUTION["target"], is_target=False)
-    ledger.edges.extend(edges_between(ledger.pairs, ledger.edges))
+    ran = [RunOfGraph(done.target, done.rules, done.taken, done.origins) for done in finished]
+    ledger.edges.extend(edges_between(ran))
     ledger.problems.extend(book.problems)
     pairs = with_selections(ledger.finished(target, golden))
     facts = match.facts()

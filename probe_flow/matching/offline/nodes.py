@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -11,7 +12,7 @@ from probe_flow.dumps.graph.links import MAYBE_VIEW_TYPES, VIEW_TYPES
 from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES, Origins
 from probe_flow.matching.rules.merge import FusionGroup, FusionOp, FusionRules
-from probe_flow.records import Edge, Node, NodeKey, Pair, Reason, Relation, RuleFacts, SlotRole, TensorRef
+from probe_flow.records import Edge, Node, NodeKey, Reason, Relation, RuleFacts, SlotRole
 
 NEVER_DUMPED = NETWORK_INPUTS | HELD_TYPES | PASSED_TYPES
 """Types of operators that a device may run without writing a file, or does not run."""
@@ -123,28 +124,52 @@ def told_edges(
             )
 
 
-def edges_between(pairs: Sequence[Pair], known: Iterable[Edge]) -> Iterator[Edge]:
+class RunOfGraph(NamedTuple):
+    """One graph that ran: its dump, its rules, which operators were dumped, and where its values come from."""
+
+    target: DumpIndex
+    rules: FusionRules
+    taken: Mapping[NodeKey, FusionOp]
+    origins: Origins
+
+
+def edges_between(runs: Sequence[RunOfGraph]) -> Iterator[Edge]:
     """Yield the data flow between graphs of one rank and step: one is fed what another gives.
 
-    No graph says so. Both tensors are one tensor of the user's graph, which is known once they are paired.
+    No graph says so. What is fed and what is given are one tensor of the user's graph, as the target's rules say. The
+    golden side cannot tell: on another device too it is fed to one graph and given by another.
     """
-    if len({pair.target.node.execution for pair in pairs if pair.target is not None}) < 2:
+    if len(runs) < 2:
         return
-    fed = {(edge.consumer, edge.input) for edge in known}
-    made: dict[tuple[object, ...], TensorRef] = {}
-    for is_read in (False, True):
-        for pair in pairs:
-            target, golden = pair.target, pair.golden
-            if target is None or golden is None or is_read != (target.slot.role is SlotRole.INPUT):
-                continue
-            run = target.node.execution
-            place = (run.rank, run.step, golden.node, golden.slot)
-            if not is_read:
-                made.setdefault(place, target)
-                continue
-            maker, number = made.get(place), target.slot.path[0]
-            if maker is None or maker.node.execution == run or not isinstance(number, int):
-                continue
-            output = maker.slot.path[0]
-            if isinstance(output, int) and (target.node, number) not in fed:
-                yield Edge(maker.node, output, target.node, number)
+    made: dict[_Tensor, tuple[NodeKey, int]] = {}
+    for run in runs:
+        for key, op in run.taken.items():
+            if op.op_type not in NEVER_DUMPED:
+                for number in range(len(op.outputs)):
+                    tensor = _tensor(run, op, number)
+                    if tensor is not None:
+                        made.setdefault(tensor, (key, number))
+    for run in runs:
+        keys = {id(op): key for key, op in run.taken.items()}
+        for op in run.rules.ops:
+            for number in range(len(op.inputs)):
+                source = run.origins.producer(op, number)
+                if isinstance(source, Reason) or source[0].op_type not in NETWORK_INPUTS:
+                    continue
+                tensor = _tensor(run, *source)
+                maker = made.get(tensor) if tensor is not None else None
+                if maker is not None and maker[0].execution != run.target.execution:
+                    yield Edge(*maker, keys.get(id(op)) or op_key(run.target, op), number)
+
+
+_Tensor = tuple[int | None, int | None, str, int]
+"""A tensor of the user's graph: rank and step, operator and output."""
+
+
+def _tensor(run: RunOfGraph, op: FusionOp, number: int) -> _Tensor | None:
+    outputs, execution = run.rules.outputs_of(op), run.target.execution
+    output = outputs[number] if number < len(outputs) else None
+    if output is None or not output.origin_name:
+        return None
+    index = number if output.origin_index is None else output.origin_index
+    return execution.rank, execution.step, output.origin_name, index

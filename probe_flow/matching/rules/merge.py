@@ -101,7 +101,9 @@ def fusion_rules(rule: RuleFile, *, close: RuleFile | None = None, quant: RuleFi
         ops = unquantised(ops, fusion_ops(quant), unknown)
         problems += unknown.problems()
     keys = keys_of(ops, key_of if quant is None else key_of_originals)
+    before_close: dict[str, FusionOp] = {}
     if close is not None:
+        before_close = {op.name: op for op in reversed(ops)}
         unknown = UnknownNames(rule.path, close.path, what="rules without fusion", unsaid=unsaid)
         ops = unfused(ops, fusion_ops(close), unknown)
         problems += unknown.problems()
@@ -112,6 +114,7 @@ def fusion_rules(rule: RuleFile, *, close: RuleFile | None = None, quant: RuleFi
         by_clean_name={clean_name(op.name): op for op in reversed(ops)},
         problems=tuple(problems),
         files=tuple(file.path for file in (rule, close, quant) if file is not None),
+        before_close=before_close,
     )
 
 

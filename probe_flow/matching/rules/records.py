@@ -91,6 +91,8 @@ class FusionRules(Struct, frozen=True):
         by_clean_name: operators by their name in file names (see `clean_name`); of several the first.
         problems: what could not be carried over.
         files: the rule files that they come from.
+        before_close: operators whose originals were replaced by operators of the golden's rules, by name, as their own
+            rule file has them.
     """
 
     ops: tuple[FusionOp, ...]
@@ -99,6 +101,11 @@ class FusionRules(Struct, frozen=True):
     by_clean_name: Mapping[str, FusionOp]
     problems: tuple[Diagnostic, ...] = ()
     files: tuple[str, ...] = ()
+    before_close: Mapping[str, FusionOp] = field(default_factory=dict)
+
+    def outputs_of(self, op: FusionOp) -> tuple[FusionOutput, ...]:
+        """Return what an operator gives as tensors of the user's graph."""
+        return self.before_close.get(op.name, op).outputs
 
 
 def clean_name(name: str) -> str:

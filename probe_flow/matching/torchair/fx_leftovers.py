@@ -18,7 +18,6 @@ from probe_flow.matching.torchair.fx_pairs import FxMatch
 from probe_flow.matching.torchair.graph import FxGraph
 from probe_flow.matching.torchair.nodes import DumpedNode
 from probe_flow.matching.torchair.reasons import NearestNames, TorchairReason
-from probe_flow.matching.torchair.recorded_arguments import align_recorded, is_number
 from probe_flow.records import GraphOp, Pair, Reason, SlotRole, TensorKind, TensorRef
 
 
@@ -155,7 +154,7 @@ class Leftovers(Struct):
         source = self._argument_sources(key, graph).get(id(ref))
         if source is not None and (reason := self._covered(source, graph)) is not None:
             return reason
-        if ref.numel is None and (is_number(ref) or dtype_class(ref.dtype) == "int"):
+        if ref.numel is None and self._is_plain(ref):
             return TorchairReason.ARGUMENT.expected(
                 "numbers among the arguments; the device has them as attributes or constants"
             )
@@ -201,6 +200,12 @@ class Leftovers(Struct):
         reason = self._output_reason(value, name[0], graph)
         return replace(reason, text=f"its producer `{name[0]}`: {reason.text}")
 
+    def _is_plain(self, ref: TensorRef) -> bool:
+        """Return whether an argument of which only statistics are known is a number, or a tensor of integers."""
+        from probe_flow.matching.torchair.recorded_arguments import is_number
+
+        return is_number(ref) or dtype_class(ref.dtype) == "int"
+
     def _node_of(self, ops: Sequence[GraphOp]) -> DumpedNode | None:
         return next((node for op in ops if (node := self.match.by_op.get(op.name)) is not None), None)
 
@@ -211,6 +216,8 @@ class Leftovers(Struct):
             arguments = self.golden.arguments(key)
             pairs: Sequence[tuple[int, int]]
             if any(argument.numel is None for argument in arguments):
+                from probe_flow.matching.torchair.recorded_arguments import align_recorded
+
                 pairs = align_recorded(graph, self.golden, places, (), arguments)
             else:
                 pairs = align_arguments(places, arguments).pairs

@@ -28,7 +28,6 @@ from probe_flow.matching.torchair.graph import FxGraph
 from probe_flow.matching.torchair.nodes import DumpedNode
 from probe_flow.matching.torchair.notes import unusable, unusable_golden
 from probe_flow.matching.torchair.reasons import NearestNames, TorchairReason, TorchairRule
-from probe_flow.matching.torchair.recorded_arguments import align_recorded
 from probe_flow.matching.torchair.target import TargetMatch
 from probe_flow.records import Catalog, Reason, TensorRef
 
@@ -204,6 +203,8 @@ class FxMatch(TargetMatch):
         items = [entry.item for entry in waiting]
         places = places_of(self.graph, key, items)
         if any(argument.numel is None for argument in arguments):
+            from probe_flow.matching.torchair.recorded_arguments import align_recorded
+
             alignment = Alignment(tuple(align_recorded(self.graph, self.golden, places, items, arguments)))
             how = "recorded statistics"
         else:

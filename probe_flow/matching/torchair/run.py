@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -14,8 +15,6 @@ from probe_flow.matching.torchair.arguments import is_parameter_list
 from probe_flow.matching.torchair.fx_golden import GoldenIndex
 from probe_flow.matching.torchair.fx_leftovers import Leftovers
 from probe_flow.matching.torchair.fx_pairs import FxMatch
-from probe_flow.matching.torchair.ge_golden import GeGolden
-from probe_flow.matching.torchair.ge_pairs import GeMatch
 from probe_flow.matching.torchair.graph import FxGraph
 from probe_flow.matching.torchair.graph_texts import GraphTexts
 from probe_flow.matching.torchair.nodes import DumpedNode, is_repeat
@@ -35,6 +34,9 @@ from probe_flow.records import (
     TensorRef,
 )
 from probe_flow.records.frameworks import TORCHAIR_GE
+
+if TYPE_CHECKING:
+    from probe_flow.matching.torchair.ge_pairs import GeMatch
 
 
 class GeLeftovers(Struct):
@@ -267,6 +269,9 @@ class TorchairRun(Struct):
         return matched, leftovers
 
     def _match_device(self, execution: Execution, partner: Execution) -> tuple[GeMatch, GeLeftovers]:
+        from probe_flow.matching.torchair.ge_golden import GeGolden
+        from probe_flow.matching.torchair.ge_pairs import GeMatch
+
         texts = graph_of(self.target.graphs, execution), graph_of(self.golden.graphs, partner)
         self.problems.extend(self._texts.check(execution, *texts))
         mine, theirs = texts[0] or texts[1], texts[1] or texts[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from probe_flow.records import GraphLayout, GraphMode, GraphPair
+from probe_flow.records.model_graph import GraphLayout, GraphMode, GraphPair
 
 TASKS: Mapping[GraphMode, str] = {
     GraphMode.STATISTICS: "summary",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from probe_flow.records import GraphLayout, GraphMode, GraphPair, Row
+from probe_flow.records import Row
+from probe_flow.records.model_graph import GraphLayout, GraphMode, GraphPair
 from probe_flow.reports.dump_json_columns import (
     ABSENT,
     CONSISTENT,

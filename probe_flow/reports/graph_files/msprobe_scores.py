@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from probe_flow.records import GraphKind, GraphLayout, GraphMode, GraphPair, ModelGraph, Row
+from probe_flow.records import Row
+from probe_flow.records.model_graph import GraphKind, GraphLayout, GraphMode, GraphPair, ModelGraph
 from probe_flow.reports.dump_json_columns import ABSENT
 from probe_flow.reports.graph_files.metrics import api_of, cells_of
 from probe_flow.reports.table import Cell

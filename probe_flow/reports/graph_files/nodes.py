@@ -7,7 +7,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from probe_flow.records import NO_PARTNER, GraphKind, GraphLayout, GraphMode, GraphNode, GraphPair, Level, ModelGraph
+from probe_flow.records.levels import Level
+from probe_flow.records.model_graph import (
+    NO_PARTNER,
+    GraphKind,
+    GraphLayout,
+    GraphMode,
+    GraphNode,
+    GraphPair,
+    ModelGraph,
+)
 from probe_flow.reports.graph_files.items import NULL, Item, ItemStyle, item_of, type_name
 from probe_flow.reports.graph_files.legend import written_score
 from probe_flow.reports.graph_files.metrics import metrics_of

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from probe_flow.records import GraphKind, GraphLayout, GraphNode, ModelGraph, Phase
+from probe_flow.records import Phase
+from probe_flow.records.model_graph import GraphKind, GraphLayout, GraphNode, ModelGraph
 
 NOT_FOUND = "This backward node cannot find the forward node and cannot retrieve stack information."
 _TEMPLATE = re.compile(r"\b[A-Z][A-Za-z]*Template\(")

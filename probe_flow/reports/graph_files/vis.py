@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from probe_flow.files.atomic import atomic_bytes
-from probe_flow.records import GRAPH_ROOT, GraphPair, ModelGraph
+from probe_flow.records.model_graph import GRAPH_ROOT, GraphPair, ModelGraph
 from probe_flow.reports.graph_files.items import ItemStyle
 from probe_flow.reports.graph_files.json_texts import json_bytes, json_string
 from probe_flow.reports.graph_files.legend import TASKS, colours, explained

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from probe_flow.files.atomic import atomic_path
-from probe_flow.records import GraphPair, ModelGraph
+from probe_flow.records.model_graph import GraphPair, ModelGraph
 from probe_flow.reports.graph_files.items import ItemStyle
 from probe_flow.reports.graph_files.json_texts import json_string
 from probe_flow.reports.graph_files.legend import TASKS, colours, explained

@@ -18,7 +18,7 @@ from probe_flow.record.types.conclusions import FindingRecord
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import FindingKind
 from probe_flow.reports.phrases import is_told_above
-from probe_flow.reports.terminal.printing import MIN_WIDTH, Printer
+from probe_flow.reports.terminal.printing import MIN_WIDTH, Printer, columns_of
 from probe_flow.reports.terminal.words import exit_code_text, figures_text, next_step, one_line, style_of, tensors_text
 
 MAX_LINES = 24
@@ -123,9 +123,7 @@ class _Short:
         return [_Part(rank, lines, sum(map(self._height, lines)))] if lines else []
 
     def _height(self, line: str) -> int:
-        from rich.text import Text
-
-        return max(1, -(-Text.from_ansi(line).cell_len // self._width))
+        return max(1, -(-columns_of(line) // self._width))
 
     def _blank(self) -> _Part:
         return _Part(8, ("",), 1)

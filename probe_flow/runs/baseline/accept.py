@@ -9,6 +9,7 @@ from msgspec import Struct
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, UsageError
 from probe_flow.files.atomic import atomic_text
 from probe_flow.files.existing import is_there
+from probe_flow.files.whole_files import sync_folder
 from probe_flow.metrics.error_figure import error_figure, number
 from probe_flow.record.baseline_file import BaselineFile, read_baseline
 from probe_flow.record.row_index import RowState
@@ -46,6 +47,7 @@ def accept(run: StoredRun, path: Path) -> Accepted:
         raise UsageError(Diagnostic("PF7321", why, path=str(path), help=cure))
     with atomic_text(path) as out:
         out.write(baseline_text(file))
+    sync_folder(path.parent)
     return Accepted(file, before)
 
 

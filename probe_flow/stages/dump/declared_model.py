@@ -22,6 +22,7 @@ from probe_flow.stages.dump.model_run import (
     dump_of_model,
     forecast,
     needs_model,
+    spec_of,
 )
 from probe_flow.work import Context
 
@@ -135,23 +136,23 @@ def shapes_in(given: Mapping[str, list[int]] | str | None) -> dict[str, list[int
     return {name: [int(size) for size in sizes.split(",")] for name, _, sizes in parts}
 
 
-def declared_forecast(runner: RunnerSpec, options: DeclaredRunOptions) -> Forecast | None:
+def declared_forecast(runner: RunnerSpec | str, options: DeclaredRunOptions) -> Forecast | None:
     """Return what the plan says of the stage, with about how many bytes it writes; None where it adopts a dump."""
     found = forecast(runner, options, repeat=options.repeat)
     return None if found is None else replace(found, writes=partial(_writes, runner, options))
 
 
-def _writes(runner: RunnerSpec, options: DeclaredRunOptions) -> int | str:
+def _writes(runner: RunnerSpec | str, options: DeclaredRunOptions) -> int | str:
     from probe_flow.dumpers.arrays.estimate import estimated
 
     assert options.model is not None, "a stage without a model writes nothing"
     if path_in(options.model) is None or options.model.endswith(".py"):
         return OF_CODE
-    return estimated(f"probe_flow.dumpers.{runner.name}.estimate", options.model, options.dump, options.repeat)
+    return estimated(f"probe_flow.dumpers.{spec_of(runner).name}.estimate", options.model, options.dump, options.repeat)
 
 
 def run_declared(
-    runner: RunnerSpec, options: DeclaredRunOptions, inputs: Mapping[str, Sequence[Any]], context: Context
+    runner: RunnerSpec | str, options: DeclaredRunOptions, inputs: Mapping[str, Sequence[Any]], context: Context
 ) -> Catalog:
     """Return the catalog of the arrays, which are made first when a model is given."""
     from probe_flow.dumps.offline.npy_folder import read_npy_folder

@@ -7,13 +7,12 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from probe_flow.dumpers.registry import RUNNERS
 from probe_flow.stages.base import Forecast, Kind, StageType
 from probe_flow.stages.dump.eager_model import EagerOptions, eager_forecast, run_or_adopt
 from probe_flow.stages.dump.model_run import ModelName, needs_model
 from probe_flow.work import Context
 
-RUNNER = RUNNERS["mindspore"]
+RUNNER = "mindspore"
 
 
 class Options(EagerOptions):

@@ -7,13 +7,12 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from probe_flow.dumpers.registry import RUNNERS
 from probe_flow.stages.base import Forecast, Kind, StageType
 from probe_flow.stages.dump.declared_model import DeclaredRunOptions, declared_forecast, run_declared
 from probe_flow.stages.dump.model_run import ModelName, Patterns, needs_model
 from probe_flow.work import Context
 
-RUNNER = RUNNERS["tensorflow"]
+RUNNER = "tensorflow"
 
 
 class Options(DeclaredRunOptions):

@@ -124,11 +124,11 @@ class EagerOptions(RunOptions):
         return {"has_backward": self.backward}
 
 
-def run_or_adopt(runner: RunnerSpec, options: EagerOptions, context: Context, dump: Mapping[str, Any]) -> object:
+def run_or_adopt(runner: RunnerSpec | str, options: EagerOptions, context: Context, dump: Mapping[str, Any]) -> object:
     """Return the catalog of the dump, which is made first when a model is given.
 
     Args:
-        runner: of the framework.
+        runner: of the framework; one of ours by its name.
         options: of the stage.
         context: of the stage.
         dump: options of the dump that only this framework has.
@@ -144,7 +144,7 @@ def run_or_adopt(runner: RunnerSpec, options: EagerOptions, context: Context, du
     return catalog
 
 
-def eager_forecast(runner: RunnerSpec, options: EagerOptions) -> Forecast | None:
+def eager_forecast(runner: RunnerSpec | str, options: EagerOptions) -> Forecast | None:
     """Return what the plan says of the stage; a config.json that cannot be used is said there."""
     found = forecast(runner, options, repeat=options.repeat)
     if found is None:

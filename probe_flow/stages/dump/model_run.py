@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import InitErrorDetails
 
 from probe_flow.dumpers.base.model_names import MODEL, MODULE_ATTRIBUTE, path_in
-from probe_flow.dumpers.base.runner import RunnerSpec
-from probe_flow.dumpers.registry import RUNNERS
 from probe_flow.stages.base import DumpPath, Forecast, IsPath, Model, StageOptions
 from probe_flow.transform.sizes import SIZES, Size, size_bytes
 from probe_flow.work import Context
+
+if TYPE_CHECKING:
+    from probe_flow.dumpers.base.runner import RunnerSpec
 
 ModuleAttribute = Annotated[str, Field(pattern=MODULE_ATTRIBUTE)]
 ModelName = Annotated[str, IsPath(is_data=False, path_in=path_in), Field(pattern=MODEL)]
@@ -155,19 +156,32 @@ def needs_model(value: object, info: ValidationInfo) -> object:
     return value
 
 
-def forecast(runner: RunnerSpec, options: RunOptions, *, repeat: int = 1) -> Forecast | None:
-    """Return what the plan says of a stage that runs a model; None for one that adopts a dump."""
+def forecast(runner: RunnerSpec | str, options: RunOptions, *, repeat: int = 1) -> Forecast | None:
+    """Return what the plan says of a stage that runs a model; None for one that adopts a dump.
+
+    Args:
+        runner: of the framework; one of ours by its name.
+        options: of the run.
+        repeat: how many runs there are.
+    """
     if options.model is None:
         return None
     calls = "once" if options.calls == 1 else f"{options.calls} times"
     children, dumps = ("a child process", "a dump") if repeat == 1 else (f"each of {repeat} child processes", "dumps")
     where = options.output or "the run's folder"
     does = f"imports and runs `{options.model}` {calls} in {children} and writes {dumps} to {where}"
-    return Forecast(does, tuple(runner.problems()))
+    return Forecast(does, tuple(spec_of(runner).problems()))
+
+
+def spec_of(runner: RunnerSpec | str) -> RunnerSpec:
+    """Return the registration of a runner, ours by its name."""
+    from probe_flow.dumpers.registry import RUNNERS
+
+    return RUNNERS[runner] if isinstance(runner, str) else runner
 
 
 def dump_of_model(
-    runner: RunnerSpec,
+    runner: RunnerSpec | str,
     options: RunOptions,
     dump: Mapping[str, Any],
     context: Context,
@@ -178,7 +192,7 @@ def dump_of_model(
     """Run the model, as often as to be repeated, and return the folders of the dumps; the first is the dump.
 
     Args:
-        runner: of the framework.
+        runner: of the framework; one of ours by its name.
         options: of the run.
         dump: of the dump, as the runner takes them.
         context: of the stage.
@@ -187,7 +201,9 @@ def dump_of_model(
     """
     from probe_flow.dumpers.base.job import is_done
     from probe_flow.dumpers.base.process import REPEAT, prepare_output, run_model
+    from probe_flow.dumpers.registry import RUNNERS
 
+    runner = spec_of(runner)
     own = context.output / "dumps" / (_UNSAFE.sub("_", context.stage).strip("_.") or "dump")
     output = Path(options.output) if options.output is not None else own
     given = _inputs(options.inputs) if inputs is None else inputs

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from msgspec.structs import replace
 from pydantic import Field, model_validator
 
 from probe_flow.errors import FormatError, UsageError
@@ -76,6 +77,7 @@ class Options(MatchOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the pairs."""
+    from probe_flow.dumps.device_folders.debug_runs import not_compared
     from probe_flow.matching.offline.match_offline import match_offline
 
     pairs = match_offline(
@@ -87,7 +89,9 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         pair_ranks=options.pair_ranks,
         step_offset=options.step_offset,
     )
-    return judged_by_reference(pairs, inputs)
+    used = [*(inputs[side][0].root for side in ("target", "golden")), options.fusion_rule, options.close_fusion_rule]
+    others = not_compared(path for path in used if path is not None)
+    return judged_by_reference(replace(pairs, problems=(*pairs.problems, *others)), inputs)
 
 
 def _book(options: Options) -> RuleBook:

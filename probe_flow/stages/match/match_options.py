@@ -49,7 +49,9 @@ class LayerNameOptions(MatchOptions):
 
 def judged_by_reference(pairs: Pairs, inputs: Mapping[str, Sequence[Any]]) -> Pairs:
     """Return the pairs with the tensors of the stage's reference, or as they are where it has none."""
+    found = inputs.get("reference")
+    if not found:
+        return pairs
     from probe_flow.matching.shared.third_side import with_reference
 
-    found = inputs.get("reference")
-    return with_reference(pairs, found[0]) if found else pairs
+    return with_reference(pairs, found[0])

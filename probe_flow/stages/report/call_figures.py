@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from probe_flow.graphs.links import Exchange, exchanges_of, links_between
-from probe_flow.records import GraphPair, ModelGraph, NodeKey
+from probe_flow.records import NodeKey
+from probe_flow.records.model_graph import GraphPair, ModelGraph
 from probe_flow.reports.html.nodes import CallFigures, CallLink, SideFigures
 
 _Place = tuple[str, int | None]

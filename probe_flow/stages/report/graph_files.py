@@ -18,7 +18,8 @@ from probe_flow.graphs.levels import overflow_levels
 from probe_flow.graphs.links import RankLinks, communicates
 from probe_flow.graphs.tree import build_graph, build_graphs
 from probe_flow.mappings.mapping_file import ClassEntries, read_layer_mapping
-from probe_flow.records import Catalog, Comparison, Execution, GraphLayout, GraphPair
+from probe_flow.records import Catalog, Comparison, Execution
+from probe_flow.records.model_graph import GraphLayout, GraphPair
 from probe_flow.reports.graph_files.msprobe_scores import msprobe_scored
 from probe_flow.reports.graph_files.vis import write_vis
 from probe_flow.reports.graph_files.vis_db import graph_database

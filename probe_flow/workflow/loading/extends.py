@@ -19,7 +19,6 @@ from probe_flow.files.yaml.places import Place
 from probe_flow.files.yaml.positions import Document, parse_yaml
 from probe_flow.workflow.sources import Sources
 from probe_flow.workflow.templates.packaged import PREFIX
-from probe_flow.workflow.templates.shelf import shelf
 
 MAX_CHAIN = 50
 """Files that may extend each other in a row; a person keeps track of three."""
@@ -107,6 +106,8 @@ class Layers(Struct):
             return None
         if not extends.startswith(PREFIX):
             return Path(self.sources.folder(name), extends)
+        from probe_flow.workflow.templates.shelf import shelf
+
         found, problem = shelf().find(extends.removeprefix(PREFIX))
         if problem is not None:
             self.problems.append(problem.at(span))

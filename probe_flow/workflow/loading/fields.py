@@ -10,7 +10,7 @@ from msgspec import Struct
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from probe_flow.files.yaml.places import Loc
+from probe_flow.files.yaml.places import Loc, Place
 from probe_flow.stages.base import Consumes, IsPath, Kind
 
 Marker = TypeVar("Marker")
@@ -28,6 +28,28 @@ KIND_WORDS: Mapping[Kind, str] = types.MappingProxyType(
         Kind.SCRIPTS: "scripts",
     }
 )
+
+
+class Subject(Struct, frozen=True):
+    """What a model describes: the whole file, or one stage of it."""
+
+    model: type[BaseModel]
+    place: Place
+    stage: str | None = None
+    uses: str | None = None
+
+    def path(self, loc: Loc) -> str:
+        """Return a location as people write it: ``select.ranks[0]``."""
+        text = ""
+        for step in loc:
+            text += f"[{step}]" if isinstance(step, int) else f".{step}"
+        return text.lstrip(".")
+
+    def name(self, loc: Loc) -> str:
+        """Return a location with the stage that it belongs to."""
+        if self.stage is None:
+            return f"`{self.path(loc)}`" if loc else "the workflow"
+        return f"`{self.path(loc)}` of stage `{self.stage}`" if loc else f"stage `{self.stage}`"
 
 
 def kind_words(consumes: Consumes) -> str:

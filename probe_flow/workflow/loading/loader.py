@@ -18,13 +18,13 @@ from probe_flow.files.yaml.positions import Document
 from probe_flow.stages.base import StageOptions, StageType
 from probe_flow.stages.registry import STAGES
 from probe_flow.workflow.loading.extends import Layers
+from probe_flow.workflow.loading.fields import Subject
 from probe_flow.workflow.loading.graph import check_endless, check_wires, find_cycles, topological
 from probe_flow.workflow.loading.interpolation import DROP, Scope
 from probe_flow.workflow.loading.matrix import Instance, expand
 from probe_flow.workflow.loading.params import ParamTable
 from probe_flow.workflow.loading.paths import resolve_paths
 from probe_flow.workflow.loading.raw_stages import Draft, DraftReader, odd_name
-from probe_flow.workflow.loading.validation_errors import Subject, complaints
 from probe_flow.workflow.model.models import NAME, WorkflowFile
 from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
 from probe_flow.workflow.sources import COMMAND_LINE, PYTHON, Given, Sources
@@ -269,6 +269,8 @@ class _FileReader(Struct):
         try:
             return subject.model.model_validate(content)
         except ValidationError as error:
+            from probe_flow.workflow.loading.validation_errors import complaints
+
             self.problems += complaints(error, subject)
         except Exception as error:  # a validator of a package may raise anything
             if subject.uses is None or subject.uses in STAGES.built_in:

@@ -15,7 +15,6 @@ from probe_flow.files.yaml.positions import parse_yaml
 from probe_flow.files.yaml.scalars import read_number
 from probe_flow.workflow.loading.interpolation import DROP, Found
 from probe_flow.workflow.loading.paths import absolute
-from probe_flow.workflow.loading.validation_errors import found_words, type_help
 from probe_flow.workflow.model.models import Param
 from probe_flow.workflow.sources import COMMAND_LINE, Given, Sources, in_a_line
 
@@ -186,6 +185,8 @@ class ParamTable(Struct):
         )
 
     def _report_type(self, name: str, param: Param, span: Span, value: object) -> None:
+        from probe_flow.workflow.loading.validation_errors import found_words, type_help
+
         is_argument = self.given.is_typed and span.file == self.given.place
         if isinstance(value, str) and "\0" in value:
             found = "a text with a NUL character"

@@ -8,8 +8,7 @@ from typing import cast
 from probe_flow.errors import Diagnostic
 from probe_flow.files.yaml.places import Loc, nearest
 from probe_flow.stages.base import IsPath
-from probe_flow.workflow.loading.fields import marked
-from probe_flow.workflow.loading.validation_errors import Subject
+from probe_flow.workflow.loading.fields import Subject, marked
 from probe_flow.workflow.model.resolved import RUN_OUTPUT
 from probe_flow.workflow.sources import Sources
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from probe_flow.errors import Diagnostic, Span, did_you_mean
 from probe_flow.files.yaml.places import HOLE, Loc, Place, nearest
 from probe_flow.packages import BrokenPackageError
-from probe_flow.workflow.loading.fields import choices_of, fields_of, models_at, type_words, types_at
+from probe_flow.workflow.loading.fields import Subject, choices_of, fields_of, models_at, type_words, types_at
 
 _UNION = "union"
 _KEY = "[key]"
@@ -34,28 +34,6 @@ _CONDITIONS: Mapping[str, str] = MappingProxyType(
         "finite_number": "a finite number",
     }
 )
-
-
-class Subject(Struct, frozen=True):
-    """What a model describes: the whole file, or one stage of it."""
-
-    model: type[BaseModel]
-    place: Place
-    stage: str | None = None
-    uses: str | None = None
-
-    def path(self, loc: Loc) -> str:
-        """Return a location as people write it: ``select.ranks[0]``."""
-        text = ""
-        for step in loc:
-            text += f"[{step}]" if isinstance(step, int) else f".{step}"
-        return text.lstrip(".")
-
-    def name(self, loc: Loc) -> str:
-        """Return a location with the stage that it belongs to."""
-        if self.stage is None:
-            return f"`{self.path(loc)}`" if loc else "the workflow"
-        return f"`{self.path(loc)}` of stage `{self.stage}`" if loc else f"stage `{self.stage}`"
 
 
 class _Leaf(Struct, frozen=True):

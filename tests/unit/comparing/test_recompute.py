@@ -135,6 +135,20 @@ def test_nothing_is_computed_where_nothing_is_suspect(tmp_path):
     assert (found.findings, told) == ((), [])
 
 
+def test_a_fault_below_every_limit_is_found_by_proof(tmp_path):
+    """Six bits of mantissa behind a product: 60 % of what accuses, but no tanh of these inputs."""
+
+    def coarse(values):
+        mantissa, exponent = np.frexp(values)
+        return np.ldexp(np.round(mantissa * 256) / 256, exponent)
+
+    alone, _ = compared(tmp_path / "never", {"tanh": coarse}, Recompute("never"))
+    assert origins(alone) == []
+    found, told = compared(tmp_path / "auto", {"tanh": coarse}, Recompute())
+    assert origins(found) == ["Mint.tanh"]
+    assert told[0]["calls"] >= 1
+
+
 def test_all_calls_of_a_healthy_pair_are_proven_and_accused_of_nothing(tmp_path):
     found, told = compared(tmp_path, None, Recompute("all"))
     assert found.findings == ()

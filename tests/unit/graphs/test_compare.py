@@ -16,7 +16,8 @@ from probe_flow.graphs.scores import NONFINITE, UNKNOWN, relative_error, scores
 from probe_flow.graphs.tree import build_graphs
 from probe_flow.mappings.mapping_file import read_layer_mapping
 from probe_flow.matching.name.match_name import match_name
-from probe_flow.records import NO_PARTNER, GraphLayout, GraphMode, GraphPair, Measurement, Mode, Row
+from probe_flow.records import Measurement, Mode, Row
+from probe_flow.records.model_graph import NO_PARTNER, GraphLayout, GraphMode, GraphPair
 from probe_flow.testing.builders import comparison
 from tests.support.graph_trees import entry, read, tensor, write_dump
 

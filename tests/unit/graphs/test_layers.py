@@ -10,7 +10,7 @@ import pytest
 
 from probe_flow.graphs.layers import layer_mapping
 from probe_flow.mappings.mapping_file import read_layer_mapping
-from probe_flow.records import GraphLayout
+from probe_flow.records.model_graph import GraphLayout
 from tests.support.graph_trees import entry, graph_of, tensor, write_dump
 
 NET = "Module.net.Net.forward.0"

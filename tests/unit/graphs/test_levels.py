@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from probe_flow.graphs.levels import overflow_levels
-from probe_flow.records import GraphLayout, Level
+from probe_flow.records.levels import Level
+from probe_flow.records.model_graph import GraphLayout
 from tests.support.graph_trees import entry, graph_of, tensor, write_dump
 
 OWN, PEER = GraphLayout.OWN, GraphLayout.MSPROBE_VIS_DB

@@ -8,7 +8,7 @@ from typing import Any
 
 from probe_flow.graphs.links import with_links
 from probe_flow.graphs.tree import build_graphs
-from probe_flow.records import GraphLayout, GraphPair, LinkDirection, LinkEnd
+from probe_flow.records.model_graph import GraphLayout, GraphPair, LinkDirection, LinkEnd
 from tests.support.graph_trees import read, tensor, write_dump
 
 Calls = Mapping[str, Mapping[str, Any]]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from probe_flow.errors import IncompleteError
 from probe_flow.graphs.tree import build_graph, build_graphs
-from probe_flow.records import GRAPH_ROOT, GraphKind, GraphLayout
+from probe_flow.records.model_graph import GRAPH_ROOT, GraphKind, GraphLayout
 from tests.support.graph_trees import children_of, entry, graph_of, parents_of, read, tensor, write_dump
 
 ROOT = "DefaultModel"

@@ -41,7 +41,12 @@
   /** A sentence of ours, in which names stand in backquotes. */
   function prose(text) {
     const parts = String(text).split(/`([^`]+)`/);
-    return el("span", { class: "prose" }, parts.map((part, place) => (place % 2 ? el("code", {}, part) : part)));
+    return el("span", { class: "prose" }, parts.map((part, place) => (place % 2 ? el("code", {}, breakable(part)) : breakable(part))));
+  }
+
+  /** A text whose long names end their lines behind a slash, not inside of a word; what is copied stays as it is. */
+  function breakable(text) {
+    return String(text).split(/(?<=[\w)]\/)(?=\w)/).flatMap((part, place) => (place ? [el("wbr"), part] : [part]));
   }
 
   /** A number for people, at most `digits` digits. */
@@ -119,6 +124,6 @@
   }
 
   Object.assign(probeFlow, {
-    visible, el, fill, prose, figure, small, counted, words, badge, ruleWord, shortened, say, group: (value) => GROUPED.format(value),
+    visible, el, fill, prose, breakable, figure, small, counted, words, badge, ruleWord, shortened, say, group: (value) => GROUPED.format(value),
   });
 })();

@@ -158,7 +158,7 @@
         el("p", {}, ruleWord(store.status(row), store.summary.gate.policy)),
         finding ? el("p", { class: "evidence" }, probeFlow.prose(finding.evidence)) : null,
         reasons.length ? el("ul", { class: "reasons" }, reasons.map((text) => el("li", {}, probeFlow.prose(text)))) : null,
-        rules.length ? el("p", {}, "rules ", rules.map((rule) => [el("code", {}, rule), " "])) : null,
+        rules.length ? el("p", {}, "policy rules ", rules.map((rule) => [el("code", {}, rule), " "])) : null,
         expectation === null ? null : el("p", { class: "muted" }, GAPS[expectation]),
       );
     }
@@ -170,7 +170,7 @@
         ["golden", store.sideName("golden", row)],
         ["rule", store.rule(row)],
         ["confidence", confidence === null ? null : `${Math.round(confidence * 100)} %`],
-        ["mapping file", store.rule_span(row)],
+        ["paired by the file", store.rule_span(row)],
         ["made comparable by", store.transform(row).join(", ") || null],
         ["group", store.group(row) ? `${store.group(row)}${store.relation(row) ? ` (${store.relation(row)})` : ""}` : null],
         ["compared by", store.mode(row) ? `${store.mode(row)}, ${probeFlow.counted(store.elements(row), "element")}` : null],

@@ -210,7 +210,7 @@
     fill(
       document.getElementById("next"),
       el("h2", { id: "next-title" }, "Next step"),
-      el("p", {}, summary.next),
+      el("p", {}, probeFlow.prose(summary.next)),
       place
         ? el("button", { type: "button", class: "primary", id: "open-origin", click: () => open(place.row) }, "Open this tensor")
         : null,

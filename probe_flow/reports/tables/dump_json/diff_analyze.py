@@ -15,16 +15,8 @@ from types import MappingProxyType
 
 from probe_flow.files.atomic import atomic_text
 from probe_flow.record.rows import stack_of
-from probe_flow.records import (
-    Comparison,
-    Differences,
-    EntryDifference,
-    ExecutionDifferences,
-    Row,
-    SlotRole,
-    TensorKind,
-    TensorRef,
-)
+from probe_flow.records import Comparison, Row, SlotRole, TensorKind, TensorRef
+from probe_flow.records.differences import Differences, EntryDifference, ExecutionDifferences
 from probe_flow.reports.dump_json_columns import (
     ABSENT,
     CHECKSUMS,

@@ -47,18 +47,22 @@ def _html(request: Request, _option: None) -> tuple[ReportFile, ...]:
 
 def _call_figures(comparison: Comparison) -> CallFigures:
     """Return what graphs say of the calls: scores where two dumps were compared, levels of a dump examined alone."""
+    from probe_flow.reports.html.nodes import NO_FIGURES
+
+    pairs = comparison.pairs
+    target, task = pairs.target, pairs.target.task
+    runs = [run for run in target.executions if target.call_order.get(run)]
+    if not runs:
+        return NO_FIGURES
     from msgspec.structs import replace
 
     from probe_flow.graphs.compare import ComparedRows
     from probe_flow.graphs.levels import overflow_levels
     from probe_flow.graphs.scores import scores
     from probe_flow.graphs.tree import build_graph, build_graphs
-    from probe_flow.records import GraphMode, GraphPair
+    from probe_flow.records.model_graph import GraphMode, GraphPair
     from probe_flow.stages.report.call_figures import Figures
 
-    pairs = comparison.pairs
-    target, task = pairs.target, pairs.target.task
-    runs = [run for run in target.executions if target.call_order.get(run)]
     is_scored = not pairs.is_examination and pairs.golden.task == task and task in {mode.value for mode in GraphMode}
     rows = ComparedRows(comparison) if is_scored else None
     figures = Figures()

@@ -6,7 +6,8 @@ import pytest
 from call_rows import SAME, Call, Plain, compared
 
 from probe_flow.analysis.first_difference.search import first_differences
-from probe_flow.records import Comparison, DifferenceKind, EntryDifference, FirstDifference, Role, Statistics, Status
+from probe_flow.records import Comparison, Role, Statistics, Status
+from probe_flow.records.differences import DifferenceKind, EntryDifference, FirstDifference
 
 WRONG = (9.0, 1.0)
 

@@ -123,8 +123,25 @@ def test_without_a_graph_constants_and_scalars_identify_nothing():
     assert link(rows, pairs_of(rows)).producers == {}
 
 
-def test_without_a_graph_executions_do_not_mix():
+def test_without_a_graph_what_a_step_kept_is_found_in_the_next_one():
+    """An optimizer keeps a moment of each gradient: the result in place is what the same call reads a step later."""
     rows = [row(key("a", step=0), mark=1.0), row(key("b", step=1), IN, mark=1.0)]
+    assert link(rows, pairs_of(rows)).producers == {1: (0,)}
+
+
+def test_without_a_graph_a_value_of_the_own_step_comes_first():
+    rows = [row(key("a", step=0), mark=1.0), row(key("b", step=1), mark=1.0), row(key("c", step=1), IN, mark=1.0)]
+    assert link(rows, pairs_of(rows)).producers[2] == (1,)
+
+
+def test_without_a_graph_a_parameter_of_a_later_step_is_a_source_again():
+    """Its error is that of the step before and that of the change: see `Updates`."""
+    rows = [row(key("a", step=step), PARAM, "weight", mark=1.0) for step in (0, 1)]
+    assert link(rows, pairs_of(rows)).producers == {0: (), 1: ()}
+
+
+def test_without_a_graph_ranks_do_not_mix():
+    rows = [row(key("a", step=0, rank=0), mark=1.0), row(key("b", step=1, rank=1), IN, mark=1.0)]
     assert link(rows, pairs_of(rows)).producers == {}
 
 

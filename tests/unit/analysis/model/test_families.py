@@ -10,7 +10,8 @@ DEVICE = {
     Family.PRODUCT: "MatMul MatMulV2 BatchMatMulV2 GroupedMatmul Conv2D Conv2DBackpropInput DepthwiseConv2D "
     "FullyConnection",
     Family.SUM: "Add AddV2 AddN Adds Sub BiasAdd Axpy AxpyV2 ScatterAdd",
-    Family.SCALE: "Mul Muls RealDiv DivNoNan Div Pow Power Sqrt Rsqrt Square SwiGlu RotaryMul",
+    Family.SCALE: "Mul Muls Pow Power Sqrt Rsqrt Square SwiGlu RotaryMul",
+    Family.QUOTIENT: "RealDiv DivNoNan Div",
     Family.TOTAL: "ReduceSum ReduceSumD",
     Family.REDUCE: "ReduceMean ReduceMeanD ReduceMaxD AvgPoolV2 AdaptiveAvgPool2d",
     Family.NORMALISE: "LayerNorm LayerNormV3 RmsNorm AddRmsNorm InplaceAddRmsNorm BatchNorm BNInfer BNTrainingUpdate",
@@ -25,7 +26,8 @@ DEVICE = {
 ATEN = {
     Family.PRODUCT: "mm.default bmm.default addmm.default convolution.default",
     Family.SUM: "add.Tensor sub.Tensor rsub.Scalar",
-    Family.SCALE: "mul.Tensor div.Tensor div.Tensor_mode pow.Tensor_Scalar rsqrt.default",
+    Family.SCALE: "mul.Tensor pow.Tensor_Scalar rsqrt.default",
+    Family.QUOTIENT: "div.Tensor div.Tensor_mode",
     Family.TOTAL: "sum.dim_IntList sum.default",
     Family.REDUCE: "mean.dim var.correction std.dim cumsum.default",
     Family.NORMALISE: "native_layer_norm.default _native_batch_norm_legit.no_training",
@@ -40,7 +42,8 @@ ATEN = {
 FUNCTIONS = {
     Family.PRODUCT: "linear matmul __matmul__ __rmatmul__ einsum conv2d conv_transpose2d",
     Family.SUM: "__add__ __radd__ __iadd__ __sub__ __rsub__ add",
-    Family.SCALE: "__mul__ __rmul__ __truediv__ __rtruediv__ __pow__ multiply npu_swiglu",
+    Family.SCALE: "__mul__ __rmul__ __rtruediv__ __pow__ multiply npu_swiglu",
+    Family.QUOTIENT: "__truediv__ divide div_",
     Family.NORMALISE: "layer_norm rms_norm batch_norm npu_rms_norm normalize",
     Family.EXPONENTIAL: "softmax log_softmax cross_entropy logsumexp",
     Family.ATTENTION: "scaled_dot_product_attention npu_fusion_attention",

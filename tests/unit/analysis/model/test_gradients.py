@@ -10,9 +10,9 @@ from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.gradients import (
     Saved,
     coherent_gradient_error,
-    flipped_share,
     gradient_allowance,
 )
+from probe_flow.analysis.model.growth import flipped_share
 
 U = 2.0**-11
 

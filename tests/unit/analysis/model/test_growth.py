@@ -95,6 +95,19 @@ def test_scaling_adds_relative_errors():
     assert found.explained == pytest.approx(1.5 * 4.0 * (0.01 + 0.02))
 
 
+def test_single_elements_of_a_quotient_follow_its_smallest_denominator():
+    # a / b with |a / b| up to 10: errors of 1e-6 in a and 2e-6 in b are 1000 times as large where b is 0.001.
+    divided, by = deviation(peak=1e-6), deviation(peak=2e-6, least=1e-3)
+    plain, found = (allowance(each, deviation(top=10.0), [divided, by]) for each in (Family.SCALE, Family.QUOTIENT))
+    worst = (1e-6 + 10.0 * 2e-6) / 1e-3
+    assert found.explained == pytest.approx(worst / math.sqrt(100))  # one of its 100 elements
+    assert found.peak == pytest.approx(plain.peak + 6.0 * (found.explained - plain.explained) + worst)
+    gross = allowance(Family.QUOTIENT, deviation(top=10.0), [divided, deviation(peak=1.0, least=1e-9)])
+    assert gross.explained == pytest.approx(2.0 * 10.0 / math.sqrt(100))
+    of_both_signs = allowance(Family.QUOTIENT, deviation(top=10.0), [divided, deviation(peak=2e-6)])
+    assert of_both_signs == plain
+
+
 def test_products_add_relative_errors():
     # (10, 100) x (100, 10): 1000 x 1000 / 100 = 100 squared, so a typical entry is 1 x 1 x sqrt(100) = 10.
     factors = [deviation(rms=0.01, count=1000), deviation(rms=0.02, count=1000)]

@@ -93,6 +93,26 @@ def test_a_damaged_graph_costs_the_types_only(run):
     assert codes(catalog) == {"PF3013": 1}
 
 
+def test_a_file_that_is_cut_off_says_so_in_the_words_of_its_format(run):
+    run.add("whole", X)
+    path = run.add("x", X)
+    path.write_bytes(path.read_bytes()[:-4])
+    (problem,) = [each for each in read(run.folder).problems if each.code == "PF3013"]
+    assert problem.message.startswith(f"`{path.name}` is cut off or damaged: ")
+    assert problem.help == "run the step again; a run that still writes is read when it has ended"
+
+
+@pytest.mark.parametrize(("there", "is_said"), [(("a", "b", "c"), False), (("a", "b"), True), (("a",), True)])
+def test_a_run_that_lacks_what_its_graph_says_was_watched_is_not_whole(run, there, is_said):
+    copies = [(f"__copy_{name}_0", "CopyHost", [name]) for name in "abc"]
+    run.graph([*((name, "Add", []) for name in "abc"), *copies])
+    for name in there:
+        run.add(name, X)
+    found = [each.message for each in read(run.folder).problems if each.code == "PF3449"]
+    assert len(found) == is_said
+    assert all(f"has {len(there)} of the 3 tensors" in message for message in found)
+
+
 def test_what_holds_no_numbers_is_listed(run):
     run.write(
         "s", 0, tensor_event("s", 0, whole(1, 7) + block(2, shape_message([2])) + block(8, b"a") + block(8, b"b"))

@@ -12,7 +12,7 @@ from processes_seen import children, command_line
 
 from probe_flow.engine.run.plan import make_plan, with_scheduler
 from probe_flow.engine.schedulers.base import BatchError, BatchLost
-from probe_flow.engine.schedulers.choice import make_scheduler
+from probe_flow.engine.schedulers.choice import held, make_scheduler
 from probe_flow.errors import UsageError
 
 pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
@@ -54,6 +54,27 @@ def test_an_own_cluster_runs_every_batch_and_leaves_no_process():
     left = set(children(os.getpid())) - set(before)
     # The tracker of shared resources belongs to Python and ends with it.
     assert all("resource_tracker" in command_line(pid) for pid in left)
+
+
+def test_one_cluster_is_held_for_several_runs_and_leaves_no_process():
+    before = children(os.getpid())
+    with held(make_scheduler("distributed", 1)) as scheduler:
+        ((_, first),) = scheduler.run(scheduler_jobs.process, [0], [1])
+        assert list(scheduler.run(scheduler_jobs.square, [], [])) == []
+        ((_, second),) = scheduler.run(scheduler_jobs.process, [0], [1])
+    assert first == second != os.getpid()
+    left = set(children(os.getpid())) - set(before)
+    assert all("resource_tracker" in command_line(pid) for pid in left)
+
+
+def test_a_held_cluster_is_left_where_a_run_ends_early_and_the_next_run_opens_another():
+    with held(make_scheduler("distributed", 1)) as scheduler:
+        ((_, first),) = scheduler.run(scheduler_jobs.process, [0], [1])
+        results = scheduler.run(scheduler_jobs.process, list(range(1000)), [1] * 1000)
+        next(results)
+        results.close()
+        ((_, second),) = scheduler.run(scheduler_jobs.process, [0], [1])
+    assert first != second
 
 
 def test_a_batch_that_kills_two_workers_is_lost_and_no_other():

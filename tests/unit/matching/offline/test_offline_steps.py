@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import rule_builders as rules
+from ge_writer import DumpTensor
 from offline_builders import by_golden, by_target, check_complete, codes, match_offline, values
 from om_writer import GoldenFolder, OmFolder, om_tree
 from tfdbg_writer import TfdbgRun
@@ -131,10 +132,10 @@ class TestBfloat16WrittenAsFloat16:
 
     VALUES = (np.arange(16, dtype="f4").reshape(4, 4) - 7.5) / 4
 
-    def pairs(self, tmp_path, origin_dtype, **options):
+    def pairs(self, tmp_path, origin_dtype, *, device="float32", **options):
         bits = self.VALUES.astype(ml_dtypes.bfloat16).view(np.float16)
         GoldenFolder(tmp_path / "golden").output("scope/add", 0, bits)
-        OmFolder(tmp_path / "npu").op("Add", "scope_add", at=1, outputs=[self.VALUES])
+        OmFolder(tmp_path / "npu").op("Add", "scope_add", at=1, outputs=[DumpTensor(self.VALUES, device)])
         desc = rules.desc("scope/add", 0, shape=(4, 4), layout="ND", origin_layout="ND")
         if origin_dtype:
             desc["attr"].append(rules.attr("_datadump_origin_data_type", s=origin_dtype))
@@ -156,3 +157,19 @@ class TestBfloat16WrittenAsFloat16:
         (pair,) = self.pairs(tmp_path, origin_dtype, **options).pairs
         assert pair.golden.dtype == dtype
         assert np.array_equal(*values(pair)) is (dtype == "bfloat16")
+
+    @pytest.mark.parametrize(
+        ("device", "origin_dtype", "options", "is_warned"),
+        [
+            ("bfloat16", "", {}, True),
+            ("bfloat16", "DT_BF16", {}, False),
+            ("bfloat16", "DT_FLOAT16", {}, False),
+            ("bfloat16", "", {"bfloat16": ["scope/*"]}, False),
+            ("float16", "", {}, False),
+            ("float32", "", {}, False),
+        ],
+    )
+    def test_what_nobody_can_tell_is_said(self, tmp_path, device, origin_dtype, options, is_warned):
+        pairs = self.pairs(tmp_path, origin_dtype, device=device, **options)
+        found = [each for each in pairs.problems if each.code == "PF4411"]
+        assert [each.notes for each in found] == ([("`scope_add.output.0`",)] if is_warned else [])

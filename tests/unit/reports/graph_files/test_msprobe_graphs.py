@@ -23,7 +23,8 @@ from probe_flow.graphs.links import with_links
 from probe_flow.graphs.tree import build_graphs
 from probe_flow.mappings.mapping_file import ClassEntries, read_layer_mapping
 from probe_flow.record.stored.reading import read_comparison
-from probe_flow.records import Comparison, GraphLayout, GraphPair
+from probe_flow.records import Comparison
+from probe_flow.records.model_graph import GraphLayout, GraphPair
 from probe_flow.reports.graph_files.msprobe_scores import msprobe_scored
 from probe_flow.reports.graph_files.vis import write_vis
 from probe_flow.reports.graph_files.vis_db import graph_database

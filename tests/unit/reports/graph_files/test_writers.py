@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from probe_flow.errors import IncompleteError
 from probe_flow.graphs.links import with_links
 from probe_flow.graphs.tree import build_graphs
-from probe_flow.records import GraphLayout, GraphMode, GraphPair, Level
+from probe_flow.records.levels import Level
+from probe_flow.records.model_graph import GraphLayout, GraphMode, GraphPair
 from probe_flow.reports.graph_files.legend import LARGEST, colours
 from probe_flow.reports.graph_files.stacks import NOT_FOUND
 from probe_flow.reports.graph_files.vis import write_vis

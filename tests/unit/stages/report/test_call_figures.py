@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from probe_flow.graphs.tree import build_graphs
-from probe_flow.records import GraphPair, Level, NodeKey
+from probe_flow.records import NodeKey
+from probe_flow.records.levels import Level
+from probe_flow.records.model_graph import GraphPair
 from probe_flow.reports.html.nodes import CallLink
 from probe_flow.stages.report.call_figures import Figures
 from tests.support.graph_trees import read, tensor, write_dump

@@ -1,0 +1,112 @@
+"""Other data without a fault: what was drawn at random otherwise, or decided otherwise where scores nearly tie.
+
+Rows that are computed from such are *shaken*: the golden's are no measure of each of their elements. With tensors they
+are still judged by the measured errors of their inputs. Statistics agree to a few per cent although no element does,
+so there only gross errors accuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from probe_flow.analysis.flow.calls import Call, is_random
+from probe_flow.analysis.model.deviation import Deviation
+from probe_flow.records import Mode, NodeKey, Phase, TensorRef
+from probe_flow.records.row import Row
+
+GROSS_TIMES, GROSS = 20.0, 0.2
+"""How many times its limit, and which share of its size, what is made of other random values must be off to accuse
+where only statistics are known: they agree to a few per cent although no element does. Healthy runs reach 5 times."""
+
+RANDOM = 1.0
+"""Share of random values, as root mean square, that are others."""
+
+
+class Shaken:
+    """The rows that were drawn or decided otherwise so far, and those that were computed from them.
+
+    Args:
+        rows: all rows; met in order of time.
+    """
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+        self._decided: dict[object, float] = {}  # identity of an execution -> share of elements that are others
+        self._most = 0.0
+        self.noise: dict[int, float] = {}
+        """Shaken row -> root of the share of elements that may be others."""
+        self.random: list[int] = []
+        """Rows of random results that differ."""
+
+    def meet(self, row: Row, share: float) -> None:
+        """Take note of the share of decisions that a row shows to have been taken otherwise (`turned_share`)."""
+        if share:
+            run = row.node.execution.identity
+            self._decided[run] = max(share, self._decided.get(run, 0.0))
+
+    def score(
+        self, number: int, call: Call, around: Sequence[int], score: float, deviation: Deviation, *, is_known: bool
+    ) -> float:
+        """Return the score of a row by what may have been drawn or decided otherwise, and remember what is shaken.
+
+        Args:
+            number: the row.
+            call: that made it.
+            around: rows that it was computed from.
+            score: as it was judged without.
+            deviation: of the row.
+            is_known: whether ``around`` are known; else it may be made of anything before.
+        """
+        row = self._rows[number]
+        if row.is_produced and not row.noise and is_random(call, self._rows):  # repeated runs know better
+            if score > 1.0:
+                self.random.append(number)
+            self.noise[number] = self._most = RANDOM
+            return 0.0
+        chosen = self._chosen(row, call) if row.is_produced and self._decided else 0.0
+        noise = chosen
+        if self.noise:
+            noise = max([chosen, *(self.noise.get(n, 0.0) for n in around)]) if is_known else self._most
+        if not noise:
+            return score
+        self.noise[number] = noise
+        self._most = max(self._most, noise)
+        if row.measurement is not None and row.measurement.mode is Mode.STATISTICS:
+            if not deviation.size:  # all of the golden's is zero, which measures nothing
+                return 0.0
+            part = min(1.0, noise / GROSS)
+            return min(score / (1.0 + (GROSS_TIMES - 1.0) * part), deviation.relative / (GROSS * part))
+        return 0.0 if chosen else score
+
+    def _chosen(self, row: Row, call: Call) -> float:
+        """Return the share of a result's elements that a decision before it may have picked otherwise."""
+        share = self._decided.get(row.node.execution.identity, 0.0)
+        key = call.key
+        forward = NodeKey(key.execution, key.name, key.call, Phase.FORWARD) if call.is_gradient else key
+        return share if share and (forward in self._choosers or key in self._choosers) else 0.0
+
+    @cached_property
+    def _choosers(self) -> frozenset[NodeKey]:
+        """Nodes that read indices or masks, or tensors of other sizes than the golden's: as many rows as were picked.
+
+        With tensors those whose indices agree are left out.
+        """
+        found = set()
+        for row in self._rows:
+            target, golden = row.pair.target, row.pair.golden
+            if target is None or golden is None or target.numel is None or golden.numel is None:
+                continue
+            if target.numel != golden.numel or (not row.is_produced and _is_index(target) and not _agrees(row)):
+                found.add(target.node)
+        return frozenset(found)
+
+
+def _is_index(tensor: TensorRef) -> bool:
+    return (tensor.numel or 0) > 1 and tensor.dtype.lstrip("u").startswith(("int", "bool"))
+
+
+def _agrees(row: Row) -> bool:
+    """Whether all elements are known to agree."""
+    found = row.measurement
+    return found is not None and found.mode is Mode.TENSOR and found.metrics.get("max_abs_err") == 0.0

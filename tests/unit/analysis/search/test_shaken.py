@@ -1,0 +1,87 @@
+"""Decisions that scores near a tie may turn: what is made of them is other data, and accuses nobody."""
+
+from __future__ import annotations
+
+import pytest
+from comparison_rows import IN, edge, pairs_of, passes, row
+from msgspec.structs import replace
+
+from probe_flow.analysis.search.conclude import conclude
+from probe_flow.analysis.search.origin import diagnose
+from probe_flow.records import FindingKind, Measurement, Mode, SideSummary, Statistics
+
+TYPES = {"score": "linear", "pick": "topk", "take": "index_select", "norm": "layer_norm"}
+EDGES = [edge("nowhere", "score", 9), edge("score", "pick"), edge("pick", "take", 1), edge("take", "norm")]
+
+
+def routed(scores: float, index: float, taken: float, *, pick: str = "topk", dtype: str = "float16"):
+    """Scores, which expert they pick, what it gives and the norm of that; the relative errors of each."""
+    exact = {"dtype": "int64", "relative": index, "size": 2.0}
+    rows = [
+        row("score", IN, relative=0.0, dtype=dtype), row("score", relative=scores, dtype=dtype),
+        row("pick", IN, relative=scores, dtype=dtype), row("pick", **exact),
+        row("take", IN, 0, relative=scores, dtype=dtype), row("take", IN, 1, **exact),
+        row("take", relative=taken, dtype=dtype), row("norm", IN, relative=taken, dtype=dtype),
+        row("norm", relative=taken, dtype=dtype),
+    ]  # fmt: skip
+    return rows, pairs_of(rows, {**TYPES, "pick": pick}, EDGES)
+
+
+def by_statistics(rows):
+    """The same rows as their recorded statistics show them: norms are off by the error, of indices nothing shows."""
+
+    def shown(each):
+        error = each.measurement.metrics["relative_euclidean_distance"] if "float" in each.pair.target.dtype else 0.0
+        golden = Statistics(min=-3.0, max=3.0, mean=0.1, l2norm=10.0)
+        target = Statistics(min=-3.0, max=3.0, mean=0.1 * (1 + error), l2norm=10.0 * (1 + error))
+        sides = SideSummary(target), SideSummary(golden)
+        return replace(each, measurement=Measurement.of(Mode.STATISTICS, {}, *sides, count=100))
+
+    return [shown(each) for each in rows]
+
+
+def named(rows, pairs):
+    found, _ = conclude(rows, pairs, passes(rows))
+    return [each.node.name for each in found if each.kind in (FindingKind.ORIGIN, FindingKind.DRIFT) and each.fails]
+
+
+def test_rows_that_another_expert_gave_are_no_fault_and_no_drift():
+    rows, pairs = routed(2e-4, 0.2, 0.6)
+    assert named(rows, pairs) == []
+    assert 6 in diagnose(rows, pairs).unjudged  # recomputing is asked, which needs no allowance
+
+
+def test_where_the_indices_agree_the_same_rows_are_a_fault():
+    assert named(*routed(2e-4, 0.0, 0.6)) == ["take"]
+
+
+def test_an_operator_that_decides_nothing_excuses_nothing():
+    assert named(*routed(2e-4, 0.0, 0.6, pick="relu")) == ["take"]
+
+
+def test_of_statistics_near_ties_explain_some_per_cent_and_no_more():
+    rows, pairs = routed(4e-4, 0.2, 0.05, pick="Greater")
+    assert named(by_statistics(rows), pairs) == []
+    rows, pairs = routed(4e-4, 0.2, 9.0, pick="Greater")
+    assert named(by_statistics(rows), pairs) == ["take"]
+
+
+@pytest.mark.parametrize("pick", ["topk", "argsort", "aten.argmax.default", "Greater"])
+def test_equal_scores_turn_no_decision(pick):
+    rows, pairs = routed(0.0, 0.0, 0.05, pick=pick)
+    assert named(by_statistics(rows), pairs) == ["take"]
+
+
+def test_float32_turns_no_decision():
+    rows, pairs = routed(1e-7, 0.0, 0.05, dtype="float32")
+    assert named(by_statistics(rows), pairs) == ["take"]
+
+
+def test_results_that_stand_out_are_asked_about_the_most_striking_first():
+    rows, pairs = routed(0.0, 0.0, 0.0)
+    rows[1] = row("score", relative=2.5 * 2.0**-11 * 0.7)
+    rows[8] = row("norm", relative=2.5 * 2.0**-11 * 0.9)
+    assert diagnose(rows, pairs).asked == (8, 1)
+    rows[8] = row("norm", relative=2.5 * 2.0**-11 * 0.3)
+    rows[1] = row("score", relative=2.5 * 2.0**-11 * 0.3)
+    assert diagnose(rows, pairs).asked == ()
