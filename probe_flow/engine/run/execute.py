@@ -40,7 +40,6 @@ from probe_flow.engine.schedulers.base import Scheduler
 from probe_flow.engine.schedulers.choice import held
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
 from probe_flow.files.leftovers import remove_leftovers, remove_scratch
-from probe_flow.files.machine import return_free_memory
 from probe_flow.files.small_files import SmallFiles
 from probe_flow.files.whole_files import sync_folder
 from probe_flow.record.run_json import write_run_json
@@ -217,7 +216,6 @@ class _Run:
             if kept is not None:
                 emit("dump.recalled", tensors=len(kept.tensors))
             self.results.add(planned, kept or self._result_of(planned))
-            return_free_memory()
 
         outcome = replace(self._tried(outcome, work), wall_s=self.clock.monotonic() - began)
         emit("stage.ended", status=outcome.status.value, wall_s=round(outcome.wall_s, 6), reason=outcome.reason)
