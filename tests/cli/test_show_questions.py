@@ -80,12 +80,6 @@ def test_nodes_beyond_a_threshold_are_those_of_the_rows(runs, probe_flow, scenar
     assert found["found"] == len(found["nodes"]) > 0
 
 
-def test_the_guide_shows_what_the_program_prints(runs, probe_flow):
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "ask-a-run.md").read_text()
-    block = next(text for text in page.split("```text\n")[1:] if text.startswith("4 of 55")).partition("```")[0]
-    assert probe_flow("show", runs("torchair"), "--below", "cosine=0.999").out.startswith(block)
-
-
 def test_the_bound_itself_is_listed_by_at_most_only(runs, probe_flow):
     row = next(row for row in rows_of(runs("torchair")) if row["role"] == "origin")
     bound = f"cosine={row['metrics']['cosine']!r}"

@@ -20,6 +20,31 @@ def test_a_page_can_be_followed(page: Path, tmp_path: Path) -> None:
     assert ran + left == sum(isinstance(step, Command) for step in steps(page.read_text(encoding="utf-8"))) > 0
 
 
+def needing() -> list[tuple[Path, str]]:
+    """Pages with commands that run a framework, and each framework that they name."""
+    found = {
+        page: {step.needs for step in steps(page.read_text(encoding="utf-8")) if isinstance(step, Command)}
+        for page in PAGES
+    }
+    return [(page, name) for page, names in found.items() for name in sorted(names - {"", "jq"})]
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize(
+    ("page", "framework"), needing(), ids=lambda each: each if isinstance(each, str) else each.stem
+)
+def test_a_page_can_be_followed_with_its_framework(page: Path, framework: str, tmp_path: Path) -> None:
+    pytest.importorskip(framework, reason=f"{framework} is not installed")
+    follow(page, tmp_path)
+
+
+def test_no_page_is_long_but_references() -> None:
+    pages = [page.relative_to(ROOT / "docs") for page in ROOT.glob("docs/**/*.md")]
+    for_readers = [page for page in pages if page.parts[0] != "reference" and page.name != "architecture.md"]
+    lengths = {page: len((ROOT / "docs" / page).read_text(encoding="utf-8").splitlines()) for page in for_readers}
+    assert {page: length for page, length in lengths.items() if length > 300} == {}
+
+
 def console(text: str) -> str:
     return f"# A page\n\n```console\n{text}```\n"
 

@@ -1,4 +1,4 @@
-"""The page on packages shows the example package as it is."""
+"""The pages on packages show the example package as it is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "how-to" / "write-a-package.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "docs" / "how-to" / f"{name}.md" for name in ("write-a-package", "test-a-package")]
+PAGE = "".join(page.read_text(encoding="utf-8") for page in PAGES)
 PACKAGE = ROOT / "examples" / "team_package"
 SNIPPETS = re.findall(r"^<!-- from (\S+) -->\n```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 PROGRAMS = re.findall(r"^<!-- runs -->\n```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

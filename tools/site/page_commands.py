@@ -7,7 +7,8 @@ A page has an empty folder of its own, and its blocks run in their order, in bas
   wrap lines, and progress lines are left out. A command with no line below it may print anything.
 - A command has to end with exit code 0. ``$ echo $?`` below it says which other one is right.
 - ``yaml`` and ``python``: a block whose first line is ``# NAME.yaml``, ``# NAME.py`` is written to that file.
-- ``<!-- needs: MODULE -->`` above a console block: it runs where the module is installed. The text around it says so.
+- ``<!-- needs: NAME -->`` above a console block: it runs where that module or program is installed. The text says so.
+- ``<!-- in: checkout -->``: the folder has the workflows and examples of a checkout; else it is empty.
 
 ``python -m page_commands [--program PROBE_FLOW] [PAGE...]`` follows pages, with an installed program if one is named.
 """
@@ -36,6 +37,7 @@ _BLOCK = re.compile(r"(?:^<!-- needs: ([\w.]+) -->\n)?^```(console|yaml|python)\
 _NAME = re.compile(r"# ([\w/.-]+\.(?:yaml|py))$")
 _PROGRESS = re.compile(r"^[\w.]+: (?:[\w.]+ \.\.\.|done in .* s|kept|.*\bleft)$", re.MULTILINE)
 _ASKS_CODE = "echo $?"
+_CHECKOUT = "<!-- in: checkout -->\n"
 
 
 class File(NamedTuple):
@@ -54,7 +56,7 @@ class Command:
         text: what bash gets.
         shown: what the page shows below it, None where nothing.
         code: the exit code that is right.
-        needs: module without which it cannot run, "" if none.
+        needs: module or program without which it cannot run, "" if none.
     """
 
     line: int
@@ -113,7 +115,7 @@ def follow(page: Path, folder: Path, program: str | None = None) -> tuple[int, i
         program: the installed ``probe-flow`` to use; None = the package of this Python.
 
     Returns:
-        How many commands ran, and how many could not for want of the module that they need.
+        How many commands ran, and how many could not for want of what they need.
 
     Raises:
         WrongError: a command ended or printed otherwise than the page says.
@@ -122,13 +124,17 @@ def follow(page: Path, folder: Path, program: str | None = None) -> tuple[int, i
     work.mkdir()
     tools.mkdir()
     environ = _environment(folder, tools, program)
+    text = page.read_text(encoding="utf-8")
+    if _CHECKOUT in text:
+        for name in ("examples", "workflows"):
+            (work / name).symlink_to(ROOT / name)
     ran = left = 0
-    for step in steps(page.read_text(encoding="utf-8")):
+    for step in steps(text):
         if isinstance(step, File):
             path = work / step.name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(step.text, encoding="utf-8")
-        elif step.needs and find_spec(step.needs) is None:
+        elif step.needs and not (find_spec(step.needs) or shutil.which(step.needs)):
             left += 1
         else:
             _run(step, page, work, environ)
