@@ -30,7 +30,7 @@ class LanguageServer:
         self._diagnostics: dict[str, list[dict[str, Any]]] = {}
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def __enter__(self) -> LanguageServer:
+    def __enter__(self) -> LanguageServer:  # noqa: PYI034 (typing has `Self` from Python 3.11 on)
         self.ask("initialize", {"processId": None, "rootUri": None, "capabilities": {}})
         self.tell("initialized", {})
         return self
