@@ -21,6 +21,9 @@ from probe_flow.work import Context
 REPEATS = "repeats"
 """Attribute of a catalog: folders of the dumps of further runs."""
 
+DUMP_JSON = "dump_json"
+"""Format of the dumps of programs, whatever framework they are of."""
+
 _REPEAT = Rule("repeat")
 
 _Tensors = Mapping[tuple[NodeKey, Slot], TensorRef]
@@ -71,16 +74,25 @@ def _by_slot(catalog: Catalog) -> _Tensors:
 
 def _repeats(catalog: Catalog, context: Context) -> Iterator[Catalog]:
     folders = catalog.attrs.get(REPEATS, ())
-    if catalog.framework in (NPY, TFDBG, TORCHAIR_FX) and isinstance(folders, (list, tuple)):
+    if _reader(catalog) is not None and isinstance(folders, (list, tuple)):
         found = (_repeat(catalog, str(folder), context) for folder in folders)
         yield from (run for run in found if run is not None)
+
+
+def _reader(catalog: Catalog) -> str | None:
+    """Return the name of the format of a dump that is made by running a model; None for another."""
+    if catalog.attrs.get("format") == DUMP_JSON:
+        return DUMP_JSON
+    return catalog.framework.name if catalog.framework in (NPY, TFDBG, TORCHAIR_FX) else None
 
 
 def _repeat(catalog: Catalog, folder: str, context: Context) -> Catalog | None:
     from probe_flow.dumps.registry import READERS
 
+    name = _reader(catalog)
+    assert name is not None, "asked for formats that have repeats"
     try:
-        return READERS.find(catalog.framework.name).catalog(folder, side=catalog.side)
+        return READERS.find(name).catalog(folder, side=catalog.side)
     except (UsageError, IncompleteError) as error:
         message = f"a repeated run of `{catalog.side}` cannot be read: {error.diagnostic.message}"
         cure = "run the stage again; the noise floor of its tensors is unknown"

@@ -53,6 +53,15 @@ _OURS = (
         folder="mindspore_dump",
     ),
     RunnerSpec(
+        "mindspore_graph",
+        "probe_flow.dumpers.mindspore.graph_runner:MindSporeGraphRunner",
+        framework="MindSpore",
+        modules=("mindspore",),
+        extra="mindspore",
+        folder="kernel_dump",
+        leaves=frozenset({"mindspore_dump.json"}),
+    ),
+    RunnerSpec(
         "torchair_fx",
         "probe_flow.dumpers.torchair.runners:FxRunner",
         framework="torch",

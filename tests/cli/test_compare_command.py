@@ -90,12 +90,30 @@ def test_paths_that_may_not_be_read_are_told_before_the_dumps_are_looked_at(prob
     assert "[PF2101]: `-fr`" in done.err
 
 
-@pytest.mark.parametrize("option", ["--consistent_check", "--backend=fsdp", "--conf", "-tensor_log"])
-def test_options_of_later_versions_are_named_as_such(probe_flow, option):
-    done = probe_flow("compare", "-tp", "a", "-gp", "b", option)
-    assert done.code == 2
-    assert "PF2120" in done.err
+@pytest.mark.parametrize("mode", [(), ("-m", "offline_model"), ("-m", "torchair")])
+@pytest.mark.parametrize(
+    ("option", "instead"),
+    [
+        ("--consistent_check", "`-lm FILE` pairs modules"),
+        ("--backend=fsdp", "`-lm FILE` pairs modules"),
+        ("--conf", "`convert.*` or `reduce.*` stages"),
+        ("-tensor_log", "`comparison.jsonl`"),
+        ("-s", "reports have them"),
+        ("-c", "`comparison.jsonl`"),
+    ],
+)
+def test_options_of_other_versions_are_named_as_such(probe_flow, option, instead, mode):
+    done = probe_flow("compare", "-tp", "a", "-gp", "b", *mode, option)
+    assert (done.code, "PF2120" in done.err, instead in done.err) == (2, True, True), done.err
     assert "is not part of probe_flow" in done.err
+
+
+@pytest.mark.parametrize("option", ["-i", "--input_path"])
+@pytest.mark.parametrize("mode", [(), ("-m", "offline_model")])
+def test_a_file_with_both_paths_is_refused_with_what_names_them(probe_flow, option, mode):
+    done = probe_flow("compare", *mode, option, "compare.json", "-o", "out")
+    assert (done.code, "PF2120" in done.err) == (2, True), done.err
+    assert "`-tp` is its `npu_path`, `-gp` its `bench_path`" in done.err
 
 
 def test_an_unknown_option_is_named_whole_with_a_suggestion(probe_flow):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from run_records import first_divergence
 
@@ -61,3 +62,80 @@ def test_an_api_without_a_kernel_is_named_with_what_to_do(tmp_path: Path, probe_
     assert "`Mint.cumsum` has no kernel on CPU" in said
     assert "dump.torch" in said
     assert json.loads((done.folder / "dumps/golden/model_run.json").read_text())["failure"]["code"] == "PF6324"
+
+
+GRAPH_NET = """
+import numpy as np
+import mindspore
+from mindspore import nn
+
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        random = np.random.default_rng(1)
+        self.fc = nn.Dense(4, 3)
+        self.fc.weight.set_data(mindspore.Tensor(random.random((3, 4)).astype(np.float32)))
+        self.fc.bias.set_data(mindspore.Tensor(random.random(3).astype(np.float32)))
+        self.relu = nn.ReLU()
+        self.out = nn.Dense(3, 2)
+        self.out.weight.set_data(mindspore.Tensor(random.random((2, 3)).astype(np.float32)))
+
+    def construct(self, x):
+        return self.out(self.relu(self.fc(x)))
+
+
+def build():
+    return Net()
+
+
+def faulty():
+    net = Net()
+    net.fc.bias.set_data(net.fc.bias * 1.5)
+    return net
+"""
+
+
+def graph_workflow(tmp_path: Path, target: str, more: str = "") -> Path:
+    (tmp_path / "net.py").write_text(GRAPH_NET)
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).random((2, 4), np.float32))
+    stage = f"{{uses: dump.mindspore_graph, import_from: ., inputs: {{files: [x.npy]}}{more}, model: "
+    (tmp_path / "w.yaml").write_text(
+        "version: 1\nname: w\nstages:\n"
+        f"  target: {stage}'net:{target}'}}\n  golden: {stage}'net:build'}}\n"
+        "  pairs: {uses: match.name, target: target, golden: golden}\n"
+        "  result: {uses: compare, pairs: pairs, policy: dump_json}\n"
+    )
+    return tmp_path / "w.yaml"
+
+
+def test_kernels_of_a_model_in_graph_mode_are_dumped_and_compared(tmp_path: Path, probe_flow: Command) -> None:
+    done = probe_flow("run", graph_workflow(tmp_path, "build", ", calls: 2"))
+
+    assert done.code == 0, done.out + done.err
+    folder = done.folder / "dumps/golden/kernel_dump/rank_0/net/0"
+    assert {each.name for each in folder.iterdir()} == {"0", "1"}  # an iteration each
+    tensors = {
+        name: np.load(next((folder / "0").glob(f"{name}.*.npy")))
+        for name in ("Parameter.x", "Parameter.fc_weight", "MatMul.Default_fc-Dense_MatMul-op*.output.0")
+    }
+    x, weight, result = tensors.values()
+    assert (x == np.load(tmp_path / "x.npy")).all()
+    np.testing.assert_allclose(result, x @ weight.T, rtol=1e-6)
+    assert done.record["coverage"]["target"]["compared"] >= 8
+
+
+def test_a_kernel_that_is_fed_wrongly_in_graph_mode_is_named(tmp_path: Path, probe_flow: Command) -> None:
+    done = probe_flow("run", graph_workflow(tmp_path, "faulty"))
+
+    assert done.code == 1, done.out + done.err
+    found = first_divergence(done.record)
+    assert "fc" in found["node"], found
+
+
+def test_kernels_that_no_graph_has_leave_an_error(tmp_path: Path, probe_flow: Command) -> None:
+    done = probe_flow("run", graph_workflow(tmp_path, "build", ", kernels: [Default/none-op0]"))
+
+    assert done.code == 3, done.out + done.err
+    assert "PF6327" in done.out + done.err
+    assert "MindSpore ran no kernel of a graph that is asked for" in " ".join((done.out + done.err).split())

@@ -168,3 +168,42 @@ def test_repeated_runs_name_what_is_not_deterministic(tmp_path: Path, probe_flow
     assert "Tensor.__add__.0.forward" in said
     steady = probe_flow("run", project(tmp_path, "model: 'net:build', repeat: 2, level: L1", NET))
     assert "PF6330" not in steady.out + steady.err
+
+
+NOISY = """
+    import pathlib
+
+    import torch
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            runs = pathlib.Path(__file__).with_name("runs")
+            runs.write_text(runs.read_text() + "." if runs.exists() else ".")
+            noise = (0.01, 0.02, 0.015, 0.025)[(len(runs.read_text()) - 1) % 4]
+            return torch.relu(x * 2) + torch.from_numpy(x.numpy() * noise)
+
+    def build():
+        return Net()
+"""
+
+
+def test_what_runs_differ_by_accuses_nobody(tmp_path: Path, probe_flow: Command) -> None:
+    """Each run adds another noise: without a second one somebody is blamed for it, with one nobody is."""
+    workflow = project(tmp_path, "model: 'net:build', level: L1", NOISY)
+    results = {}
+    for repeat in (1, 2):
+        (tmp_path / "runs").unlink(missing_ok=True)
+        stage = (
+            f"{{uses: dump.torch, import_from: ., inputs: {{files: [x.npy]}}, model: 'net:build', repeat: {repeat}}}"
+        )
+        lines = ["version: 1", "name: w", "stages:", *(f"  {side}: {stage}" for side in ("target", "golden"))]
+        lines += ["  pairs: {uses: match.name, target: target, golden: golden}"]
+        lines += ["  result: {uses: compare, pairs: pairs, policy: dump_json}"]
+        workflow.write_text("\n".join(lines) + "\n")
+        results[repeat] = probe_flow("run", workflow, output=tmp_path / f"run{repeat}")
+
+    assert results[1].code == 1, results[1].out + results[1].err
+    assert first_divergence(results[1].record) is not None
+    assert results[2].code == 0, results[2].out + results[2].err
+    assert first_divergence(results[2].record) is None
+    assert {each["kind"] for each in results[2].record["findings"]} == {"not_deterministic"}

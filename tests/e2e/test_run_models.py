@@ -20,15 +20,22 @@ pytestmark = pytest.mark.frameworks
 
 @pytest.fixture(scope="module")
 def onnx_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of models made of one: `float`, `half`, `fused`, `quantised`, and `x.npy`."""
+    """Return a folder of models made of one: `float`, `half`, `fused`, `quantised`, `qlinear`, and `x.npy`."""
     onnx = pytest.importorskip("onnx")
     ort = pytest.importorskip("onnxruntime")
     folder = tmp_path_factory.mktemp("models")
     script = ROOT / "tools" / "samples" / "make_models.py"
-    code = f"import sys; sys.path.insert(0, {str(script.parent)!r}); import make_models as m, pathlib; "
+    code = f"import sys, types; sys.path.insert(0, {str(script.parent)!r}); "
+    # What makes the other samples imports OpenCV and TensorFlow.
+    code += "sys.modules |= {name: types.ModuleType(name) for name in ('caffe_golden', 'tensorflow_golden')}; "
+    code += "import make_models as m, pathlib; "
     code += "f = pathlib.Path(sys.argv[1]); m.onnx.save(m.network(), f / 'float.onnx'); "
-    code += "m.quantised(f / 'float.onnx', f / 'quantised.onnx')"
-    subprocess.run([sys.executable, "-c", code, str(folder)], check=True, capture_output=True, timeout=120)
+    code += "m.quantised(f / 'float.onnx', f / 'quantised.onnx'); "
+    # Weights without sign: those with one overflow kernels on processors without VNNI, which is an error of its own.
+    code += "kinds = dict(activation_type=m.QuantType.QUInt8, weight_type=m.QuantType.QUInt8); "
+    code += "form = m.QuantFormat.QOperator; source = f / 'float.onnx'; "
+    code += "m.quantize_static(source, f / 'qlinear.onnx', m.Calibration(), quant_format=form, **kinds)"
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True, capture_output=True, timeout=900)
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.optimized_model_filepath = str(folder / "fused.onnx")
@@ -74,7 +81,7 @@ def run_pair(probe_flow: Command, target: Path, folder: Path) -> Any:
     return probe_flow("run", WORKFLOWS / "onnx_vs_onnx.yaml", *sets, f"--set=inputs={folder / 'x.npy'}")
 
 
-@pytest.mark.parametrize("name", ["float", "half", "fused", "quantised"])
+@pytest.mark.parametrize("name", ["float", "half", "fused", "quantised", "qlinear"])
 def test_healthy_pair_of_onnx_models_is_green(probe_flow: Command, onnx_models: Path, name: str) -> None:
     done = run_pair(probe_flow, onnx_models / f"{name}.onnx", onnx_models)
 
@@ -93,6 +100,9 @@ def test_healthy_pair_of_onnx_models_is_green(probe_flow: Command, onnx_models: 
         ("fused", "w0", "/block.0/conv"),
         ("quantised", "w1_scale", "/block.1/conv"),
         ("quantised", "c1_scale", "c1_DequantizeLinear"),
+        ("qlinear", "c1_scale", "/block.1/conv_quant__dequantised"),
+        ("qlinear", "w1_scale", "/block.1/conv_quant__dequantised"),
+        ("qlinear", "a1_scale", "/block.1/add_quant__dequantised"),
     ],
 )
 def test_one_spoiled_filter_or_scale_is_named(
@@ -102,6 +112,75 @@ def test_one_spoiled_filter_or_scale_is_named(
 
     assert done.code == 1, done.out + done.err
     assert first_divergence(done.record)["node"] == origin
+
+
+def test_values_of_codes_are_compared_and_codes_are_kept(probe_flow: Command, onnx_models: Path) -> None:
+    done = run_pair(probe_flow, onnx_models / "qlinear.onnx", onnx_models)
+
+    onnx = pytest.importorskip("onnx")
+    constants = {each.name: onnx.numpy_helper.to_array(each) for each in onnx.load(
+        onnx_models / "qlinear.onnx").graph.initializer}  # fmt: skip
+    dump = done.folder / "dumps" / "target" / "onnx_dump"
+    (codes,), (values,) = (
+        [np.load(file) for file in dump.glob(f"_block_1_conv_quant{end}.0.*.npy")] for end in ("", "__dequantised")
+    )
+    assert (codes.dtype, values.dtype) == (np.uint8, np.float32)
+    expected = (codes.astype(np.float32) - np.float32(constants["c1_zero_point"])) * constants["c1_scale"]
+    assert (values == expected).all()
+    pairs = {row["node"]: row["golden"]["name"] for row in done.rows if row["target"] and row["golden"]}
+    assert pairs["/block.1/conv_quant__dequantised"] == "/block.1/conv.output.0"
+    # The tool leaves out the rectifier: codes cannot be negative.
+    assert pairs["/block.1/add_quant__dequantised"] == "/block.1/relu.output.0"
+
+
+REFERENCE = """
+version: 1
+name: reference
+stages:
+  target:    {{uses: dump.onnx, model: {folder}/half.onnx, inputs: {folder}/x.npy}}
+  golden:    {{uses: dump.onnx, model: {folder}/float.onnx, inputs: {folder}/x.npy}}
+  reference: {{uses: dump.onnx, model: {folder}/float.onnx, inputs: {folder}/x.npy, precision: float64}}
+  pairs:     {{uses: match.model_graph, target: target, golden: golden, reference: reference}}
+  result:    {{uses: compare, pairs: pairs, policy: offline, metrics: offline}}
+"""
+
+
+def test_a_reference_in_float64_judges_both_sides(probe_flow: Command, onnx_models: Path, tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").write_text(REFERENCE.format(folder=onnx_models), encoding="utf-8")
+
+    done = probe_flow("run", tmp_path / "w.yaml")
+
+    assert done.code == 0, done.out + done.err
+    rows = [row for row in done.rows if row["reference"] is not None]
+    exact = {row["golden"]["name"].removesuffix(".output.0"): row for row in rows}
+    assert len(exact) == 11
+    assert {row["reference"]["dtype"] for row in exact.values()} == {"float64"}
+    half, single = (
+        exact["/block.2/conv"]["metrics"][f"{name}relative_euclidean_distance"] for name in ("reference.", "")
+    )
+    assert 1e-5 < half < 1e-2
+    assert half == pytest.approx(single, rel=0.01)
+    folder = done.folder / "dumps"
+    for node, row in exact.items():
+        wide, narrow = (
+            np.load(next((folder / side / "onnx_dump").glob(f"{node.replace('/', '_').replace('.', '_')}.0.*.npy")))
+            for side in ("reference", "golden")
+        )
+        assert (wide.dtype, narrow.dtype) == (np.float64, np.float32), row
+        assert np.linalg.norm(wide - narrow) <= 1e-6 * np.linalg.norm(wide)
+    assert (wide != narrow).any()  # the mean, which float32 rounds
+
+
+def test_what_is_not_computed_in_float64_is_refused_by_name(
+    probe_flow: Command, onnx_models: Path, tmp_path: Path
+) -> None:
+    stage = f"{{uses: dump.onnx, model: {onnx_models / 'qlinear.onnx'}, precision: float64}}"
+    (tmp_path / "w.yaml").write_text(f"version: 1\nname: w\nstages:\n  dump: {stage}\n", encoding="utf-8")
+
+    done = probe_flow("run", tmp_path / "w.yaml")
+
+    assert done.code == 2 or "PF6322" in done.err, done.out + done.err
+    assert "cannot be computed in float64: node `" in done.err
 
 
 def test_onnx_workflow_names_what_is_wrong_in_its_sample(probe_flow: Command) -> None:

@@ -48,8 +48,21 @@ _CONSISTENCY = Lack(
     "consistency of training and inference",
     "compare the two dumps as they are; `-lm FILE` pairs modules of other names",
 )
+_STACKS = Lack("call stacks", "leave it out: tables and reports have them wherever the dump does")
+_FIGURES = Lack(
+    "a table without judgement", "leave it out: `comparison.jsonl` of the run has the figures by themselves"
+)
+_FILE = Lack(
+    "both paths in a file, as msprobe 1.2 has them", "name them: `-tp` is its `npu_path`, `-gp` its `bench_path`"
+)
 _LATER: Mapping[str, Lack] = MappingProxyType(
     {
+        "-i": _FILE,
+        "--input_path": _FILE,
+        "-s": _STACKS,
+        "--stack_mode": _STACKS,
+        "-c": _FIGURES,
+        "--compare_only": _FIGURES,
         "-tensor_log": _LOG,
         "--is_print_compare_log": _LOG,
         "--consistent_check": _CONSISTENCY,

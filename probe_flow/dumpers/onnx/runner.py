@@ -12,10 +12,13 @@ import onnx
 import onnxruntime as ort
 from numpy.typing import NDArray
 
+from probe_flow.apis.onnx.double import is_float
 from probe_flow.dumpers.arrays.array_folder import ArrayFolder, ArrayOptions
 from probe_flow.dumpers.base.runner import DeclaredInput, NotHeldError, Runner
+from probe_flow.dumpers.onnx.codes import OP_TYPE, SUFFIX, quantisations, with_values
 from probe_flow.dumpers.onnx.graph import Operator, inside, operators
 from probe_flow.dumpers.onnx.model_file import not_loaded, read_model, weight_files
+from probe_flow.dumpers.onnx.precise import run_in_double
 from probe_flow.dumpers.onnx.segments import EXTERNAL_FOLDER, Plan, run_segments
 from probe_flow.dumpers.onnx.sizes import runs_of, tensor_sizes
 from probe_flow.dumpers.onnx.values import TYPES, ElementType, array_of, items_of, type_name, value_of
@@ -81,6 +84,8 @@ class OnnxRunner(Runner):
         except ValueError as error:
             what = f"`model: {self.job.model}` cannot run: {error}"
             raise UsageError(Diagnostic("PF6322", what, help="export the model again")) from error
+        self._is_double = self.job.dump.get("precision") == "float64"
+        self._codes = {} if self._is_double else quantisations(model, self._order)
         self._options = _session_options(
             self.job.dump, self.threads, self._place, is_deterministic=self.job.is_deterministic
         )
@@ -128,6 +133,9 @@ class OnnxRunner(Runner):
     # -- running
 
     def step(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:  # noqa: ARG002 (they come by name)
+        if self._is_double:
+            self._step_in_double(kwargs)
+            return
         shapes = {name: value.shape for name, value in kwargs.items()}
         inputs = {name: value_of(value, self._numbers[name]) for name, value in kwargs.items()}
         for name, value in inputs.items():
@@ -136,6 +144,35 @@ class OnnxRunner(Runner):
         self._segments = run_segments(
             Plan(self._model, self._order, self._cuts(shapes)), inputs, self._session, self._given
         )
+
+    def _step_in_double(self, inputs: Mapping[str, Any]) -> None:
+        for name, value in inputs.items():
+            if self._folder.takes(self._input_name(name), INPUT_TYPE):
+                wide = value.astype(np.float64) if is_float(value) else value
+                self._write_array(self._input_name(name), INPUT_TYPE, 0, name, wide)
+        self._segments = len(self._order)
+        run_in_double(self._model, self._order, inputs, self._given_arrays, name=self.job.model, place=self._place)
+
+    def _given_arrays(self, operator: Operator, values: Mapping[str, Any]) -> None:
+        op_type = str(operator.proto.op_type)
+        if not self._folder.takes(operator.name, op_type):
+            return
+        for index, name in enumerate(operator.proto.output):
+            if not name:
+                continue
+            value = values[name]
+            for item, each in enumerate(value) if isinstance(value, list) else [(None, value)]:
+                self._write_array(operator.name, op_type, index, name, each, item)
+        for name in inside(operator.proto):
+            self._folder.skip(name, f"inside the body of `{operator.name}`, which gives out only its results")
+
+    def _write_array(
+        self, node: str, op_type: str, index: int, name: str, array: NDArray[Any], item: int | None = None
+    ) -> None:
+        if array.dtype.kind not in "fiubc":
+            self._folder.skip(name, f"its elements are of type {array.dtype}, which are no numbers")
+            return
+        self._folder.write(node, op_type, index, array, value=name, item=item)
 
     def _cuts(self, shapes: Mapping[str, Sequence[int]]) -> list[tuple[int, int]]:
         """Return where the run is cut; nowhere where operators shall be optimised together."""
@@ -183,6 +220,9 @@ class OnnxRunner(Runner):
             self._folder.skip(name if item is None else f"{name}[{item}]", str(error))
             return
         self._folder.write(node, op_type, index, array, dtype=dtype, value=name, item=item)
+        if name in self._codes:
+            values = self._codes[name].values(array)
+            self._folder.write(f"{node}{SUFFIX}", OP_TYPE, index, values, value=f"{name}{SUFFIX}")
 
     def _input_name(self, name: str) -> str:
         """Return the name of the node that stands for an input: its own, unless an operator is called so."""
@@ -211,7 +251,7 @@ class OnnxRunner(Runner):
     def conclude(self, record: Mapping[str, Any]) -> None:
         inputs = [ManifestNode(self._input_name(each.name), INPUT_TYPE, (), (each.name,)) for each in self._declared]
         nodes = [*inputs, *(operator.described() for operator in self._order)]
-        self._folder.finish(self.job.facts(record, self.framework), nodes)
+        self._folder.finish(self.job.facts(record, self.framework), with_values(nodes, self._codes))
 
 
 def _type_of(dtype: str) -> ElementType | None:

@@ -15,19 +15,25 @@ _SMALL_BYTES = 8192
 """Constants up to this size stay in the graph that shapes are inferred of: they may be shapes themselves."""
 
 
-def tensor_sizes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+_FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16})
+
+
+def tensor_sizes(
+    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], *, is_double: bool = False
+) -> dict[str, int]:
     """Return the bytes of the tensors whose types and shapes can be inferred, by name; weights are not looked at.
 
     Args:
         model: not changed.
         shapes: of its inputs, where they are known.
+        is_double: whether floats are computed in float64.
     """
     try:
         inferred = onnx.shape_inference.infer_shapes(_light(model, shapes), data_prop=True)
     except Exception:  # a model that cannot be inferred may still run: its sizes are then unknown
         return {}
     described = (*inferred.graph.value_info, *inferred.graph.output, *inferred.graph.input)
-    found = ((each.name, _bytes(each.type)) for each in described)
+    found = ((each.name, _bytes(each.type, is_double=is_double)) for each in described)
     return {name: size for name, size in found if size is not None}
 
 
@@ -53,13 +59,14 @@ def _light(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.
     return light
 
 
-def _bytes(kind: onnx.TypeProto) -> int | None:
+def _bytes(kind: onnx.TypeProto, *, is_double: bool) -> int | None:
     if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
         return None
     dims = kind.tensor_type.shape.dim
     if not all(dim.HasField("dim_value") for dim in dims):
         return None
-    return _size(kind.tensor_type.elem_type, [dim.dim_value for dim in dims])
+    number = kind.tensor_type.elem_type
+    return _size(TensorProto.DOUBLE if is_double and number in _FLOATS else number, [dim.dim_value for dim in dims])
 
 
 def _size(number: int, dims: Sequence[int]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from probe_flow.dumps.manifest import MODEL_GRAPH, ManifestNode
 from probe_flow.records import Catalog
@@ -63,6 +63,10 @@ class ModelGraph:
             value = node.inputs[0]
             yield value
             node = self.producer.get(value)
+
+    def read_by(self, value: str) -> Sequence[ManifestNode]:
+        """Return the operators that read a tensor."""
+        return self._readers.get(value, ())
 
     def is_constant(self, value: str) -> bool:
         """Return True if no operator but those that pass on gives a tensor: it is a weight, or made of one."""

@@ -52,6 +52,10 @@ class ModelGraphReason:
     QUANTISED_CONSTANTS = ReasonKind("quantised_constants", is_quantised=True)
 
 
+_CODES, _QUANTISED = "_quantized", "_quant"
+"""What the tool appends to the names of tensors, and of operators."""
+
+_RECTIFIERS = frozenset({"Clip", "Relu"})
 _FLOATS = ("float", "bfloat", "hifloat", "complex")
 
 
@@ -169,10 +173,25 @@ class _Match:
             is_renamed = bool(value) and value != self.golden.value(named)
             return named, ModelGraphRule.NODE if is_renamed else CommonRule.EXACT
         for origin in self.target.graph.passed_on(value):
-            found = self._by_value.get(origin)
+            found = self._by_value.get(origin) or self._of_codes(origin)
             if found is not None:
                 return (found, ModelGraphRule.PASSED) if _comparable(tensor, found) else None
         return None
+
+    def _of_codes(self, codes: str) -> TensorRef | None:
+        """Return the golden tensor whose values codes stand for, by the names that onnxruntime's tool gives them.
+
+        It leaves out a rectifier behind an operator whose codes cannot be negative: they are the rectifier's.
+        """
+        if codes not in self.target.graph.codes or not codes.endswith(_CODES):
+            return None
+        value = codes.removesuffix(_CODES)
+        readers = self.golden.graph.read_by(value)
+        if len(readers) == 1 and readers[0].op_type in _RECTIFIERS:
+            name = readers[0].name
+            if not {name, f"{name}{_QUANTISED}"} & self.target.graph.nodes.keys():
+                value = readers[0].outputs[0]
+        return self._by_value.get(value)
 
     def _is_taken_over(self, tensor: TensorRef, same: TensorRef, named: TensorRef) -> bool:
         """Return True if an operator gives the name of another's tensor to its own.

@@ -34,10 +34,26 @@ class Options(DeclaredRunOptions):
         None, min_length=1, description="Libraries (`.so`) of operators that ONNX Runtime does not have."
     )
 
-    @field_validator("optimizations", "custom_ops_library", mode="after")
+    precision: Literal["float64"] | None = Field(
+        None,
+        description="`float64` computes every operator in float64: a `reference` for both sides. Weights and casts to "
+        "floats are of float64 then; an operator that neither ONNX Runtime nor the reference of onnx computes so is "
+        "refused by name.",
+    )
+
+    @field_validator("optimizations", "custom_ops_library", "precision", mode="after")
     @classmethod
     def _onnx_needs_model(cls, value: object, info: ValidationInfo) -> object:
         return needs_model(value, info)
+
+    @field_validator("precision", mode="after")
+    @classmethod
+    def _one_by_one(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("optimizations") != "none":
+            raise ValueError("operators are computed one by one in float64; leave `optimizations` out")
+        if value is not None and info.data.get("custom_ops_library") is not None:
+            raise ValueError("operators of a `custom_ops_library` are not computed in float64")
+        return value
 
     @property
     def dump(self) -> dict[str, Any]:
@@ -45,6 +61,7 @@ class Options(DeclaredRunOptions):
             **super().dump,
             "optimizations": self.optimizations,
             "custom_ops_library": self.custom_ops_library,
+            "precision": self.precision,
         }
 
 

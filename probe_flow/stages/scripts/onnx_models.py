@@ -66,12 +66,12 @@ def _read(path: str | None) -> Model | None:
         return None
     from probe_flow.dumpers.requirements import missing_modules
 
-    if [*missing_modules("onnx", "onnxruntime")]:
+    if [*missing_modules("onnx")]:
         raise UsageError(
             Diagnostic(
                 "PF6320",
-                "onnx and onnxruntime are not installed, and an operator of an ONNX model cannot run without them",
-                help="install them with `pip install 'probe-flow[onnx]'`",
+                "onnx is not installed, and the operators of an ONNX model cannot be read without it",
+                help="install it with `pip install 'probe-flow[onnx]'`; `--python` names who runs the script",
             )
         )
     from probe_flow.dumpers.onnx.parts import ModelParts

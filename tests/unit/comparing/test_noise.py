@@ -1,7 +1,9 @@
-"""The noise floor of repeated FX dumps: which tensors, which figures, and a repeat that is gone."""
+"""The noise floor of repeated dumps: which tensors, which figures, and a repeat that is gone."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from msgspec.structs import replace
 from raw_pairs import context
 
 from probe_flow.comparing.steps import compare_pairs
+from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.matching.name.match_name import match_name
 from probe_flow.records import Catalog, FindingKind
@@ -27,8 +30,58 @@ def fx(folder: Path, **arrays: np.ndarray) -> Path:
     return folder
 
 
-def compare(target: Path, golden: Path, *repeats: Path, side: str = "golden"):
-    sides = {name: read_torchair_fx(path, side=name) for name, path in (("target", target), ("golden", golden))}
+def program(folder: Path, task: str, **arrays: np.ndarray) -> Path:
+    """A dump.json with one call of an API per array, that has only a result."""
+    tensors = folder / "dump_tensor_data"
+    tensors.mkdir(parents=True)
+    data = {}
+    for name, values in arrays.items():
+        entry = f"Torch.{name}.0.forward"
+        facts = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": list(values.shape), "requires_grad": False}
+        facts |= {"Max": float(values.max()), "Min": float(values.min()), "Mean": float(values.mean())}
+        facts |= {"Norm": float(np.linalg.norm(values))}
+        if task == "tensor":
+            facts["data_name"] = f"{entry}.output.0.npy"
+            np.save(tensors / facts["data_name"], values)
+        data[entry] = {"input_args": [], "input_kwargs": {}, "output": [facts]}
+    head = {"task": task, "level": "L1", "framework": "pytorch"}
+    head["dump_data_dir"] = str(tensors) if task == "tensor" else None
+    (folder / "dump.json").write_text(json.dumps({**head, "data": data}))
+    return folder
+
+
+@pytest.mark.parametrize("task", ["tensor", "statistics"])
+def test_dumps_of_programs_have_the_same_floor(tmp_path, task):
+    noisy = RIGHT * np.float32(1.01)
+    found, _ = compare(
+        program(tmp_path / "t", task, add=RIGHT, rand=noisy),
+        program(tmp_path / "g", task, add=RIGHT, rand=RIGHT),
+        program(tmp_path / "r2", task, add=RIGHT, rand=RIGHT * np.float32(1.02)),
+        read=read_dump_json,
+    )
+    noise = {row.pair.shown.node.name: row.measurement.metrics["noise_error"] for row in found.rows}
+    assert noise["Torch.add"] == 0.0
+    assert noise["Torch.rand"] == pytest.approx(0.02, rel=0.05)
+    kinds = [(finding.kind, finding.node.name) for finding in found.findings]
+    assert kinds == [(FindingKind.NOT_DETERMINISTIC, "Torch.rand")]
+    assert found.gate_passed
+
+
+@pytest.mark.parametrize("task", ["tensor", "statistics"])
+def test_a_program_that_is_off_by_more_than_its_runs_differ_fails(tmp_path, task):
+    found, _ = compare(
+        program(tmp_path / "t", task, rand=RIGHT * np.float32(1.3)),
+        program(tmp_path / "g", task, rand=RIGHT),
+        program(tmp_path / "r2", task, rand=RIGHT * np.float32(1.02)),
+        read=read_dump_json,
+    )
+    assert not found.gate_passed
+
+
+def compare(
+    target: Path, golden: Path, *repeats: Path, side: str = "golden", read: Callable[..., Catalog] = read_torchair_fx
+):
+    sides = {name: read(path, side=name) for name, path in (("target", target), ("golden", golden))}
     told: Catalog = replace(sides[side], attrs={**sides[side].attrs, "repeats": tuple(map(str, repeats))})
     pairs = match_name(**{**sides, side: told})
     reported: list = []

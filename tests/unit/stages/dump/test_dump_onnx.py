@@ -56,6 +56,7 @@ def test_options_reach_the_runner() -> None:
         "input_shape": {"x": [1, 3]},
         "optimizations": "basic",
         "custom_ops_library": ["ops.so"],
+        "precision": None,
     }
 
 
@@ -82,3 +83,15 @@ def test_arrays_are_adopted_without_the_framework(tmp_path: Path, monkeypatch: p
 
     assert isinstance(catalog, Catalog)
     assert [(key.name, node.op_type) for key, node in catalog.nodes.items()] == [("/conv", "Conv")]
+
+
+@pytest.mark.parametrize("more", [{"optimizations": "basic"}, {"custom_ops_library": ["ops.so"]}])
+def test_float64_is_computed_one_by_one(more: dict[str, Any]) -> None:
+    assert options(model="m.onnx", precision="float64").dump["precision"] == "float64"
+    with pytest.raises(ValidationError, match="in float64"):
+        options(model="m.onnx", precision="float64", **more)
+
+
+def test_float64_needs_a_model() -> None:
+    with pytest.raises(ValidationError, match="only a stage that runs a `model` takes it"):
+        options(path="dump", precision="float64")
