@@ -26,7 +26,9 @@ from probe_flow.comparing.recompute_worker import (
     Job,
     Outcome,
     SideCall,
+    can_be_computed,
     function_of,
+    is_of_framework,
     lost,
     recompute_call,
     recompute_here,
@@ -87,6 +89,7 @@ def with_recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted:
         calls=sum(1 for each in found if each.results),
         elements=sum(job.target.elements for job in jobs.values()),
         cpu_s=round(sum(each.cpu_s for each in found), 6),
+        import_s=round(sum(each.import_s for each in found), 6),
         left=[[key.name, each.reason] for key, each in outcomes.items() if each.reason][:LIMIT],
     )
     return done > 0
@@ -149,8 +152,8 @@ def _needed(side: SideCall) -> float:
 
     try:
         found = surely_bytes(function_of(side), side.call)
-    except UnusableError:  # of the golden, which then says nothing
-        return 0.0
+    except UnusableError:
+        return math.inf if is_of_framework(side) else 0.0
     return math.inf if found is None else found
 
 
@@ -208,7 +211,7 @@ class _Calls:
         for count, key in enumerate(self.results):
             try:
                 target = self._target.call(key)
-                function_of(target)
+                can_be_computed(target)
             except UnusableError as error:
                 if not error.is_expected:
                     self.refused[key] = error.reason

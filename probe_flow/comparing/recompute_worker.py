@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
 from probe_flow.apis.calls import Call, Gradients, TensorSpec, UnusableError
 from probe_flow.apis.calls import Path as Place
-from probe_flow.apis.numpy_core.names import DEVICE
+from probe_flow.apis.numpy_core.names import DEVICE, ONNX
 from probe_flow.elements.blocks import array_of
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError
 from probe_flow.files.opening import read_text
@@ -69,18 +69,48 @@ class Job(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What came of a job: of each result the fields of `Row.recomputed`, or why nothing was computed."""
+    """What came of a job: of each result the fields of `Row.recomputed`, or why nothing was computed.
+
+    ``cpu_s`` is what computing took, ``import_s`` what importing a framework took before it.
+    """
 
     results: Mapping[Place, Mapping[str, Any]] = {}
     reason: str = ""
     cpu_s: float = 0.0
+    import_s: float = 0.0
+
+
+def is_of_framework(side: SideCall) -> bool:
+    """Return whether a framework that is installed may compute what the numpy core lacks of a call."""
+    if side.call.kind in ("", DEVICE, ONNX):
+        return False  # operators of graphs
+    from probe_flow.comparing.recompute_framework import framework_of
+
+    try:
+        framework_of(side.call, is_mindspore=side.is_mindspore)
+    except UnusableError:
+        return False
+    return True
+
+
+def can_be_computed(side: SideCall) -> None:
+    """Return where a call can be computed, as far as that shows without a framework.
+
+    Raises:
+        UnusableError: nothing computes it.
+    """
+    try:
+        function_of(side)
+    except UnusableError as error:
+        if not error.is_expected or not is_of_framework(side):
+            raise
 
 
 def function_of(side: SideCall) -> Any:
-    """Return what computes a call.
+    """Return what the numpy core computes a call with.
 
     Raises:
-        UnusableError: nothing does.
+        UnusableError: nothing.
     """
     from probe_flow.apis.numpy_core.names import find, of_type
 
@@ -95,29 +125,45 @@ def function_of(side: SideCall) -> Any:
 
 def recompute_call(job: Job) -> Outcome:
     """Compute a call again in a process of its own, and say what that cost."""
-    return _timed(job, _at_most)
+    import_s = _imported(job)
+    return structs.replace(_timed(job, is_here=False), import_s=import_s)
 
 
 def recompute_here(job: Job) -> Outcome:
     """Compute a call again in this process, for it is one that surely takes little (`surely_bytes`)."""
-    return _timed(job, _whatever)
+    return _timed(job, is_here=True)
 
 
-Limit: TypeAlias = "Callable[[int], AbstractContextManager[None]]"
-
-
-def _timed(job: Job, limit: Limit) -> Outcome:
+def _imported(job: Job) -> float:
+    """Import the framework that a job needs, and return what that took."""
     began = time.thread_time()
-    return structs.replace(_outcome(job, limit), cpu_s=time.thread_time() - began)
+    for side in (job.target, job.golden):
+        if side is not None:
+            with suppress(UnusableError):
+                _function(side, is_here=False)
+    return time.thread_time() - began
 
 
-def _whatever(limit_bytes: int) -> AbstractContextManager[None]:  # noqa: ARG001
-    return nullcontext()
-
-
-def _outcome(job: Job, limit: Limit) -> Outcome:
+def _function(side: SideCall, *, is_here: bool) -> Any:
+    """Return what computes a call: the numpy core or, in a process of its own, the framework."""
     try:
-        found = _own_errors(job.target, job, limit)
+        return function_of(side)
+    except UnusableError as error:
+        if is_here or not error.is_expected:
+            raise
+        from probe_flow.comparing.recompute_framework import framework_function
+
+        return framework_function(side.call, is_mindspore=side.is_mindspore)
+
+
+def _timed(job: Job, *, is_here: bool) -> Outcome:
+    began = time.thread_time()
+    return structs.replace(_outcome(job, is_here=is_here), cpu_s=time.thread_time() - began)
+
+
+def _outcome(job: Job, *, is_here: bool) -> Outcome:
+    try:
+        found, by = _own_errors(job.target, job, is_here=is_here)
     except UnusableError as error:
         return Outcome(reason=error.reason)
     golden: dict[Place, float] = {}
@@ -125,14 +171,14 @@ def _outcome(job: Job, limit: Limit) -> Outcome:
     is_asked = job.is_suspect or hides or any(each.worst[3] > 1.0 or each.nonfinite for each in found)
     if job.golden is not None and is_asked:
         try:
-            golden = {each.place: each.worst[3] for each in _own_errors(job.golden, job, limit)}
+            golden = {each.place: each.worst[3] for each in _own_errors(job.golden, job, is_here=is_here)[0]}
         except UnusableError:  # then nothing says that the call is understood
             golden = {}
         if job.golden.is_mixed and any(score > 1.0 for score in golden.values()):
             golden = {}
     if hides and not golden:
         return Outcome(reason=HIDDEN)
-    return Outcome({each.place: _recomputed(each, golden.get(each.place)) for each in found})
+    return Outcome({each.place: _recomputed(each, golden.get(each.place), by) for each in found})
 
 
 HIDDEN = "its weights were compared with nothing, and with them the golden's inputs do not make the golden's result"
@@ -144,12 +190,13 @@ def lost(job: Job, reason: Diagnostic) -> Outcome:  # noqa: ARG001
     return Outcome(reason=f"its worker {reason.message.rpartition(': ')[2]}")
 
 
-def _recomputed(own: OwnError, golden: float | None) -> Mapping[str, Any]:
+def _recomputed(own: OwnError, golden: float | None, by: str) -> Mapping[str, Any]:
     names = "figure", "found", "explained", "score"
-    return {**dict(zip(names, own.worst, strict=True)), "nonfinite": own.nonfinite, "golden": golden}
+    return {**dict(zip(names, own.worst, strict=True)), "nonfinite": own.nonfinite, "golden": golden, "by": by}
 
 
-def _own_errors(side: SideCall, job: Job, limit: Limit) -> list[OwnError]:
+def _own_errors(side: SideCall, job: Job, *, is_here: bool) -> tuple[list[OwnError], str]:
+    """Return the own errors of the results of a call, and the framework that computed it; empty for the numpy core."""
     from probe_flow.apis.numpy_core.compute import own_errors
     from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
 
@@ -171,20 +218,22 @@ def _own_errors(side: SideCall, job: Job, limit: Limit) -> list[OwnError]:
         return read(side.incoming if end == "input" else side.results, place, spec)
 
     try:
-        with limit(job.limit_bytes):
-            function, most = function_of(side), job.limit_bytes
+        function, most = _function(side, is_here=is_here), job.limit_bytes
+        with nullcontext() if is_here else _at_most(most):
             if side.gradients is not None:
-                return own_gradient_errors(
+                found = own_gradient_errors(
                     function, side.call, side.gradients, argument, gradient, job.units, limit_bytes=most
                 )
-            return own_errors(
-                function,
-                side.call,
-                argument,
-                lambda place, spec: read(side.results, place, spec),
-                job.units,
-                limit_bytes=most,
-            )
+            else:
+                found = own_errors(
+                    function,
+                    side.call,
+                    argument,
+                    lambda place, spec: read(side.results, place, spec),
+                    job.units,
+                    limit_bytes=most,
+                )
+        return found, getattr(function, "shown", "")
     except MemoryError:
         raise UnusableError(f"computing it takes more than {job.limit_bytes / 2**20:,.0f} MiB") from None
     except (FormatError, NotComparableError) as error:  # it was readable a moment ago: the dump is changing

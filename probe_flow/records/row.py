@@ -64,6 +64,7 @@ class Recomputed(Struct, frozen=True, gc=False):
         nonfinite: elements that are NaN or infinite on one side only.
         golden: ``score`` of the golden's result, from the golden's inputs; None where that was not computed.
         reason: why nothing was computed; empty where it was.
+        by: the framework that computed it, and its precision; empty for numpy in float64.
     """
 
     figure: str = ""
@@ -73,6 +74,7 @@ class Recomputed(Struct, frozen=True, gc=False):
     nonfinite: int = 0
     golden: float | None = None
     reason: str = ""
+    by: str = ""
 
 
 class Aside(Struct, frozen=True, gc=False):

@@ -87,4 +87,5 @@ def sentence(row: Row) -> str:
         if own.explained == 0.0 or math.isinf(own.score)
         else (f"where {dtype} explains {own.explained:.1e}")
     )
-    return f"given its own inputs, the output is {what} {explains}"
+    by = f" (computed by {own.by})" if own.by else ""
+    return f"given its own inputs, the output is {what} {explains}{by}"

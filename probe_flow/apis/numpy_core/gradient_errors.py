@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.apis.calls import Call, Gradients, Path, TensorSpec, UnusableError, leaves, shown_path
-from probe_flow.apis.numpy_core.compute import as_taken, moved_by, perturbed, prepared, weighed, wide, works_in_place
+from probe_flow.apis.numpy_core.compute import (
+    RULE,
+    as_taken,
+    moved_by,
+    perturbed,
+    prepared,
+    weighed,
+    wide,
+    works_in_place,
+)
 from probe_flow.apis.numpy_core.gradients import rule_of
 from probe_flow.apis.numpy_core.names import Function
 from probe_flow.apis.numpy_core.own_error import OwnError
@@ -44,7 +53,7 @@ def own_gradient_errors(
     Raises:
         UnusableError: why it is not computed.
     """
-    rule = rule_of(function)
+    rule = getattr(function, RULE, None) or rule_of(function)
     if works_in_place(function, call):
         raise UnusableError("it works in place, and its gradient is recorded as it was before")
     _, arrays = prepared(function, call, read, limit_bytes)

@@ -29,7 +29,8 @@ _HEAD = """# Operators that are computed again
 
 `compare` computes suspects again in float64, by numpy alone, from the target's own inputs
 ([how that is used](../explanation/diagnosis.md#evidence-that-needs-no-allowance)). These are the operators that it
-knows. This page is made from the program; do not edit it.
+knows; other functions of PyTorch, `mint` and MindSpore are computed by the framework itself, on the processor, where it
+is installed. This page is made from the program; do not edit it.
 
 What is not computed keeps its judgement: random operators, calls whose arguments the dump does not hold, calls in place
 of which it holds only what their input became, and operators with attributes that no graph of the run gives.

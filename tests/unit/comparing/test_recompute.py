@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from probe_flow.apis.side import Held
 from probe_flow.cli.main import main
-from probe_flow.comparing import recompute, recompute_calls
+from probe_flow.comparing import recompute, recompute_calls, recompute_framework
 from probe_flow.comparing.asked import Asked, Recompute
 from probe_flow.comparing.recompute_worker import Job, lost
 from probe_flow.comparing.recompute_worker import recompute_call as compute
@@ -135,20 +136,6 @@ def test_nothing_is_computed_where_nothing_is_suspect(tmp_path):
     assert (found.findings, told) == ((), [])
 
 
-def test_a_fault_below_every_limit_is_found_by_proof(tmp_path):
-    """Six bits of mantissa behind a product: 60 % of what accuses, but no tanh of these inputs."""
-
-    def coarse(values):
-        mantissa, exponent = np.frexp(values)
-        return np.ldexp(np.round(mantissa * 256) / 256, exponent)
-
-    alone, _ = compared(tmp_path / "never", {"tanh": coarse}, Recompute("never"))
-    assert origins(alone) == []
-    found, told = compared(tmp_path / "auto", {"tanh": coarse}, Recompute())
-    assert origins(found) == ["Mint.tanh"]
-    assert told[0]["calls"] >= 1
-
-
 def test_all_calls_of_a_healthy_pair_are_proven_and_accused_of_nothing(tmp_path):
     found, told = compared(tmp_path, None, Recompute("all"))
     assert found.findings == ()
@@ -175,6 +162,62 @@ def test_a_fault_in_place_is_named_where_the_dump_holds_what_the_input_was(tmp_p
     )  # fmt: skip
     found = compare_pairs(match_name(target, golden), Asked(recompute=Recompute()), context, None)
     assert origins(found) == due
+
+
+class ToySide:
+    """A framework that has one function, which the numpy core lacks."""
+
+    name, device = "toy", "cpu"
+
+    def find(self, kind: str, api: str):
+        def logaddexp(x, y):
+            return np.logaddexp(x, y)
+
+        logaddexp.__module__ = "torch.functional"
+        return logaddexp, api
+
+    def tensor(self, held):
+        return held.values
+
+    def hold(self, tensor):
+        return Held(tensor, str(tensor.dtype))
+
+    def call(self, function, args, kwargs):
+        return function(*args, **kwargs)
+
+
+def of_framework(folder: Path, dtype: str, product: float, factor: float) -> Path:
+    dump = Program(folder, dtype)
+    x, w = (each.astype(dtype) for each in INPUTS)
+    y = dump.call("Mint.matmul.0.forward", [x, w], x.astype("f8") @ w.astype("f8"), larger(product))
+    dump.call("Mint.logaddexp.0.forward", [y, y], np.logaddexp(y.astype("f8"), y.astype("f8")), larger(factor))
+    return dump.write()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_the_numpy_core_lacks_is_computed_by_the_framework_in_a_process(tmp_path, monkeypatch, is_there):
+    monkeypatch.setattr(recompute_framework, "is_installed", lambda name: is_there and name == "torch")
+    monkeypatch.setattr(recompute_framework, "_framework", lambda _: ToySide())
+    processes, told = [], []
+
+    def isolate(*_):
+        processes.append(True)
+        return in_order
+
+    target = read_dump_json(of_framework(tmp_path / "t", "float16", 1.3, 1.1), side="target")
+    golden = read_dump_json(of_framework(tmp_path / "g", "float32", 1.0, 1.0), side="golden")
+    context = Context(
+        stage="compare", output=tmp_path, map=in_order, emit=lambda event, **told_: told.append((event, told_)),
+        report=lambda _: None, settings=Settings(), facts=run_record(), isolate=isolate,
+    )  # fmt: skip
+    found = compare_pairs(match_name(target, golden), Asked(recompute=Recompute()), context, None)
+    assert origins(found) == ["Mint.matmul", "Mint.logaddexp"] if is_there else ["Mint.matmul"]
+    assert bool(processes) == is_there
+    (fields,) = [fields for event, fields in told if event == "compare.recomputed"]
+    assert fields["calls"] == 1 + is_there
+    assert fields["import_s"] >= 0
+    if is_there:
+        assert "(computed by toy, in float64)" in found.findings[1].evidence
 
 
 def test_the_limit_is_kept(tmp_path):
