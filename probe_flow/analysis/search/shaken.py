@@ -73,7 +73,7 @@ class Shaken:
         self.noise[number] = noise
         self._most = max(self._most, noise)
         if row.measurement is not None and row.measurement.mode is Mode.STATISTICS:
-            if not deviation.size:  # all of the golden's is zero, which measures nothing
+            if not deviation.size or deviation.unit == 0.0:  # other indices and masks; zeros measure nothing
                 return 0.0
             part = min(1.0, noise / GROSS)
             return min(score / (1.0 + (GROSS_TIMES - 1.0) * part), deviation.relative / (GROSS * part))

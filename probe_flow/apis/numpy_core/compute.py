@@ -104,7 +104,8 @@ def computed(function: Function, call: Call, arrays: Mapping[Path, Array]) -> li
         with np.errstate(all="ignore"):
             found = function(*taken.args, **taken.kwargs)
     except (ValueError, TypeError, IndexError, AttributeError, ZeroDivisionError, OverflowError) as error:
-        raise UnusableError(f"its arguments do not fit each other: {error}") from error
+        shapes = ", ".join(" x ".join(map(str, each.shape)) or "scalar" for each in arrays.values())
+        raise UnusableError(f"its arguments do not fit each other: tensors of shape {shapes}") from error
     return [(place, np.asarray(each)) for place, each in flat_results(found)]
 
 

@@ -43,7 +43,9 @@ class _Part(NamedTuple):
     def cut(self, count: int) -> _Part:
         """Return the part with so many lines less, but two at least."""
         kept = [*self.lines[: max(2, len(self.lines) - count)]]
-        return self._replace(lines=[*kept[:-1], f"{kept[-1][:-4]} ..."], height=len(kept))
+        room = kept[-1][: len(kept[-1]) - len(" ...") + 1]
+        words = room.rpartition(" ")[0].rstrip() or room[:-1]
+        return self._replace(lines=[*kept[:-1], f"{words} ..."], height=len(kept))
 
 
 def render_short(

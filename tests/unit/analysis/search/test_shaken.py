@@ -66,6 +66,21 @@ def test_of_statistics_near_ties_explain_some_per_cent_and_no_more():
     assert named(by_statistics(rows), pairs) == ["take"]
 
 
+def test_of_statistics_masks_that_are_made_of_turned_indices_accuse_nobody():
+    """No row went to an expert on one side: the mask of its rows is all false there."""
+    mask = {"dtype": "bool", "relative": 0.0, "size": 1.0}
+    found, _ = routed(4e-4, 0.2, 0.0, pick="Greater")
+    found = by_statistics(found)
+    some, none = Statistics(min=0.0, max=1.0), Statistics(min=0.0, max=0.0)
+    sides = SideSummary(none), SideSummary(some)
+    found += [row("mask", IN, dtype="int64", relative=0.0, measurement=found[3].measurement)]
+    found += [row("mask", **mask, measurement=Measurement.of(Mode.STATISTICS, {}, *sides, count=100))]
+    pairs = pairs_of(found, {**TYPES, "pick": "Greater", "mask": "Equal"}, [*EDGES, edge("pick", "mask")])
+    assert named(found, pairs) == []
+    exact = by_statistics(routed(0.0, 0.0, 0.0, pick="Greater")[0]) + found[-2:]
+    assert named(exact, pairs) == ["mask"]
+
+
 @pytest.mark.parametrize("pick", ["topk", "argsort", "aten.argmax.default", "Greater"])
 def test_equal_scores_turn_no_decision(pick):
     rows, pairs = routed(0.0, 0.0, 0.05, pick=pick)

@@ -107,6 +107,7 @@ def test_what_says_least_goes_first() -> None:
     assert "figures" not in many
     assert "golden" not in many.split("evidence")[0].splitlines()[-1]
     assert " ...\n" in many
+    assert many.partition(" ...\n")[0].split()[-1] in ("so", "and"), "cut behind a word"
     assert "--node Gelu_1" in many
     assert height(many) <= MAX_LINES
 
