@@ -88,10 +88,10 @@ def _before_reports(record: RunRecord) -> RunRecord:
     from probe_flow.record.row_index import FILE as INDEX
     from probe_flow.record.run_folder import DETAILS, NODES, RECORD, ROWS
     from probe_flow.record.stored.kinds import FILE
+    from probe_flow.stages.report.report import before_reports
 
-    names = [stage.name for stage in record.stages]
-    end = next((place for place, stage in enumerate(record.stages) if stage.uses == "report"), len(names))
-    later = {*names[end:], "run"}
+    before = before_reports(record.stages)
+    later = {*(stage.name for stage in record.stages[len(before) :]), "run"}
     files = RECORD, "events.jsonl", ROWS, NODES, INDEX, DETAILS, FILE
     return replace(
         record,
@@ -99,7 +99,7 @@ def _before_reports(record: RunRecord) -> RunRecord:
         verdict="incomplete",
         exit_code=3,
         incomplete=("the run has not ended",),
-        stages=record.stages[:end],
+        stages=before,
         timings=replace(record.timings, wall_s=None),
         artifacts=tuple(name for name in record.artifacts if name.rpartition("/")[2] in files),
         problems=tuple(problem for problem in record.problems if problem.stage not in later),

@@ -1,12 +1,14 @@
 """Compute suspects again from the target's own inputs: what remains is their own error, whatever came in.
 
 Asked are, in this order: suspects, what they were computed from, what comes near to being one, and what was judged
-widely or not at all because something before it is off. Each call is computed in a worker process
-(`recompute_worker`), with bounded memory and time; one that cannot be computed keeps its judgement.
+widely or not at all because something before it is off. A call whose shapes bound what it takes is computed where the
+run measures, any other in a worker process with bounded memory and time (`recompute_worker`). One that cannot be
+computed keeps its judgement.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -20,7 +22,15 @@ from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.numpy_core.names import DEVICE, ONNX
 from probe_flow.comparing.asked import Recompute
 from probe_flow.comparing.recompute_calls import Side, with_partners
-from probe_flow.comparing.recompute_worker import Job, Outcome, SideCall, function_of, lost, recompute_call
+from probe_flow.comparing.recompute_worker import (
+    Job,
+    Outcome,
+    SideCall,
+    function_of,
+    lost,
+    recompute_call,
+    recompute_here,
+)
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.records import NodeKey, Pair, Pairs, SlotRole
 from probe_flow.records.row import Row
@@ -31,6 +41,9 @@ LIMIT = 256
 
 LIMIT_BYTES = 2**30
 """Memory that computing one call may take."""
+
+SMALL_BYTES = 2**27
+"""Memory up to which a call is computed where the run measures: a process of its own takes 0.3 s of CPU to start."""
 
 SECONDS = 120
 """Time that one call may take before its process is ended."""
@@ -64,7 +77,7 @@ def with_recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted:
     calls = _Calls(rows, pairs, numbers, suspects=[suspect.row for suspect in diagnosis.suspects])
     limit = wanted.limit if wanted.limit is not None else None if wanted.mode == "all" else LIMIT
     jobs = dict(islice(calls.jobs(budget=_budget(rows, wanted.mode), sure=SURE), limit))
-    found = _computed(list(jobs.values()), context) if jobs else []
+    found = list(_computed(list(jobs.values()), context))
     outcomes = dict(zip(jobs, found, strict=True))
     done = 0
     for key, result in {**{key: Outcome(reason=why) for key, why in calls.refused.items()}, **outcomes}.items():
@@ -108,11 +121,37 @@ def _budget(rows: Sequence[Row], mode: str) -> float:
     return max(LEAST, SHARE * compared)
 
 
-def _computed(jobs: Sequence[Job], context: Context) -> list[Outcome]:
-    """Return what came of jobs, in their order."""
-    tasks = context.isolate(1, SECONDS, "calls")
-    found = dict(tasks(recompute_call, jobs, sizes=[1] * len(jobs), lost=lost))
-    return [found[number] for number in range(len(jobs))]
+def _computed(jobs: Sequence[Job], context: Context) -> Iterator[Outcome]:
+    """Yield what came of jobs, in their order: of those that surely take little, by the workers that measure."""
+    small = [number for number, job in enumerate(jobs) if _is_small(job)]
+    large = sorted(set(range(len(jobs))) - set(small))
+    found: dict[int, Outcome] = {}
+    if small:
+        given, sizes = [jobs[number] for number in small], [_bytes(jobs[number]) for number in small]
+        found |= {small[at]: each for at, each in context.map(recompute_here, given, sizes=sizes, lost=lost)}
+    if large:
+        tasks, given = context.isolate(1, SECONDS, "calls"), [jobs[number] for number in large]
+        found |= {large[at]: each for at, each in tasks(recompute_call, given, sizes=[1] * len(large), lost=lost)}
+    yield from (found[number] for number in range(len(jobs)))
+
+
+def _bytes(job: Job) -> int:
+    refs = (*job.target.inputs.values(), *job.target.results.values())
+    return sum(ref.nbytes or 0 for ref in refs)
+
+
+def _is_small(job: Job) -> bool:
+    return all(_needed(side) <= SMALL_BYTES for side in (job.target, job.golden) if side is not None)
+
+
+def _needed(side: SideCall) -> float:
+    from probe_flow.apis.numpy_core.bounded import surely_bytes
+
+    try:
+        found = surely_bytes(function_of(side), side.call)
+    except UnusableError:  # of the golden, which then says nothing
+        return 0.0
+    return math.inf if found is None else found
 
 
 def _is_partnered(pair: Pair) -> bool:

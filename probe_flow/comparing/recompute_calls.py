@@ -102,8 +102,6 @@ class Side:
         if not any(each.kind is TensorKind.TENSOR for each in tensors.values()):
             raise UnusableError("the dump has no elements of its tensors", is_expected=True)
         call = self._of_entry(key, node.entry or "") if self._has_entries else self._of_type(node, tensors)
-        if call.is_in_place:
-            raise UnusableError("it changes its inputs in place, and what they were before is not known")
         by_place = {(slot.role, slot.path): tensor for slot, tensor in tensors.items()}
         inputs = _tensors_of(argument_leaves(call), SlotRole.INPUT, by_place)
         if not inputs:

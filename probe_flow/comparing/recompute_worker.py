@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct, structs
 from numpy.typing import NDArray
@@ -94,14 +94,30 @@ def function_of(side: SideCall) -> Any:
 
 
 def recompute_call(job: Job) -> Outcome:
-    """Compute a call again, and say what that cost."""
-    began = time.process_time()
-    return structs.replace(_outcome(job), cpu_s=time.process_time() - began)
+    """Compute a call again in a process of its own, and say what that cost."""
+    return _timed(job, _at_most)
 
 
-def _outcome(job: Job) -> Outcome:
+def recompute_here(job: Job) -> Outcome:
+    """Compute a call again in this process, for it is one that surely takes little (`surely_bytes`)."""
+    return _timed(job, _whatever)
+
+
+Limit: TypeAlias = "Callable[[int], AbstractContextManager[None]]"
+
+
+def _timed(job: Job, limit: Limit) -> Outcome:
+    began = time.thread_time()
+    return structs.replace(_outcome(job, limit), cpu_s=time.thread_time() - began)
+
+
+def _whatever(limit_bytes: int) -> AbstractContextManager[None]:  # noqa: ARG001
+    return nullcontext()
+
+
+def _outcome(job: Job, limit: Limit) -> Outcome:
     try:
-        found = _own_errors(job.target, job)
+        found = _own_errors(job.target, job, limit)
     except UnusableError as error:
         return Outcome(reason=error.reason)
     golden: dict[Place, float] = {}
@@ -109,7 +125,7 @@ def _outcome(job: Job) -> Outcome:
     is_asked = job.is_suspect or hides or any(each.worst[3] > 1.0 or each.nonfinite for each in found)
     if job.golden is not None and is_asked:
         try:
-            golden = {each.place: each.worst[3] for each in _own_errors(job.golden, job)}
+            golden = {each.place: each.worst[3] for each in _own_errors(job.golden, job, limit)}
         except UnusableError:  # then nothing says that the call is understood
             golden = {}
         if job.golden.is_mixed and any(score > 1.0 for score in golden.values()):
@@ -133,7 +149,7 @@ def _recomputed(own: OwnError, golden: float | None) -> Mapping[str, Any]:
     return {**dict(zip(names, own.worst, strict=True)), "nonfinite": own.nonfinite, "golden": golden}
 
 
-def _own_errors(side: SideCall, job: Job) -> list[OwnError]:
+def _own_errors(side: SideCall, job: Job, limit: Limit) -> list[OwnError]:
     from probe_flow.apis.numpy_core.compute import own_errors
     from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
 
@@ -155,11 +171,11 @@ def _own_errors(side: SideCall, job: Job) -> list[OwnError]:
         return read(side.incoming if end == "input" else side.results, place, spec)
 
     try:
-        with _at_most(job.limit_bytes):
-            function, limit = function_of(side), job.limit_bytes
+        with limit(job.limit_bytes):
+            function, most = function_of(side), job.limit_bytes
             if side.gradients is not None:
                 return own_gradient_errors(
-                    function, side.call, side.gradients, argument, gradient, job.units, limit_bytes=limit
+                    function, side.call, side.gradients, argument, gradient, job.units, limit_bytes=most
                 )
             return own_errors(
                 function,
@@ -167,7 +183,7 @@ def _own_errors(side: SideCall, job: Job) -> list[OwnError]:
                 argument,
                 lambda place, spec: read(side.results, place, spec),
                 job.units,
-                limit_bytes=limit,
+                limit_bytes=most,
             )
     except MemoryError:
         raise UnusableError(f"computing it takes more than {job.limit_bytes / 2**20:,.0f} MiB") from None

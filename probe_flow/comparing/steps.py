@@ -23,7 +23,7 @@ from probe_flow.comparing.recompute import with_recomputed
 from probe_flow.comparing.reference import measure_reference, reference_problems
 from probe_flow.comparing.suppress import excuse, open_baseline, waiver_metrics
 from probe_flow.errors import Diagnostic, Severity, UsageError
-from probe_flow.files.machine import memory_of_machine
+from probe_flow.files.machine import memory_of_machine, return_free_memory
 from probe_flow.measure.results import left_out
 from probe_flow.measure.run import measure_pairs, with_lone_tensors
 from probe_flow.metrics.catalogue.metrics import METRIC_SETS
@@ -32,6 +32,7 @@ from probe_flow.metrics.catalogue.scope import Scope
 from probe_flow.metrics.catalogue.third_side import of_two_sides
 from probe_flow.records import (
     ALL_PASS,
+    Catalog,
     Comparison,
     Finding,
     Flow,
@@ -161,6 +162,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     verdicts = judge_all(rows, policy)
     context.emit("compare.judged", rows=len(rows), policy=policy.name)
     findings, roles = _searched(rows, pairs, verdicts, asked, context)
+    return_free_memory()  # what the search held, before others need as much
     silent = {} if is_selection else silent_sides(pairs)
     coverage = cover(pairs, rows, verdicts, silent)
     excused = excuse(rows, pairs, roles, findings, asked=asked, baseline=baseline, coverage=coverage, context=context)
@@ -168,9 +170,8 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     problems = *reference_problems(rows), *left_out(rows, scope.max_elements)
     compared = with_verdicts(rows, excused.verdicts)
     same = _same_dump(pairs)
-    pairs = replace(pairs, measured={}) if pairs.measured else pairs  # the rows have it
     return Comparison(
-        pairs=pairs,
+        pairs=_as_compared(pairs),
         rows=compared,
         findings=excused.findings,
         coverage=coverage,
@@ -237,6 +238,19 @@ def with_verdicts(rows: list[Row], verdicts: Sequence[Verdict]) -> tuple[Row, ..
     for number, (row, verdict) in zip(shared_numbers(len(rows)), zip(rows, verdicts, strict=True), strict=False):
         rows[number] = Row(row.pair, row.measurement, verdict, number)
     return tuple(rows)
+
+
+def _as_compared(pairs: Pairs) -> Pairs:
+    """Return the pairs without what only comparing them needs: what was measured of them before, and graph texts.
+
+    The rows have the one. Of the others, which take a sixth of the memory of a TorchAir run, no report says anything.
+    """
+    bare: dict[int, Catalog] = {}  # one dump may be on both sides
+    for catalog in pairs.catalogs:
+        bare[id(catalog)] = replace(catalog, graphs=()) if catalog.graphs else catalog
+    target, golden = (bare.get(id(each), each) for each in (pairs.target, pairs.golden))
+    reference = None if pairs.reference is None else bare[id(pairs.reference)]
+    return replace(pairs, target=target, golden=golden, reference=reference, measured={})
 
 
 def _same_dump(pairs: Pairs) -> Diagnostic | None:

@@ -6,8 +6,9 @@ psutil knows the machine and neither the limits of control groups nor that of ad
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, IncompleteError
@@ -96,6 +97,24 @@ def memory_of_machine(root: Path = _ROOT) -> int | None:
     lines = _text(root / "proc/meminfo").splitlines()
     limits.extend(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal:"))
     return min(limits, default=None)
+
+
+def return_free_memory() -> None:
+    """Give memory that is free inside the heap of C back to the system, where its library can (glibc).
+
+    By itself it does so only at the end of the heap, where nearly always something is still in use: after 100,000 small
+    pairs 63 MiB are free and resident. A call takes 2 ms (measured with 60 MiB in use).
+    """
+    with suppress(OSError, AttributeError):  # another C library
+        _heap_trimmer()(0)
+
+
+@cache
+def _heap_trimmer() -> Callable[[int], int]:
+    import ctypes
+
+    found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    return found
 
 
 def _cpu_shares(root: Path) -> Iterator[float | None]:

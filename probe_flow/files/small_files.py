@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
-HELD_BYTES = 32 * 2**20
+HELD_BYTES = 16 * 2**20
 """Contents that a run holds, with `ENTRY_BYTES` for each. Files that come later are opened again to be measured."""
 
 ENTRY_BYTES = 600
@@ -64,7 +64,7 @@ class SmallFiles:
 
     def __init__(self, limit: int = HELD_BYTES) -> None:
         self._limit = self._left = limit
-        self._held: dict[str, tuple[FileState, bytes]] = {}
+        self._held: dict[str, tuple[FileState, bytes | None]] = {}
 
     def add(self, path: str, state: FileState, content: bytes) -> None:
         """Hold the whole content of a file, if there is room."""
@@ -79,9 +79,13 @@ class SmallFiles:
         return None if found is None else found[0]
 
     def content(self, path: str) -> bytes | None:
-        """Return what a file held, None of one that is not held."""
+        """Return what a file held, None of one that is not held or was handed over."""
         found = self._held.get(path)
         return None if found is None else found[1]
+
+    def hand_over(self) -> None:
+        """Hold the states alone: the contents are held by those who measure them, each as long as it takes."""
+        self._held = {path: (state, None) for path, (state, _) in self._held.items()}
 
     def clear(self) -> None:
         """Hold none any more."""

@@ -80,7 +80,7 @@ def _are_same(first: Extent, second: Extent, contents: Contents) -> bool:
 SPAN_BLOCKS = 512
 """Blocks per task of a huge tensor (33.5 million elements); a power of two."""
 
-MAX_TASKS_PER_BATCH = 2048
+MAX_TASKS_PER_BATCH = 1024
 
 MAX_COMPARED_TARGETS = 4
 """Targets of one golden tensor that others are held against."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 
 from probe_flow.files.opening import open_bytes
 from probe_flow.files.small_files import FileState, SmallFiles, state_of
@@ -43,9 +43,10 @@ class Sources:
     """
 
     def __init__(self, by: str, small_files: SmallFiles | None = None) -> None:
-        self._small_files = small_files or SmallFiles()
-        self._by_content = cache(self._digest) if by == "content" else None
-        self._state = lru_cache(LOOKS)(self._look)
+        # Not of methods: what refers to itself stays until garbage is collected, and each batch makes one of these.
+        self._small_files = held = small_files or SmallFiles()
+        self._by_content = cache(partial(_digest, held)) if by == "content" else None
+        self._state = lru_cache(LOOKS)(partial(_look, held))
 
     def seen_again(self) -> Sources:
         """Return the same files, to be looked at again."""
@@ -72,15 +73,17 @@ class Sources:
         # Without the inode: some remote file systems give a file another one at every look.
         return hash(tuple([found and found[:3] for found in map(self._state, files)]))
 
-    def _look(self, file: str) -> FileState | None:
-        return self._small_files.state(file) or state_of(file)
 
-    def _digest(self, extent: Extent) -> str | None:
-        content = self._small_files.content(extent.file)
-        if content is not None:
-            content = content[extent.offset : extent.offset + extent.nbytes]
-            return f'"{hashlib.blake2b(content, digest_size=16).hexdigest()}"'
-        return _digest_of_file(extent)
+def _look(small_files: SmallFiles, file: str) -> FileState | None:
+    return small_files.state(file) or state_of(file)
+
+
+def _digest(small_files: SmallFiles, extent: Extent) -> str | None:
+    content = small_files.content(extent.file)
+    if content is not None:
+        content = content[extent.offset : extent.offset + extent.nbytes]
+        return f'"{hashlib.blake2b(content, digest_size=16).hexdigest()}"'
+    return _digest_of_file(extent)
 
 
 def task_text(task: Task, asked: str, *, identify: Identify) -> str | None:

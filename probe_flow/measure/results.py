@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from probe_flow.errors import Diagnostic, Severity
+from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.measure.mixed_sides import figures_to_take, hashed_dtype, is_mixed
 from probe_flow.metrics.catalogue.derive import derive, side_summary
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
@@ -259,7 +260,7 @@ def measurement_of_record(
         worst_index=record.worst_index if errors.max_abs else None,
         count=record.numel,
         backend=backend,
-        notes=(*_notes(pair.target, pair.golden), *_of_the_first(record.numel, pair.target.numel)),
+        notes=(*_notes(*aligned_sides(pair)), *_of_the_first(record.numel, pair.target.numel)),
         figures=figures,
     )
 

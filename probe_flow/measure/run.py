@@ -5,7 +5,8 @@ What a batch brings is kept as soon as it arrives, so that a killed run loses li
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,8 +15,10 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic
+from probe_flow.files.machine import return_free_memory
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.measure.batches import (
+    NO_CONTENTS,
     Task,
     TaskResult,
     defect,
@@ -186,7 +189,7 @@ class _Work:
     derived: tuple[str, ...]
     scope: Scope
     figures: Figures = field(default_factory=Figures)
-    open_tasks: Counter[int] = field(default_factory=Counter)
+    open_tasks: array[int] = field(init=False)
     parts: dict[int, dict[int, Part]] = field(default_factory=lambda: defaultdict(dict))
     backends: dict[int, str] = field(default_factory=dict)
     failures: dict[int, Diagnostic] = field(default_factory=dict)
@@ -195,6 +198,7 @@ class _Work:
 
     def __post_init__(self) -> None:
         self.measurements = [None] * len(self.pairs)
+        self.open_tasks = array("I", bytes(4 * len(self.pairs)))
         context = self.context
         self.kept = KeptResults(
             context.cache, self.options.key_text, pairs=len(self.pairs), small_files=context.small_files
@@ -211,7 +215,8 @@ class _Work:
             compile_later=self.context.compile_later,
         )
         remaining += self._of_other_backends(tasks, remaining, backend.label)
-        self.open_tasks = Counter(task.pair for task in remaining)
+        for task in remaining:
+            self.open_tasks[task.pair] += 1
         for pair in [pair for pair in self.parts if not self.open_tasks[pair]]:
             self._fold(pair)
         options = replace(self.options, backend=backend.name)
@@ -221,22 +226,32 @@ class _Work:
 
             store = TensorStore(settings.tensors, settings.keeps_all_tensors)
             remaining = _with_keys(remaining, store, self.kept.sources.identify)
+        small_files = self.context.small_files
         batches = plan_batches(
             remaining,
             options,
             io=settings.io,
             batch_bytes=settings.batch_bytes,
             store=store,
-            small_files=self.context.small_files,
+            small_files=small_files,
         )
+        small_files.hand_over()
         sizes = [sum(task.nbytes for task in batch.tasks) for batch in batches]
         kept = len(tasks) - len(remaining)
         self.context.emit("compare.planned", tasks=len(tasks), kept=kept, batches=len(batches), backend=backend.label)
         serial = serial_bytes(remaining, options, backend)
+        del tasks, remaining
         for index, results in self.context.map(
             measure_batch, batches, sizes=sizes, lost=lost_batch, serial_bytes=serial
         ):
-            self._take(results, batches[index].tasks, backend.label)
+            done = batches[index]
+            self._take(results, done.tasks, backend.label)
+            batches[index] = replace(done, tasks=(), contents=NO_CONTENTS)  # what it held takes more than its results
+            if done.contents:
+                del done, results
+                return_free_memory()
+        small_files.clear()  # what they were is of no use any more
+        return_free_memory()
 
     def take(self, number: int, text: str) -> None:
         """Take over what a pair brings along."""

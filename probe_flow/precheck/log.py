@@ -12,7 +12,7 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -54,20 +54,81 @@ class Terms(Struct, frozen=True):
     kernels: Kernels = Kernels.MINDSPORE
 
 
+class WrittenResults(Mapping[str, ApiResult]):
+    """The results of a record by the names of their calls, each read from its line when it is asked for.
+
+    In memory one takes 3 KB, of which there would be as many as calls; the place of its line takes 0.1.
+
+    Args:
+        record: path of the record.
+        places: where the lines begin.
+    """
+
+    def __init__(self, record: Path, places: Mapping[str, int]) -> None:
+        self._record, self._places = record, dict(places)
+
+    def add(self, name: str, place: int) -> None:
+        """Take note of a line that was written."""
+        self._places[name] = place
+
+    def only(self, names: Iterable[str]) -> WrittenResults:
+        """Return some of the results, in this order."""
+        return WrittenResults(self._record, {name: self._places[name] for name in names if name in self._places})
+
+    def __getitem__(self, name: str) -> ApiResult:
+        return next(self._read([self._places[name]]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def values(self) -> ValuesView[ApiResult]:
+        """Return all results, which are read one after the other whenever they are gone through."""
+        return _Values(self)
+
+    def read(self) -> Iterator[ApiResult]:
+        """Yield all results.
+
+        Raises:
+            UsageError: PF6606 the record was changed since they were written.
+        """
+        return self._read(self._places.values())
+
+    def _read(self, places: Iterable[int]) -> Iterator[ApiResult]:
+        decoder = msgspec.json.Decoder(ApiResult)
+        try:
+            with open_bytes(self._record) as file:
+                for place in places:
+                    file.seek(place)
+                    yield decoder.decode(file.readline())
+        except (OSError, msgspec.DecodeError) as error:
+            raise _useless(self._record, error) from error
+
+
+class _Values(ValuesView[ApiResult]):
+    _mapping: WrittenResults
+
+    def __iter__(self) -> Iterator[ApiResult]:
+        return self._mapping.read()
+
+
 class CheckLog:
     """The files of one pre-check.
 
     Args:
         folder: where they are.
         stamp: time of its beginning, part of their names.
-        known: results of calls that were checked before, by their names.
         kernels: of the framework, which decides how the tables look.
+
+    Attributes:
+        known: results of calls that were checked, by their names.
     """
 
-    def __init__(
-        self, folder: Path, stamp: str, known: Mapping[str, ApiResult], kernels: Kernels = Kernels.MINDSPORE
-    ) -> None:
-        self.folder, self.stamp, self.known, self.kernels = folder, stamp, dict(known), kernels
+    def __init__(self, folder: Path, stamp: str, kernels: Kernels = Kernels.MINDSPORE) -> None:
+        self.folder, self.stamp, self.kernels = folder, stamp, kernels
+        self.known = WrittenResults(self.record, {})
         self._files: list[IO[bytes]] = []
 
     @property
@@ -88,6 +149,7 @@ class CheckLog:
         """
         record, details, results = self._files
         with _written(self.folder):
+            place = record.tell()
             for file, text in (
                 (record, msgspec.json.encode(result) + b"\n"),
                 (details, details_rows(result, self.kernels)),
@@ -95,15 +157,17 @@ class CheckLog:
             ):
                 file.write(text)
                 file.flush()
-        self.known[result.name] = result
+        self.known.add(result.name, place)
 
-    def results_of(self, results: Iterable[ApiResult]) -> list[bytes]:
-        """Return the parts of a table of calls."""
-        return [header(headers(self.kernels)[0]), *(result_rows(each, self.kernels) for each in results)]
+    def results_of(self, results: Iterable[ApiResult]) -> Iterator[bytes]:
+        """Yield the parts of a table of calls."""
+        yield header(headers(self.kernels)[0])
+        yield from (result_rows(each, self.kernels) for each in results)
 
-    def details_of(self, results: Iterable[ApiResult]) -> list[bytes]:
-        """Return the parts of a table of results."""
-        return [header(headers(self.kernels)[1]), *(details_rows(each, self.kernels) for each in results)]
+    def details_of(self, results: Iterable[ApiResult]) -> Iterator[bytes]:
+        """Yield the parts of a table of results."""
+        yield header(headers(self.kernels)[1])
+        yield from (details_rows(each, self.kernels) for each in results)
 
     def sort(self, names: Sequence[str], terms: Terms) -> None:
         """Bring all files into the order of the dump; nothing happens where they are in it.
@@ -112,7 +176,7 @@ class CheckLog:
             names: of all calls, in that order.
             terms: of the check.
         """
-        ordered = {name: self.known[name] for name in names if name in self.known}
+        ordered = self.known.only(names)
         if list(ordered) == list(self.known):
             return
         self.known = ordered
@@ -120,15 +184,19 @@ class CheckLog:
 
     def rewrite(self, terms: Terms) -> None:
         """Write all files anew, of what is known."""
-        lines = [msgspec.json.encode(each) for each in (terms, *self.known.values())]
+        line = msgspec.json.encode(terms) + b"\n"
+        places, end = {}, len(line)
+        with atomic_bytes(self.record) as file:
+            file.write(line)
+            for each in self.known.values():
+                line = msgspec.json.encode(each) + b"\n"
+                places[each.name], end = end, end + len(line)
+                file.write(line)
+        self.known = WrittenResults(self.record, places)
         result, details = self.tables
-        for path, parts in (
-            (self.record, [line + b"\n" for line in lines]),
-            (details, self.details_of(self.known.values())),
-            (result, self.results_of(self.known.values())),
-        ):
+        for path, parts in ((details, self.details_of), (result, self.results_of)):
             with atomic_bytes(path) as file:
-                file.writelines(parts)
+                file.writelines(parts(self.known.values()))
 
     @contextmanager
     def open(self) -> Iterator[CheckLog]:
@@ -152,7 +220,7 @@ def new_log(folder: Path, stamp: str, terms: Terms) -> CheckLog:
         IncompleteError: PF6605 if one cannot be written.
         UsageError: PF6606 if there are such files already.
     """
-    log = CheckLog(folder, stamp, {}, terms.kernels)
+    log = CheckLog(folder, stamp, terms.kernels)
     result, details = log.tables
     with _written(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -191,8 +259,8 @@ def continued_log(result: Path, terms: Terms, calls: Mapping[str, Collection[str
                 help="name the table of calls that the interrupted check left",
             )
         )
-    log = CheckLog(result.parent, named[1], {}, terms.kernels)
-    former, results, end = _read_record(log.record)
+    log = CheckLog(result.parent, named[1], terms.kernels)
+    former, places, end = _read_record(log.record)
     if former != terms and not is_forced:
         what = "another dump" if former.dump != terms.dump else "other options"
         raise UsageError(
@@ -203,23 +271,25 @@ def continued_log(result: Path, terms: Terms, calls: Mapping[str, Collection[str
                 help="begin anew without it, or continue all the same with `--force-resume`",
             )
         )
-    log.known.update((each.name, each) for each in results)
+    log.known = WrittenResults(log.record, places)
     _, details = log.tables
     if former != terms:
-        log.known = {name: each for name, each in log.known.items() if set(calls.get(name, ())) == set(each.phases)}
+        log.known = log.known.only(
+            each.name for each in log.known.values() if set(calls.get(each.name, ())) == set(each.phases)
+        )
         with _written(log.folder):
             log.rewrite(terms)
         return log
     with _written(log.folder):
         os.truncate(log.record, end)
-        _mend(details, log.details_of(results), is_forced=is_forced)
-        _mend(result, log.results_of(results), is_forced=is_forced)
+        _mend(details, log.details_of(log.known.values()), is_forced=is_forced)
+        _mend(result, log.results_of(log.known.values()), is_forced=is_forced)
     return log
 
 
-def _read_record(path: Path) -> tuple[Terms, list[ApiResult], int]:
-    """Return the terms, the whole lines, and where they end."""
-    results: list[ApiResult] = []
+def _read_record(path: Path) -> tuple[Terms, dict[str, int], int]:
+    """Return the terms, where the whole line of each call begins, and where they end."""
+    places: dict[str, int] = {}
     try:
         with open_bytes(path) as file:
             line = file.readline()
@@ -228,18 +298,23 @@ def _read_record(path: Path) -> tuple[Terms, list[ApiResult], int]:
             for line in file:
                 if not line.endswith(b"\n"):
                     break
-                results.append(decoder.decode(line))
+                places[decoder.decode(line).name] = end
                 end += len(line)
     except (OSError, msgspec.DecodeError) as error:
-        raise UsageError(
-            Diagnostic(
-                "PF6606",
-                f"`{path.name}`, the record of the check, cannot be used: {getattr(error, 'strerror', None) or error}",
-                path=str(path),
-                help="it lies beside the tables and says what was checked; without it, begin anew",
-            )
-        ) from error
-    return terms, results, end
+        raise _useless(path, error) from error
+    return terms, places, end
+
+
+def _useless(record: Path, error: Exception) -> UsageError:
+    why = getattr(error, "strerror", None) or error
+    return UsageError(
+        Diagnostic(
+            "PF6606",
+            f"`{record.name}`, the record of the check, cannot be used: {why}",
+            path=str(record),
+            help="it lies beside the tables and says what was checked; without it, begin anew",
+        )
+    )
 
 
 def _mend(path: Path, parts: Iterable[bytes], *, is_forced: bool) -> None:

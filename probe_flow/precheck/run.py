@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -55,12 +55,12 @@ class Outcome(Struct, frozen=True):
     """What a check leaves.
 
     Args:
-        results: of all calls, in the order of the dump.
+        results: of all calls, in the order of the dump; each is read from the record when it is asked for.
         tables: files of the calls and of their results.
         problems: what could not be saved.
     """
 
-    results: tuple[ApiResult, ...]
+    results: Collection[ApiResult]
     tables: tuple[Path, Path]
     problems: tuple[Diagnostic, ...] = ()
 
@@ -89,13 +89,14 @@ def check_calls(source: Catalog, found: Found, how: How, request: Request, isola
             if skipped.name not in log.known:
                 log.add(skipped)
         open_jobs = [job for job in jobs_of(found, _located(how, save, saved_as, stack)) if job.name not in log.known]
+        found.entries.clear()  # the jobs have them, each as long as it is not done
         logs = _device_logs(request.folder, stamp, how, terms, stack) if open_jobs else {}
         for result in _checked(open_jobs, how, request, isolate):
             if result.device in logs:
                 logs[result.device].add(result)
             log.add(result)
     log.sort(list(found.nodes), terms)
-    results = tuple(log.known.values())
+    results = log.known.values()
     problems = _problems(results)
     if save is not None and any(result.saved for result in results):
         problems += _write_index(Path(save), results, request.announce)
@@ -110,13 +111,15 @@ def _free_stamp(folder: Path) -> str:
     return f"{moment:%Y%m%d%H%M%S}"
 
 
-def _checked(jobs: Sequence[Job], how: How, request: Request, isolate: Isolate) -> Iterator[ApiResult]:
-    """Yield the results as they come."""
+def _checked(jobs: list[Job], how: How, request: Request, isolate: Isolate) -> Iterator[ApiResult]:
+    """Yield the results as they come; jobs that are done lose their entries."""
     if not jobs:
         return
+    done = replace(jobs[0], entries="")
     workers = min(len(how.devices), len(jobs))
     tasks = isolate(workers, request.seconds, "calls")
-    for _, result in tasks(check_batch, jobs, sizes=[1] * len(jobs), lost=lost_batch):
+    for number, result in tasks(check_batch, jobs, sizes=[1] * len(jobs), lost=lost_batch):
+        jobs[number] = done
         yield result
 
 
@@ -156,7 +159,7 @@ def _device_logs(folder: Path, stamp: str, how: How, terms: Terms, stack: ExitSt
 
 
 def _write_index(
-    folder: Path, results: Sequence[ApiResult], announce: Callable[[Path], object]
+    folder: Path, results: Collection[ApiResult], announce: Callable[[Path], object]
 ) -> tuple[Diagnostic, ...]:
     """Write which files each call that fails has; return a warning where that cannot be written."""
     saved = {result.name: list(result.saved) for result in results if result.saved}
@@ -173,7 +176,7 @@ def _unsaved(message: str) -> Diagnostic:
     return Diagnostic("PF6609", message, severity=Severity.WARNING, help="the verdicts are not touched by it")
 
 
-def _problems(results: Sequence[ApiResult]) -> tuple[Diagnostic, ...]:
+def _problems(results: Collection[ApiResult]) -> tuple[Diagnostic, ...]:
     """Return warnings of what the verdicts do not say."""
     found = []
     unsaved = [result for result in results if result.unsaved]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct, field
 
@@ -58,22 +59,60 @@ class GraphTensor(Struct, frozen=True, gc=False):
     fx_name: str | None = None
 
 
+_Producer: TypeAlias = str | tuple[str, int] | None
+"""What an input of an operator is connected to: of a producer's first output its name alone."""
+
+
 class GraphOp(Struct, frozen=True, gc=False):
-    """One operator of the framework's own graph text, dumped or not.
+    """One operator of the framework's own graph text, dumped or not; made by `of`.
 
     Args:
         name: name in the graph.
         op_type: type in the graph.
         position: place in the file, from 0 (topological in all known writers).
-        inputs: producers as ``(name, output index)`` per data input; None where nothing is connected.
-        outputs: what it gives.
+        fed: producers of its data inputs; of most operators one, without a tuple around it.
+        gives: what it gives; of most operators one tensor, without a tuple around it.
     """
 
     name: str
     op_type: str
     position: int
-    inputs: tuple[tuple[str, int] | None, ...] = ()
-    outputs: tuple[GraphTensor, ...] = ()
+    fed: str | tuple[_Producer, ...] = ()
+    gives: GraphTensor | tuple[GraphTensor, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        op_type: str,
+        position: int,
+        inputs: Sequence[tuple[str, int] | None] = (),
+        outputs: Sequence[GraphTensor] = (),
+    ) -> GraphOp:
+        """Make an operator of what it reads and gives.
+
+        Args:
+            name, op_type, position: as they are.
+            inputs: producers as ``(name, output index)`` per data input; None where nothing is connected.
+            outputs: what it gives.
+        """
+        fed = tuple(each[0] if each is not None and not each[1] else each for each in inputs)
+        only = fed[0] if len(fed) == 1 else None
+        gives = outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return cls(name, op_type, position, only if isinstance(only, str) else fed, gives)
+
+    @property
+    def inputs(self) -> tuple[tuple[str, int] | None, ...]:
+        """Producers as ``(name, output index)`` per data input; None where nothing is connected."""
+        fed = self.fed
+        if isinstance(fed, str):
+            return ((fed, 0),)
+        return tuple((each, 0) if isinstance(each, str) else each for each in fed)
+
+    @property
+    def outputs(self) -> tuple[GraphTensor, ...]:
+        """What it gives."""
+        return self.gives if isinstance(self.gives, tuple) else (self.gives,)
 
 
 class Graph(Struct, frozen=True, gc=False):

@@ -1,14 +1,20 @@
 """Figures of many rows in one table: numbers without an object each, and a view where code reads one row.
 
 A value comes back as it was given: exact integers of any size, truth values, None, NaN and infinities are told apart.
-A figure takes 8 bytes, and which of a row's values are floats, integers or None is noted once for all rows alike; as
-objects in a dictionary it takes 50 (measured with 8 and with 14 figures a row).
+A figure takes 8 bytes, as an object in a dictionary 50 (measured with 8 and with 14 figures a row). Which of a row's
+values are floats, integers or None is noted once for all rows alike, and so is which are exactly 0 or 1: these take no
+number.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from math import copysign
+from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -41,10 +47,85 @@ def shared_numbers(count: int) -> Sequence[int]:
     return _SHARED
 
 
-_LETTERS: Mapping[type, str] = {float: "f", int: "i", bool: "b", type(None): "n"}
+class _Exactly(Struct, frozen=True, eq=False):
+    """A kind of values of which there is only one, so that no number is stored of it; told apart by identity."""
+
+    value: Value
+
+
+_Kind: TypeAlias = type | _Exactly
+
+_ZERO, _ONE, _NO_COUNT = _Exactly(0.0), _Exactly(1.0), _Exactly(0)
+"""What most figures of sides that agree are, and how many elements of most tensors are not finite."""
+
+_NONE = type(None)
+_LETTERS: Mapping[_Kind, str] = {float: "f", int: "i", bool: "b", _NONE: "n", _ZERO: "z", _ONE: "u", _NO_COUNT: "0"}
 _OTHER = "o"
 """The letter of a value that is stored as it is."""
-_TYPES = {letter: kind for kind, letter in _LETTERS.items()} | {_OTHER: object}
+_KINDS: Mapping[str, _Kind] = {letter: kind for kind, letter in _LETTERS.items()} | {_OTHER: object}
+_MOST_PATTERNS = 1024
+"""Of one table; in rows of further ones only types are told apart, of which there are few."""
+
+
+class _Pattern:
+    """Of which kinds the values of a row are.
+
+    Args:
+        kinds: of each column.
+    """
+
+    __slots__ = ("_cuts", "begins", "constants", "is_plain", "kinds", "others", "pick", "slots", "width")
+
+    def __init__(self, kinds: tuple[_Kind, ...]) -> None:
+        self.kinds = kinds
+        stored = [place for place, kind in enumerate(kinds) if kind is not _NONE and not isinstance(kind, _Exactly)]
+        self.width = len(stored)
+        """How many numbers a row has."""
+        self.is_plain = self.width == len(kinds) and all(kind is float for kind in kinds)
+        slots = dict(zip(stored, range(len(stored)), strict=True))
+        self.slots = [slots.get(place, _NO_SLOT) for place in range(len(kinds))]
+        """Of each column, which of the row's numbers it has."""
+        self.begins = [bisect_left(stored, place) for place in range(len(kinds) + 1)]
+        """Of each column, how many numbers come before."""
+        self.constants = [kind.value if isinstance(kind, _Exactly) else None for kind in kinds]
+        self.others = [(place, cast("type", kinds[place])) for place in stored if kinds[place] is not float]
+        """Columns of numbers that are no floats."""
+        self.pick = _picker(stored)
+        self._cuts: dict[tuple[int, int], tuple[list[Any], list[int], list[tuple[int, type]]]] = {}
+
+    def row(self, numbers: Sequence[float], begin: int, end: int) -> list[Any]:
+        """Return the values of some columns, of which these are the numbers."""
+        cut = self._cuts.get((begin, end))
+        if cut is None:
+            stored = [place - begin for place in range(begin, end) if self.slots[place] != _NO_SLOT]
+            others = [(place - begin, kind) for place, kind in self.others if begin <= place < end]
+            cut = self._cuts[begin, end] = self.constants[begin:end], stored, others
+        constants, places, others = cut
+        found = constants.copy()
+        for place, number in zip(places, numbers, strict=True):
+            found[place] = number
+        for place, kind in others:
+            found[place] = kind(found[place])
+        return found
+
+
+_NO_SLOT = -1
+
+
+def _picker(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Return what takes the values at some places."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda values: [values[place] for place in places]
+
+
+def _kind_of(value: Value) -> _Kind:
+    kind = value.__class__
+    if kind is float:
+        if value == 1.0:
+            return _ONE
+        return _ZERO if value == 0.0 and copysign(1.0, value) > 0.0 else float
+    return _NO_COUNT if kind is int and value == 0 else kind
 
 
 class StoredTable(Struct, frozen=True, gc=False, eq=False):
@@ -52,8 +133,8 @@ class StoredTable(Struct, frozen=True, gc=False, eq=False):
 
     Args:
         names: of the columns.
-        patterns: types of a row's values, a letter a column: ``f`` float, ``i`` integer, ``b`` truth value, ``n`` None,
-            ``o`` another one.
+        patterns: kinds of a row's values, a letter a column: ``f`` float, ``i`` integer, ``b`` truth value, ``o``
+            another one; ``n`` None, ``z`` 0.0, ``u`` 1.0, ``0`` the integer 0, of which no number is stored.
         numbers: float64, row by row.
         kinds: of each row, which pattern it has.
         aside: rows that float64 cannot hold, by their numbers.
@@ -78,25 +159,20 @@ class StoredTable(Struct, frozen=True, gc=False, eq=False):
     def fill(self, table: FigureTable) -> None:
         """Put the rows into a new table of these columns."""
         width, count = len(self.names), len(self.kinds)
-        if len(self.numbers) != width * count or self.numbers.typecode + self.kinds.typecode != "dI":
-            raise ValueError("a table of figures has not as many numbers as rows")
-        if not self.patterns or any(len(each) != width for each in self.patterns) or self.patterns[0] != "f" * width:
+        if self.numbers.typecode + self.kinds.typecode != "dI":
+            raise ValueError("a table of figures has numbers of another type")
+        if any(len(each) != width or not {*each} <= _KINDS.keys() for each in self.patterns):
             raise ValueError("a table of figures has other types than columns")
         if count and max(self.kinds) >= len(self.patterns):
             raise ValueError("a row of figures has types that its table does not name")
         if any(not 0 <= number < count or len(row) != width for number, row in self.aside.items()):
             raise ValueError("a row of figures is not one of its table")
-        whole = [tuple(place for place, letter in enumerate(each) if letter in "ib") for each in self.patterns]
-        for number, kind in enumerate(self.kinds) if any(whole) else ():
-            if number not in self.aside and not all(
-                self.numbers[number * width + at].is_integer() for at in whole[kind]
-            ):
-                raise ValueError("an integer in a table of figures is none")
-        patterns = [tuple(_TYPES[each] for each in row) for row in self.patterns]
+        patterns = [_Pattern(tuple(map(_KINDS.__getitem__, each))) for each in self.patterns]
+        if len(self.numbers) != sum(patterns[kind].width * rows for kind, rows in Counter(self.kinds).items()):
+            raise ValueError("a table of figures has not as many numbers as its rows")
         table.take_over(self.numbers, self.kinds, patterns, self.aside)
-
-
-_NONE = type(None)
+        if any(pattern.others for pattern in patterns) and not all(map(table.is_sound, range(count))):
+            raise ValueError("an integer in a table of figures is none")
 
 
 class FigureTable:
@@ -106,19 +182,17 @@ class FigureTable:
         names: of the columns.
     """
 
-    __slots__ = ("_aside", "_cuts", "_kinds", "_known", "_numbers", "_others", "_patterns", "names", "places", "width")
+    __slots__ = ("_aside", "_begins", "_kinds", "_known", "_numbers", "_patterns", "names", "places", "width")
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
         self.places: Mapping[str, int] = {name: place for place, name in enumerate(names)}
         self.width = len(names)
         self._numbers = array("d")
-        self._kinds = array("I")  # of each row: the number of its pattern of types; 0 = floats only
-        floats: tuple[type, ...] = (float,) * self.width
-        self._patterns = [floats]
-        self._others: list[tuple[tuple[int, type], ...]] = [()]  # of each pattern: places of what is no float
-        self._known = {floats: 0}
-        self._cuts: dict[tuple[int, int, int], tuple[tuple[int, type], ...]] = {}
+        self._kinds = array("I")  # of each row: the number of its pattern
+        self._begins: Integers | None = None  # of each row: its first number; None while all rows have one pattern
+        self._patterns: list[_Pattern] = []
+        self._known: dict[tuple[_Kind, ...], int] = {}
         self._aside: dict[int, tuple[Value, ...]] = {}
 
     def __len__(self) -> int:
@@ -132,77 +206,94 @@ class FigureTable:
         Raises:
             ValueError: another number of values than of columns.
         """
-        kinds = tuple(map(type, values))
+        kinds = tuple(map(_kind_of, values))
         if len(kinds) != self.width:
             raise ValueError(f"{len(kinds)} values for {self.width} columns")
-        number, pattern = len(self._kinds), self._known.get(kinds)
-        if pattern is None:
-            pattern = self._add_pattern(kinds)
-        if pattern:
-            numbers = list(map(_number, values))
-            if None in numbers:
-                self._aside[number], numbers = tuple(values), [0.0] * self.width
-            values = numbers
-        self._numbers.extend(cast("Sequence[float]", values))
-        self._kinds.append(pattern)
+        number, known = len(self._kinds), self._known.get(kinds)
+        if known is None:
+            known = self._add_pattern(kinds)
+        pattern = self._patterns[known]
+        stored = pattern.pick(values)
+        if pattern.others:
+            stored = list(map(_number, stored))
+            if None in stored:
+                self._aside[number], stored = tuple(values), [0.0] * pattern.width
+        if self._begins is None and known:
+            self._begins = _places([self._patterns[0].width * before for before in range(number)])
+        if self._begins is not None:
+            try:
+                self._begins.append(len(self._numbers))
+            except OverflowError:  # 32 GiB of numbers
+                self._begins = array("Q", [*self._begins, len(self._numbers)])
+        self._numbers.extend(stored)
+        self._kinds.append(known)
         return shared_numbers(number + 1)[number]
 
-    def _add_pattern(self, kinds: tuple[type, ...]) -> int:
+    def _add_pattern(self, kinds: tuple[_Kind, ...]) -> int:
+        if len(self._patterns) >= _MOST_PATTERNS:
+            kinds = tuple(type(kind.value) if isinstance(kind, _Exactly) else kind for kind in kinds)
+            if kinds in self._known:
+                return self._known[kinds]
         pattern = self._known[kinds] = len(self._patterns)
-        self._patterns.append(kinds)
-        self._others.append(tuple((place, kind) for place, kind in enumerate(kinds) if kind is not float))
+        self._patterns.append(_Pattern(kinds))
         return pattern
 
     def stored(self) -> StoredTable:
         """Return the table as a file has it; the numbers are its own."""
-        patterns = tuple("".join(_LETTERS.get(kind, _OTHER) for kind in row) for row in self._patterns)
+        patterns = tuple("".join(_LETTERS.get(kind, _OTHER) for kind in each.kinds) for each in self._patterns)
         return StoredTable(self.names, patterns, self._numbers, self._kinds, self._aside)
 
     def take_over(
         self,
         numbers: Floats,
         kinds: Integers,
-        patterns: Sequence[tuple[type, ...]],
+        patterns: Sequence[_Pattern],
         aside: Mapping[int, tuple[Any, ...]],
     ) -> None:
         """Take over rows that a file had; the table must be a new one."""
         self._numbers, self._kinds, self._aside = numbers, kinds, dict(aside)
-        for kind in patterns[1:]:
-            self._add_pattern(kind)
+        self._patterns = [*patterns]
+        self._known = {each.kinds: number for number, each in enumerate(patterns)}
+        if any(kinds):
+            self._begins = _places([0, *accumulate(patterns[kind].width for kind in kinds)][:-1])
+
+    def is_sound(self, number: int) -> bool:
+        """Whether what a row has as integers and truth values are such."""
+        pattern, first = self._patterns[self._kinds[number]], self._first(number)
+        stored = (self._numbers[first + pattern.slots[place]] for place, _ in pattern.others)
+        return number in self._aside or all(map(float.is_integer, stored))
+
+    def _first(self, number: int) -> int:
+        """Return where the numbers of a row begin."""
+        begins = self._begins
+        return self._patterns[self._kinds[number]].width * number if begins is None else begins[number]
 
     def part(self, number: int, begin: int, end: int) -> Sequence[Value]:
         """Return the values of a row in some columns, by their places."""
-        first, pattern = number * self.width, self._kinds[number]
-        numbers = self._numbers[first + begin : first + end]
-        if not pattern:
-            return numbers
+        pattern, first = self._patterns[self._kinds[number]], self._first(number)
         if self._aside and number in self._aside:
             return self._aside[number][begin:end]
-        found: list[Value] = [*numbers]
-        for place, kind in self._others_within(pattern, begin, end):
-            found[place] = None if kind is _NONE else cast("Value", kind(found[place]))
-        return found
-
-    def _others_within(self, pattern: int, begin: int, end: int) -> tuple[tuple[int, type], ...]:
-        """Return the places, from ``begin`` on, and types of what is no float in some columns of rows of a pattern."""
-        known = self._cuts.get((pattern, begin, end))
-        if known is None:
-            others = self._others[pattern]
-            known = tuple((place - begin, kind) for place, kind in others if begin <= place < end)
-            self._cuts[pattern, begin, end] = known
-        return known
+        numbers = self._numbers[first + pattern.begins[begin] : first + pattern.begins[end]]
+        return numbers if pattern.is_plain else pattern.row(numbers, begin, end)
 
     def value(self, number: int, place: int) -> Value:
         """Return the value of a row in one column, by its place."""
-        found, pattern = self._numbers[number * self.width + place], self._kinds[number]
-        if not pattern:
-            return found
+        pattern = self._patterns[self._kinds[number]]
+        slot = pattern.slots[place]
+        if slot == _NO_SLOT:
+            return pattern.constants[place]
         if self._aside and number in self._aside:
             return self._aside[number][place]
-        kind = self._patterns[pattern][place]
-        if kind is float:
-            return found
-        return None if kind is _NONE else cast("Value", kind(found))
+        found, kind = self._numbers[self._first(number) + slot], pattern.kinds[place]
+        return found if kind is float else cast("Value", cast("type", kind)(found))
+
+
+def _places(begins: Sequence[int]) -> Integers:
+    """Return first places in numbers, in 4 bytes each where that is enough."""
+    try:
+        return array("I", begins)
+    except OverflowError:
+        return array("Q", begins)
 
 
 def _number(value: Value) -> float | None:

@@ -73,6 +73,19 @@ def test_reports_of_a_reopened_run_are_those_of_the_run(run: Any, probe_flow: An
         assert (again / path).read_bytes() == (live / path).read_bytes(), path
 
 
+def test_reports_of_a_run_with_several_report_stages_name_the_same_stages(probe_flow: Any, tmp_path: Path) -> None:
+    bug, base = (
+        ROOT / "tests" / "data" / "dump_json" / f"pt_stat_{which}" / "step0" / "proc1000" / "dump.json"
+        for which in ("bug", "base")
+    )
+    live = tmp_path / "live" / "probe_flow"
+    probe_flow("compare", "-tp", bug, "-gp", base, "-o", tmp_path / "live")
+    assert [stage["uses"] for stage in json.loads((live / "run.json").read_text())["stages"]].count("report") == 2
+    done = probe_flow("report", live, "--format", "html", "-o", tmp_path)
+    assert done.code == 0, done.err
+    assert (tmp_path / "report.html").read_bytes() == (live / "report.html").read_bytes()
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from probe_flow.engine.run.execute import execute

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,6 @@ from tfdbg_writer import TfdbgRun
 
 from e2e.projects import WORKFLOWS, Command, Done
 from probe_flow.dumps.tfdbg.reader import read_tfdbg
-from probe_flow.files.opening import open_regular
 
 WORKFLOW = WORKFLOWS / "tf_training.yaml"
 STEP = EXAMPLES / "tf_training" / "step"
@@ -115,21 +115,44 @@ def test_steps_are_told_apart_by_number(probe_flow, data, feeds):
     assert (first(done)["node"], first(done)["step"]) == (tf_device.TANH, 10)
 
 
-def test_every_device_is_compared_and_a_golden_file_is_opened_once(probe_flow, data, monkeypatch):
-    opened: Counter[str] = Counter()
+@pytest.fixture
+def opened() -> Iterator[Counter[str]]:
+    """Count how often each path is opened while a test runs, whoever opens it: an audit hook hears of all."""
+    found: Counter[str] = Counter()
+    _HEARD.append(found)
+    yield found
+    _HEARD.remove(found)
 
-    def counting(path, **more):
-        opened[str(path)] += 1
-        return open_regular(path, **more)
 
-    monkeypatch.setattr("probe_flow.files.binary_file.open_regular", counting)
-    root = data(devices=3)
+_HEARD: list[Counter[str]] = []
+
+
+def _hear(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "open" and _HEARD and isinstance(arguments[0], (str, Path)):
+        for found in _HEARD:
+            found[str(arguments[0])] += 1
+
+
+sys.addaudithook(_hear)  # there is no way to take it away; it hears only while a test listens
+
+
+def test_eight_devices_of_three_graphs_open_each_golden_tensor_once(probe_flow, data, feeds, opened):
+    root = data(devices=8)
+    forward = tf_device.STEP[: [op.name for op in tf_device.STEP].index(tf_device.TANH) + 1]
+    values, name = tf_device.run_device(feeds)[0], f"ge_default_{tf_device.TIME}_31"
+    text = tf_device.graph(name, forward, values)
+    tf_device.graph_text_writer.write(root / "npu/debug_0/graph/ge_proto_00000111_Build.txt", text)
+    for device in range(8):
+        folder = root / "npu/debug_0/dump" / tf_device.TIME / str(device) / name / "3" / "0"
+        tf_device.write_device(forward, values, folder, first_us=tf_device.FIRST_US + 5 * 10**6)
+    opened.clear()
     done = compare(probe_flow, root, "--scheduler", "sync")
 
     assert done.code == 0
-    assert {row["rank"] for row in done.rows if row["target"]} == {0, 1, 2}
+    compared = {(row["rank"], row["graph"]) for row in done.rows if row["verdict"] == "pass"}
+    assert compared == {(rank, graph) for rank in range(8) for graph in (1, 2, 3)}
     times = {path: count for path, count in opened.items() if "_DebugIdentity_" in path}
-    assert times
+    assert len(times) == len(list((root / "tf").rglob("*_DebugIdentity_*")))
     assert set(times.values()) == {1}
 
 
@@ -306,3 +329,10 @@ def test_a_run_that_is_a_link_is_read_where_it_leads(probe_flow, data, tmp_path)
     (root / "npu" / "debug_0").symlink_to(tmp_path / "elsewhere")
     done = compare(probe_flow, root)
     assert (done.code, "PF4412" in done.codes) == (0, False)
+
+
+def test_arrays_with_channels_last_have_no_other_shape_than_the_device(probe_flow):
+    done = probe_flow("run", WORKFLOWS / "offline_om_vs_tensorflow.yaml")
+    turned = [row for row in done.rows if row.get("transform") == ["golden:nhwc_to_nchw"]]
+    assert turned
+    assert not [row for row in turned if "shape differs" in (row["reason"] or "")]

@@ -200,6 +200,50 @@ def test_a_keras_model_is_trained_on_one_batch_and_its_layers_that_draw_are_name
     assert (no_batch.code, "PF6323" in no_batch.err) == (2, True), no_batch.out + no_batch.err
 
 
+FILES = """
+import sys
+import numpy as np, tensorflow as tf, keras
+
+v1 = tf.compat.v1
+with tf.Graph().as_default(), v1.Session() as session:
+    x = v1.placeholder(tf.float32, [None, 3], name="x")
+    w = v1.get_variable("w", [3, 1], use_resource=False)
+    loss = tf.reduce_sum(tf.square(tf.matmul(x, w, name="mm")), name="loss")
+    v1.train.AdamOptimizer(0.1).minimize(loss, name="train")
+    session.run(v1.global_variables_initializer())
+    session.run(w.assign(np.full((3, 1), 5.0)))
+    v1.train.Saver().save(session, sys.argv[1] + "/net.ckpt")
+model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, name="d")])
+model.compile("sgd", "mse")
+model.save(sys.argv[1] + "/net.keras")
+"""
+
+
+@live
+@pytest.mark.usefixtures("tensorflow")
+def test_a_meta_graph_starts_from_the_checkpoint_beside_it_and_a_keras_file_from_its_weights(
+    probe_flow: Command, tmp_path: Path
+) -> None:
+    subprocess.run([sys.executable, "-c", FILES, str(tmp_path)], check=True, timeout=300, capture_output=True)
+    np.save(tmp_path / "x.npy", np.ones((2, 3), "f4"))
+    np.save(tmp_path / "y.npy", np.ones((2, 1), "f4"))
+    options = {"fetches": ["loss", "train"], "inputs": {"named": {"x": "x.npy"}}}
+    done = probe_flow("run", stage(tmp_path, model="net.ckpt.meta", **options), output="meta")
+    assert done.code == 0, done.out + done.err
+    catalog = read_training_folder(str(dumped(done)), side="golden")
+    found = {ref.node.name: values(ref) for ref in catalog.tensors}
+    assert found["w"].ravel().tolist() == [5.0] * 3
+    assert found["loss"] == 450.0  # two rows of (3 x 5)²
+    assert facts(done)["start"] == str(tmp_path / "net.ckpt")
+
+    files = {"files": ["x.npy", "y.npy"]}
+    done = probe_flow("run", stage(tmp_path, model="net.keras", inputs=files), output="keras")
+    assert done.code == 0, done.out + done.err
+    assert any(
+        ref.node.name.endswith("d_1/MatMul") for ref in read_training_folder(str(dumped(done)), side="g").tensors
+    )
+
+
 BAD = {
     "raises": ("def step():\n    raise KeyError('data')\n", "PF6322", "KeyError: 'data'", 2),
     "fails": (

@@ -10,8 +10,8 @@ import probe_flow
 
 PACKAGE = Path(probe_flow.__file__).parent
 KINDS = {
-    "check_batch", "convert_batch", "look_at", "measure_batch", "parse_batch", "recompute_call", "reduce_batch",
-    "round_batch",
+    "check_batch", "convert_batch", "look_at", "measure_batch", "parse_batch", "recompute_call",
+    "recompute_here", "reduce_batch", "round_batch",
 }  # fmt: skip
 """The functions that run in workers."""
 

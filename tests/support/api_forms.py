@@ -32,7 +32,7 @@ def flags(*shape: int) -> np.ndarray:
 A, B, V, P = floats(3, 4), floats(3, 4), floats(4), positive(3, 4)
 X = floats(2, 3, 4)
 Q, K = floats(2, 2, 5, 4), floats(2, 2, 5, 4)
-IMAGE, SIGNAL = floats(2, 4, 7, 6), floats(2, 4, 9)
+IMAGE, SIGNAL, VOLUME = floats(2, 4, 7, 6), floats(2, 4, 9), floats(1, 2, 4, 5, 4)
 
 ONE_FLOAT = (
     "exp expm1 sin cos tan tanh abs absolute neg negative square floor ceil round trunc sign isnan isinf isfinite "
@@ -135,6 +135,13 @@ def convolutions() -> Iterator[Form]:
         Form("Functional", "adaptive_avg_pool1d", [SIGNAL, 4]),
         Form("Functional", "adaptive_avg_pool2d", [IMAGE, (3, None)]),
         Form("Functional", "adaptive_avg_pool2d", [IMAGE, 1]),
+        Form("Torch", "max_pool2d", [IMAGE, 3, 2, 1], {"ceil_mode": True}),
+        Form("Torch", "max_pool1d", [SIGNAL, 2, 2, 0, 1, True]),
+        Form("Torch", "max_pool3d", [VOLUME, 2]), Form("Functional", "avg_pool3d", [VOLUME, (1, 2, 2), 1]),
+        Form("Functional", "adaptive_avg_pool3d", [VOLUME, (2, 3, 1)]),
+        Form("Functional", "avg_pool2d", [IMAGE, 3, 2, 1, True, True]),
+        Form("Functional", "avg_pool2d", [IMAGE, 2, 2, 1, True, False]),
+        Form("Functional", "avg_pool2d", [IMAGE, 2], {"divisor_override": 3}),
     )  # fmt: skip
 
 

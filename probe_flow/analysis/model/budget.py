@@ -12,7 +12,7 @@ from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
 from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations
 from probe_flow.analysis.model.families import Family, families_of
-from probe_flow.analysis.model.fused_parts import FusedParts, tightest
+from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
 from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, gradient_allowance
 from probe_flow.analysis.model.growth import (
     TINY,
@@ -80,9 +80,8 @@ class Allowances:
         self.deviations = Deviations(rows, rounding)
         self.scales = FigureColumn(len(rows))
         self.hidden = HiddenInputs(rows, pairs)
-        self._types = {key.name: node.op_type for key, node in pairs.golden.nodes.items() if node.op_type}
-        self._types.update((op.name, op.op_type) for graph in pairs.target.graphs for op in graph.ops)
         self._nodes = pairs.target.nodes
+        self._types = types_of_parts(pairs)
         self._fused = FusedParts(pairs.target.graphs)
         self._families: dict[Call, frozenset[Family]] = {}
         self._past = PastErrors()

@@ -8,13 +8,14 @@ error of its own. Only elementwise parts are followed: bounds of their results n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.families import Family, family_of
 from probe_flow.analysis.model.growth import TINY, Allowance, allowance
-from probe_flow.records import Graph, GraphOp, Node
+from probe_flow.records import Graph, GraphOp, Node, Pairs
 
 _PRODUCTS = frozenset(("Mul", "Muls"))
 _UP_TO_ONE = frozenset(("Sigmoid", "HardSigmoid", "Tanh", "Cos", "Sin", "Erf"))
@@ -22,19 +23,37 @@ _SHRINKING = frozenset(("Relu", "LeakyRelu", "Gelu", "Swish", "Silu", "Neg", "Ab
 """Their results are no larger than what they read; those of the row above no larger than 1."""
 
 
+def types_of_parts(pairs: Pairs) -> Mapping[str, str]:
+    """Return the types of the operators that fused ones were made of, by name: of most dumps few operators."""
+    parts = {part for node in pairs.target.nodes.values() for part in node.originals}
+    if not parts:
+        return {}
+    found = {key.name: node.op_type for key, node in pairs.golden.nodes.items() if node.op_type and key.name in parts}
+    found.update((op.name, op.op_type) for graph in pairs.target.graphs for op in graph.ops if op.name in parts)
+    return found
+
+
 class FusedParts:
     """The parts of fused operators, looked up in the graphs of the target."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
-        self._ops: dict[object, dict[str, GraphOp]] = {}
-        for graph in graphs:  # the ranks of one graph run the same text
-            self._ops.setdefault(graph.id, {}).update((op.name, op) for op in graph.ops)
+        self._graphs = graphs
+
+    @cached_property
+    def _ops(self) -> Mapping[object, Mapping[str, GraphOp]]:
+        """The operators of each graph by name; made when a fused one asks for its parts."""
+        found: dict[object, dict[str, GraphOp]] = {}
+        for graph in self._graphs:  # the ranks of one graph run the same text
+            found.setdefault(graph.id, {}).update((op.name, op) for op in graph.ops)
+        return found
 
     def operators(self, node: Node) -> tuple[GraphOp, ...]:
         """Return the parts in the order of the name; empty where the node is not fused or one is not in its graph."""
+        if len(node.originals) < 2:
+            return ()
         known = self._ops.get(node.key.execution.graph, {})
         parts = tuple(known[name] for name in node.originals if name in known)
-        return parts if len(parts) == len(node.originals) > 1 else ()
+        return parts if len(parts) == len(node.originals) else ()
 
     def allowance(self, node: Node, output: Deviation, inputs: Mapping[int, Deviation]) -> Allowance | None:
         """Return what the only result of a fused operator may be off by.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -58,7 +59,7 @@ class HiddenInputs:
     """
 
     def __init__(self, rows: Sequence[Row], pairs: Pairs) -> None:
-        self._fed = {(edge.consumer, edge.input) for edge in pairs.target.edges}
+        self._edges = pairs.target.edges
         self._of: dict[NodeKey, list[TensorRef]] = {}
         self._quantised: dict[NodeKey, TensorRef] = {}
         for row in rows:
@@ -71,8 +72,15 @@ class HiddenInputs:
                 self._quantised.setdefault(tensor.node, tensor)
         self.quantised_runs = frozenset(key.execution.identity for key in self._quantised)
 
+    @cached_property
+    def _fed(self) -> Collection[tuple[NodeKey, int]]:
+        """The inputs that edges lead to; made when one was not compared."""
+        return {(edge.consumer, edge.input) for edge in self._edges}
+
     def _brings_error(self, tensor: TensorRef) -> bool:
-        return tensor.dtype in STEPS or (bool(self._fed) and not self._is_fed(tensor) and UNIT.get(tensor.dtype, 0) > 0)
+        return tensor.dtype in STEPS or (
+            bool(self._edges) and not self._is_fed(tensor) and UNIT.get(tensor.dtype, 0) > 0
+        )
 
     def _is_fed(self, tensor: TensorRef) -> bool:
         return (tensor.node, tensor.slot.path[0]) in self._fed

@@ -24,8 +24,9 @@ UNDECIDED = 3.0
 """The same for weights, in roots of the gradient's relative error ``r``: a share of about ``r`` of the elements is so
 small that their signs are noise. Of vectors (biases) whole parts may be zero in mathematics."""
 
-STORED = 1.0
-"""Largest error of a stored element, in rounding steps of the largest value: half a step, and as much in reserve."""
+STORED = 2.0
+"""Largest error of a stored element, in half rounding steps (`UNIT`) of the largest value: one, and as much in
+reserve."""
 
 SMALL_STEP = 0.1
 """Change that a step of an optimizer makes at most in what a parameter's statistics say, in its size."""

@@ -8,8 +8,10 @@ that are off by little).
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,11 +32,8 @@ from probe_flow.apis.calls import (
 )
 from probe_flow.apis.numpy_core import convolution, elementwise, moves, products, reductions
 from probe_flow.apis.numpy_core.binding import bound
-from probe_flow.apis.numpy_core.forms import mindspore
-from probe_flow.apis.numpy_core.forms.device_moves import DEVICE_PICKS
-from probe_flow.apis.numpy_core.forms.onnx_moves import ONNX_PICKS
 from probe_flow.apis.numpy_core.names import Function
-from probe_flow.apis.numpy_core.own_error import OwnError, own_error
+from probe_flow.apis.numpy_core.own_error import OwnError, own_error, with_moved
 from probe_flow.apis.side import flat_results
 
 Array = NDArray[Any]
@@ -45,9 +44,12 @@ WIDE = 8
 COPIES = 6
 """Tensors of the size of a result, and half as many of that of an input, that computing may hold at once."""
 
-_PICKED = DEVICE_PICKS | ONNX_PICKS | {
-    reductions.argmax, reductions.argmin, reductions.topk, reductions.sort, reductions.argsort, mindspore.topk
-}  # fmt: skip
+_PICKED = frozenset({
+    "arg_max", "arg_max_d", "arg_max_v2", "arg_max_with_value", "arg_min", "arg_min_d", "argmax", "argmin", "argsort",
+    "sort", "top_k", "top_k_v2", "topk",
+})  # fmt: skip
+"""Names of the functions here that give places in their first input."""
+
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
 _STEPS = {"float16": 2.0**-24, "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16}
 """Distance of neighbours near zero, where values are so small that relative errors say nothing."""
@@ -117,7 +119,38 @@ def as_taken(function: Function, call: Call, arrays: Mapping[Path, Array]) -> An
             return arrays[place]
         return None if isinstance(leaf, DeviceArgument) else leaf if isinstance(leaf, DtypeName) else _plain(leaf)
 
-    return bound(function, with_leaves(call.args, value), with_leaves(dict(call.kwargs), value))
+    taken = bound(function, with_leaves(call.args, value), with_leaves(dict(call.kwargs), value))
+    if taken.arguments.get(IN_PLACE):
+        taken.arguments[IN_PLACE] = False
+    return taken
+
+
+IN_PLACE = "inplace"
+"""The argument by which functions of torch work in place."""
+
+
+def works_in_place(function: Function, call: Call) -> bool:
+    """Return whether a call writes its result into its first argument, by its name or by an argument."""
+    if call.is_in_place:
+        return True
+    at = list(inspect.signature(function).parameters).index(IN_PLACE) if _takes_in_place(function) else None
+    given = call.kwargs.get(IN_PLACE, call.args[at] if at is not None and at < len(call.args) else None)
+    return isinstance(given, Plain) and bool(given.value)
+
+
+@lru_cache(maxsize=512)
+def _takes_in_place(function: Function) -> bool:
+    return IN_PLACE in inspect.signature(function).parameters
+
+
+def _check_before(arrays: Mapping[Path, Array], known: Mapping[Path, Array]) -> None:
+    """Raise where a dump may hold what the input of a call in place became, not what it was.
+
+    Collectors differ in that. An input that is not the result was recorded before.
+    """
+    before, after = next(iter(arrays.values())), wide(next(iter(known.values())))
+    if before.shape == after.shape and np.array_equal(before, after, equal_nan=before.dtype.kind == "f"):
+        raise UnusableError("it works in place, and the dump has of its input what it became, or it changed nothing")
 
 
 def _plain(leaf: object) -> object:
@@ -139,10 +172,16 @@ def perturbed(
     found = dict(arrays)
     for number, (place, leaf) in enumerate(argument_leaves(call)):
         if isinstance(leaf, TensorSpec) and arrays[place].dtype.kind == "f":
-            unit = max(units.get(leaf.dtype, 0.0), least)
-            signs = np.random.default_rng(number).integers(0, 2, arrays[place].shape, dtype=np.int8)
-            found[place] = arrays[place] * (1.0 + unit * (2.0 * signs - 1.0))
+            found[place] = moved_by(max(units.get(leaf.dtype, 0.0), least), arrays[place], number)
     return found
+
+
+def moved_by(unit: float, values: Array, seed: int) -> Array:
+    """Return each element up or down by a relative step, at random."""
+    bits = np.frombuffer(np.random.default_rng(seed).bytes(-(-values.size // 8)), np.uint8)
+    ups = np.unpackbits(bits, count=values.size).reshape(values.shape)
+    found: Array = np.array([1.0 - unit, 1.0 + unit])[ups]
+    return np.multiply(found, values, out=found)
 
 
 def own_errors(
@@ -169,9 +208,11 @@ def own_errors(
     results, arrays = prepared(function, call, read, limit_bytes)
     truth = dict(_matched(results, computed(function, call, arrays)))
     known = {place: read_result(place, leaf) for place, leaf in results}
+    if works_in_place(function, call):
+        _check_before(arrays, known)
     if function is elementwise.dropout:
         truth = {place: _kept(known[place], values, arrays, call) for place, values in truth.items()}
-    if function in _PICKED:
+    if function.__name__ in _PICKED:
         return _of_picks(function, call, arrays, results, truth, known)
 
     def moved(least: float) -> Mapping[Path, Array]:
@@ -212,21 +253,22 @@ def weighed(
     """Return how far results are from what was computed; ``moved`` computes again where storage explains too little."""
     coarse = max(units.get(leaf.dtype, 0.0) for _, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec))
 
-    def errors(others: Mapping[Path, Array]) -> list[OwnError]:
-        return [
-            own_error(
-                place, known[place], truth[place], others.get(place),
-                unit=_unit(leaf.dtype, units, coarse, exact=exact),
-                step=_STEPS.get(leaf.dtype, 0.0), largest=_LARGEST.get(leaf.dtype, math.inf),
-            )
-            for place, leaf in results
-        ]  # fmt: skip
-
-    found = errors({})
+    found = [
+        own_error(
+            place, known[place], truth[place],
+            unit=_unit(leaf.dtype, units, coarse, exact=exact),
+            step=_STEPS.get(leaf.dtype, 0.0), largest=_LARGEST.get(leaf.dtype, math.inf),
+        )
+        for place, leaf in results
+    ]  # fmt: skip
     is_float = any(each.dtype.kind == "f" for each in truth.values())
     if moved is None or not is_float or all(each.worst[3] <= 1.0 for each in found):
         return found
-    return errors(moved(max(units.get(leaf.dtype, 0.0) for _, leaf in results)))
+    others = moved(max(units.get(leaf.dtype, 0.0) for _, leaf in results))
+    return [
+        with_moved(own, known[place], truth[place], others[place], step=_STEPS.get(leaf.dtype, 0.0))
+        for own, (place, leaf) in zip(found, results, strict=True)
+    ]
 
 
 def _unit(dtype: str, units: Mapping[str, float], coarse: float, *, exact: bool) -> float:

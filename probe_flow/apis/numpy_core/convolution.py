@@ -31,9 +31,9 @@ def conv(
     axes = weight.ndim - 2
     is_single = input.ndim == axes + 1
     x = input[None] if is_single else input
-    steps, gaps = _each(stride, axes), _each(dilation, axes)
+    steps, gaps = each_axis(stride, axes), each_axis(dilation, axes)
     reach = [gap * (size - 1) + 1 for gap, size in zip(gaps, weight.shape[2:], strict=True)]
-    x = np.pad(x, [(0, 0), (0, 0), *_padded(padding, reach, axes)])
+    x = np.pad(x, [(0, 0), (0, 0), *padded_sides(padding, reach, axes)])
     windows = sliding_window_view(x, reach, axis=tuple(range(2, x.ndim)))
     windows = windows[_at(slice(None), slice(None), *_strides(steps), *_strides(gaps))]
     of_groups = np.split(windows, groups, axis=1)
@@ -77,7 +77,7 @@ def conv_transpose(
     axes = weight.ndim - 2
     is_single = input.ndim == axes + 1
     x = input[None] if is_single else input
-    steps, pads, gaps, more = (_each(value, axes) for value in (stride, padding, dilation, output_padding))
+    steps, pads, gaps, more = (each_axis(value, axes) for value in (stride, padding, dilation, output_padding))
     sizes, kernel = x.shape[2:], weight.shape[2:]
     whole = [
         (size - 1) * step + gap * (length - 1) + 1 + extra
@@ -177,10 +177,10 @@ def _windows(
     With ``is_ceil`` those too that reach beyond the padding, if they begin before it; what lies there is the smallest
     element, or counts as nothing.
     """
-    lengths, gaps = _each(kernel, axes), _each(dilation, axes)
-    steps = _each(kernel if stride is None or stride == () else stride, axes)
+    lengths, gaps = each_axis(kernel, axes), each_axis(dilation, axes)
+    steps = each_axis(kernel if stride is None or stride == () else stride, axes)
     reach = [gap * (length - 1) + 1 for gap, length in zip(gaps, lengths, strict=True)]
-    pads = _padded(padding, reach, axes)
+    pads = padded_sides(padding, reach, axes)
     none = [(0, 0)] * (input.ndim - axes)
     x = np.pad(input, [*none, *pads], constant_values=filler) if any(map(any, pads)) else input
     if is_ceil:
@@ -209,7 +209,8 @@ def _at(*places: Any) -> Any:
     return places
 
 
-def _padded(padding: Padding, reach: Sequence[int], axes: int) -> list[tuple[int, int]]:
+def padded_sides(padding: Padding, reach: Sequence[int], axes: int) -> list[tuple[int, int]]:
+    """Return the lengths before and behind each axis; ``reach``: how many elements a window spans."""
     if padding == "valid":
         return [(0, 0)] * axes
     if padding == "same":
@@ -222,7 +223,13 @@ def _padded(padding: Padding, reach: Sequence[int], axes: int) -> list[tuple[int
     return pairs * axes if len(pairs) == 1 else pairs
 
 
-def _each(value: Sizes, axes: int) -> list[int]:
+def each_axis(value: Sizes, axes: int) -> list[int]:
     """Return one number per axis: one alone stands for all."""
     found = [int(value)] * axes if isinstance(value, int) else [int(each) for each in value]
     return found * axes if len(found) == 1 else found
+
+
+MAX_POOLS, AVG_POOLS, ADAPTIVE_POOLS = (
+    {axes: make(axes) for axes in (1, 2, 3)} for make in (max_pool, avg_pool, adaptive_avg_pool)
+)
+"""By the number of axes."""

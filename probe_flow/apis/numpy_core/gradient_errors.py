@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.apis.calls import Call, Gradients, Path, TensorSpec, UnusableError, leaves, shown_path
-from probe_flow.apis.numpy_core.compute import as_taken, perturbed, prepared, weighed, wide
+from probe_flow.apis.numpy_core.compute import as_taken, moved_by, perturbed, prepared, weighed, wide, works_in_place
 from probe_flow.apis.numpy_core.gradients import rule_of
 from probe_flow.apis.numpy_core.names import Function
 from probe_flow.apis.numpy_core.own_error import OwnError
@@ -45,6 +45,8 @@ def own_gradient_errors(
         UnusableError: why it is not computed.
     """
     rule = rule_of(function)
+    if works_in_place(function, call):
+        raise UnusableError("it works in place, and its gradient is recorded as it was before")
     _, arrays = prepared(function, call, read, limit_bytes)
     incoming = [(place, leaf) for place, leaf in leaves(gradients.incoming) if isinstance(leaf, TensorSpec)]
     results = [(place, leaf) for place, leaf in leaves(gradients.results) if isinstance(leaf, TensorSpec)]
@@ -67,9 +69,8 @@ def own_gradient_errors(
     names = _owners(results, known, truth)
 
     def moved(least: float) -> Mapping[Path, Array]:
-        signs = 2.0 * np.random.default_rng(len(arrays)).integers(0, 2, gradient.shape, dtype=np.int8) - 1.0
-        unit = max(units.get(leaf.dtype, 0.0), least)
-        other = made(perturbed(call, arrays, units, least=least), gradient * (1.0 + unit * signs))
+        shaken = moved_by(max(units.get(leaf.dtype, 0.0), least), gradient, len(arrays))
+        other = made(perturbed(call, arrays, units, least=least), shaken)
         return {place: _as_recorded(other[name], known[place]) for place, name in names.items()}
 
     found = {place: _as_recorded(truth[name], known[place]) for place, name in names.items()}

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.apis.calls import UnusableError
-from probe_flow.apis.numpy_core import convolution, elementwise, moves, normalising, products, reductions
+from probe_flow.apis.numpy_core import elementwise, moves, normalising, products, reductions
+from probe_flow.apis.numpy_core.layer_gradients import LAYER_RULES
 from probe_flow.apis.numpy_core.names import OPERATORS, TORCH, Function
 
 Array = NDArray[Any]
@@ -143,77 +144,6 @@ def _log_softmax(given: Given, gradient: Array) -> Gradients:
     return {"input": gradient - result * gradient.sum(axis=axis, keepdims=True)}
 
 
-def _layer_norm(given: Given, gradient: Array) -> Gradients:
-    source, shape = given["input"], given["normalized_shape"]
-    count = 1 if isinstance(shape, int) else len(shape)
-    axes = tuple(range(source.ndim - count, source.ndim))
-    others = tuple(range(source.ndim - count))
-    return _standardised(given, gradient, axes, lambda values: values.sum(axis=others), lambda values: values)
-
-
-def _batch_norm(given: Given, gradient: Array) -> Gradients:
-    source = given["input"]
-    others = (0, *range(2, source.ndim))
-
-    def spread(values: Array) -> Array:
-        return values.reshape(1, -1, *[1] * (source.ndim - 2))
-
-    if given.get("training", False):
-        return _standardised(given, gradient, others, lambda values: values.sum(axis=others), spread)
-    scale = 1 / np.sqrt(given["running_var"] + given.get("eps", 1e-5))
-    centred = (source - spread(given["running_mean"])) * spread(scale)
-    weight = given.get("weight")
-    found = {"input": gradient * spread(scale if weight is None else scale * weight)}
-    if weight is not None:
-        found |= {"weight": (gradient * centred).sum(axis=others)}
-    return found if given.get("bias") is None else {**found, "bias": gradient.sum(axis=others)}
-
-
-def _standardised(
-    given: Given,
-    gradient: Array,
-    axes: tuple[int, ...],
-    of_parameter: Callable[[Array], Array],
-    spread: Callable[[Array], Array],
-) -> Gradients:
-    """Return the gradients of what is centred, divided by its deviation over axes, scaled and moved."""
-    source, weight = given["input"], given.get("weight")
-    centred = source - source.mean(axis=axes, keepdims=True)
-    scale = 1 / np.sqrt(np.square(centred).mean(axis=axes, keepdims=True) + given.get("eps", 1e-5))
-    shaped = centred * scale
-    inner = gradient if weight is None else gradient * spread(weight)
-    mean, common = (each.mean(axis=axes, keepdims=True) for each in (inner, inner * shaped))
-    found = {"input": scale * (inner - mean - shaped * common)}
-    if weight is not None:
-        found |= {"weight": of_parameter(gradient * shaped)}
-    return found if given.get("bias") is None else {**found, "bias": of_parameter(gradient)}
-
-
-def _conv(given: Given, gradient: Array) -> Gradients:
-    source, weight = given["input"], given["weight"]
-    axes = weight.ndim - 2
-    padding = given.get("padding", 0)
-    if given.get("groups", 1) != 1 or isinstance(padding, str) or source.ndim != weight.ndim:
-        raise UnusableError("the gradient of a convolution in groups, or with named padding, is not computed")
-    steps, pads, gaps = (
-        [each] * axes if isinstance(each, int) else list(each)
-        for each in (given.get("stride", 1), padding, given.get("dilation", 1))
-    )
-    more = [
-        size + 2 * pad - gap * (length - 1) - 1 - (out - 1) * step
-        for size, pad, gap, length, out, step in zip(
-            source.shape[2:], pads, gaps, weight.shape[2:], gradient.shape[2:], steps, strict=True
-        )
-    ]
-    of_input = convolution.conv_transpose(gradient, weight, None, steps, pads, more, 1, gaps)
-    swapped = convolution.conv(source.swapaxes(0, 1), gradient.swapaxes(0, 1), None, gaps, pads, steps)
-    cut: Any = (slice(None), slice(None), *(slice(length) for length in weight.shape[2:]))
-    found = {"input": of_input, "weight": swapped[cut].swapaxes(0, 1)}
-    if given.get("bias") is None:
-        return found
-    return {**found, "bias": gradient.sum(axis=(0, *range(2, gradient.ndim)))}
-
-
 def _reshaped(given: Given, gradient: Array) -> Gradients:
     return {"input": gradient.reshape(given["input"].shape)}
 
@@ -252,17 +182,126 @@ def _kept(given: Given, gradient: Array) -> Array:
     return gradient.reshape([1 if axis in axes else size for axis, size in enumerate(source.shape)])
 
 
-def _embedding(given: Given, gradient: Array) -> Gradients:
-    found = np.zeros(given["weight"].shape)
-    np.add.at(found, given["input"].astype(np.int64), gradient)
-    skipped = given.get("padding_idx")
-    if skipped is not None:
-        found[skipped] = 0.0
-    return {"weight": found}
-
-
 def _masked_fill(given: Given, gradient: Array) -> Gradients:
     return {"input": np.where(given["mask"], 0.0, gradient)}
+
+
+def _elu(given: Given, gradient: Array) -> Gradients:
+    x, alpha = given["input"], given.get("alpha", 1.0)
+    return {"input": gradient * np.where(x > 0, 1.0, alpha * np.exp(np.minimum(x, 0)))}
+
+
+def _hardtanh(given: Given, gradient: Array) -> Gradients:
+    x = given["input"]
+    return {"input": gradient * ((x > given.get("min_val", -1.0)) & (x < given.get("max_val", 1.0)))}
+
+
+def _softplus(given: Given, gradient: Array) -> Gradients:
+    x, beta = given["input"], given.get("beta", 1.0)
+    return {"input": gradient * np.where(x * beta > given.get("threshold", 20.0), 1.0, elementwise.sigmoid(beta * x))}
+
+
+def _mish_slope(x: Array) -> Array:
+    bent = np.tanh(np.logaddexp(0, x))
+    return np.asarray(bent + x * (1 - bent**2) * elementwise.sigmoid(x))
+
+
+def _clamp(given: Given, gradient: Array) -> Gradients:
+    x, low, high = given["input"], given.get("min"), given.get("max")
+    if isinstance(low, np.ndarray) or isinstance(high, np.ndarray):
+        raise UnusableError("the gradient of bounds that are tensors is not computed")
+    inside = (x >= (-np.inf if low is None else low)) & (x <= (np.inf if high is None else high))
+    return {"input": gradient * inside}
+
+
+def _where(given: Given, gradient: Array) -> Gradients:
+    holds = given["condition"]
+    return _of_operands(given, np.where(holds, gradient, 0.0), np.where(holds, 0.0, gradient))
+
+
+def _swiglu(given: Given, gradient: Array) -> Gradients:
+    axis = given.get("dim", -1)
+    first, second = np.split(given["input"], 2, axis=axis)
+    parts = gradient * second * _silu_slope(first), gradient * elementwise.silu(first)
+    return {"input": np.concatenate(parts, axis=axis)}
+
+
+def _cat(given: Given, gradient: Array) -> Gradients:
+    tensors, axis = given["tensors"], given.get("dim", 0)
+    edges = np.cumsum([each.shape[axis] for each in tensors])[:-1]
+    return {f"tensors.{place}": part for place, part in enumerate(np.split(gradient, edges, axis=axis))}
+
+
+def _stack(given: Given, gradient: Array) -> Gradients:
+    parts = np.moveaxis(gradient, given.get("dim", 0), 0)
+    return {f"tensors.{place}": part for place, part in enumerate(parts)}
+
+
+def _pad(given: Given, gradient: Array) -> Gradients:
+    source, lengths = given["input"], list(given["pad"])
+    cut = [slice(None)] * source.ndim
+    for place in range(len(lengths) // 2):
+        axis = source.ndim - 1 - place
+        cut[axis] = slice(lengths[2 * place], lengths[2 * place] + source.shape[axis])
+    return {"input": gradient[tuple(cut)]}
+
+
+def _flip(given: Given, gradient: Array) -> Gradients:
+    return {"input": moves.flip(gradient, *given["dims"])}
+
+
+def _tril(given: Given, gradient: Array) -> Gradients:
+    return {"input": np.tril(gradient, given.get("diagonal", 0))}
+
+
+def _triu(given: Given, gradient: Array) -> Gradients:
+    return {"input": np.triu(gradient, given.get("diagonal", 0))}
+
+
+def _index_select(given: Given, gradient: Array) -> Gradients:
+    axis = given["dim"]
+    return _scattered(given, gradient, (*[slice(None)] * (axis % given["input"].ndim), given["index"].astype(np.int64)))
+
+
+def _gather(given: Given, gradient: Array) -> Gradients:
+    source, axis = given["input"], given["dim"] % given["input"].ndim
+    places: list[Array] = list(np.indices(gradient.shape, sparse=True))
+    places[axis] = given["index"].astype(np.int64)
+    found = np.zeros(source.shape)
+    np.add.at(found, tuple(places), gradient)
+    return {"input": found}
+
+
+def _select(given: Given, gradient: Array) -> Gradients:
+    return _scattered(given, gradient, (*[slice(None)] * (given["dim"] % given["input"].ndim), given["index"]))
+
+
+def _narrow(given: Given, gradient: Array) -> Gradients:
+    start = int(given["start"])
+    cut = slice(start, start + given["length"])
+    return _scattered(given, gradient, (*[slice(None)] * (given["dim"] % given["input"].ndim), cut))
+
+
+def _get_item(given: Given, gradient: Array) -> Gradients:
+    return _scattered(given, gradient, given["index"])
+
+
+def _scattered(given: Given, gradient: Array, index: Any) -> Gradients:
+    """Return a gradient at the places that an index names, 0 elsewhere; where one is named twice, the sum."""
+    found = np.zeros(given["input"].shape)
+    np.add.at(found, index, gradient)
+    return {"input": found}
+
+
+def _logsumexp(given: Given, gradient: Array) -> Gradients:
+    source = given["input"]
+    found = _kept(given, reductions.logsumexp(source, given["dim"], given.get("keepdim", False)))
+    return {"input": np.exp(source - found) * _kept(given, gradient)}
+
+
+def _cumsum(given: Given, gradient: Array) -> Gradients:
+    axis = given["dim"]
+    return {"input": np.flip(np.flip(gradient, axis).cumsum(axis=axis), axis)}
 
 
 def _like(gradient: Array, operand: Array) -> Array:
@@ -293,11 +332,26 @@ _RULES: Mapping[Function, Rule] = MappingProxyType(
         TORCH["neg"]: _slope(lambda x: np.full_like(x, -1.0)), TORCH["abs"]: _slope(np.sign),
         TORCH["sin"]: _slope(np.cos), TORCH["cos"]: _slope(lambda x: -np.sin(x)),
         TORCH["square"]: _slope(lambda x: 2.0 * x), elementwise.masked_fill: _masked_fill,
-        normalising.softmax: _softmax, normalising.log_softmax: _log_softmax, normalising.layer_norm: _layer_norm,
-        normalising.batch_norm: _batch_norm, normalising.torch_batch_norm: _batch_norm, convolution.conv: _conv,
+        normalising.softmax: _softmax, normalising.log_softmax: _log_softmax,
         moves.reshape: _reshaped, moves.view_as: _reshaped, moves.flatten: _reshaped, moves.squeeze: _reshaped,
         moves.unsqueeze: _reshaped, moves.same: _reshaped, moves.transpose: _transpose, moves.permute: _permute,
-        moves.expand: _expanded, moves.expand_as: _expanded, moves.embedding: _embedding,
+        moves.expand: _expanded, moves.expand_as: _expanded,
         reductions.total: _summed, reductions.mean: _meaned,
+        TORCH["exp2"]: _slope(lambda x: math.log(2) * np.exp2(x)), TORCH["expm1"]: _slope(np.exp),
+        TORCH["log2"]: _slope(lambda x: 1 / (x * math.log(2))),
+        TORCH["log10"]: _slope(lambda x: 1 / (x * math.log(10))),
+        TORCH["log1p"]: _slope(lambda x: 1 / (1 + x)), TORCH["tan"]: _slope(lambda x: 1 + np.tan(x) ** 2),
+        TORCH["sinh"]: _slope(np.cosh), TORCH["cosh"]: _slope(np.sinh),
+        TORCH["atan"]: _slope(lambda x: 1 / (1 + x * x)),
+        elementwise.relu6: _slope(lambda x: np.asarray((x > 0) & (x < 6), float)), elementwise.elu: _elu,
+        elementwise.hardtanh: _hardtanh, elementwise.softplus: _softplus, elementwise.mish: _slope(_mish_slope),
+        elementwise.hardsigmoid: _slope(lambda x: np.where(np.abs(x) < 3, 1 / 6, 0.0)),
+        elementwise.hardswish: _slope(lambda x: np.where(x < -3, 0.0, np.where(x <= 3, x / 3 + 0.5, 1.0))),
+        elementwise.clamp: _clamp, elementwise.where: _where, elementwise.swiglu: _swiglu,
+        moves.cat: _cat, moves.stack: _stack, moves.pad: _pad, moves.flip: _flip, moves.tril: _tril, moves.triu: _triu,
+        moves.index_select: _index_select, moves.gather: _gather, moves.select: _select, moves.narrow: _narrow,
+        moves.get_item: _get_item, moves.turn: lambda _, gradient: {"input": gradient.T},
+        reductions.logsumexp: _logsumexp, reductions.cumsum: _cumsum,
+        **LAYER_RULES,
     }
 )  # fmt: skip

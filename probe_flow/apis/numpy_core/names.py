@@ -12,8 +12,6 @@ from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.numpy_core import convolution, elementwise, losses, moves, normalising, products, reductions
 from probe_flow.apis.numpy_core.binding import Named, keyword_only
 from probe_flow.apis.numpy_core.forms.device import DEVICE_FORMS
-from probe_flow.apis.numpy_core.forms.mindspore import MINDSPORE_FORMS
-from probe_flow.apis.numpy_core.forms.onnx import ONNX_FORMS
 
 Function: TypeAlias = "Callable[..., Any]"
 
@@ -57,10 +55,9 @@ TORCH: Mapping[str, Function] = MappingProxyType(
         "convolution": convolution.conv_aten,
         "conv_transpose1d": convolution.conv_transpose, "conv_transpose2d": convolution.conv_transpose,
         "conv_transpose3d": convolution.conv_transpose,
-        "max_pool1d": convolution.max_pool(1), "max_pool2d": convolution.max_pool(2),
-        "avg_pool1d": convolution.avg_pool(1), "avg_pool2d": convolution.avg_pool(2),
-        "adaptive_avg_pool1d": convolution.adaptive_avg_pool(1),
-        "adaptive_avg_pool2d": convolution.adaptive_avg_pool(2),
+        **{f"max_pool{axes}d": pool for axes, pool in convolution.MAX_POOLS.items()},
+        **{f"avg_pool{axes}d": pool for axes, pool in convolution.AVG_POOLS.items()},
+        **{f"adaptive_avg_pool{axes}d": pool for axes, pool in convolution.ADAPTIVE_POOLS.items()},
         "layer_norm": normalising.layer_norm, "rms_norm": normalising.rms_norm,
         "npu_rms_norm": normalising.npu_rms_norm, "batch_norm": normalising.batch_norm,
         "group_norm": normalising.group_norm, "normalize": normalising.normalize, "softmax": normalising.softmax,
@@ -154,6 +151,8 @@ def find(kind: str, api: str, *, is_mindspore: bool = False) -> Function:
         kind, api: parts of its name: ``Functional``, ``layer_norm``; `DEVICE` or `ONNX` and the type of an operator.
         is_mindspore: whether it is of MindSpore, whose ``Functional`` are other functions.
 
+    An operator in place is computed as the one that is not: whether a dump holds what its input was before shows there.
+
     Raises:
         UnusableError: there is none, and why.
     """
@@ -166,15 +165,17 @@ def find(kind: str, api: str, *, is_mindspore: bool = False) -> Function:
     if own in _UNDEFINED:
         raise UnusableError("it gives memory that nobody wrote")
     is_operator = word.startswith("__") and word.endswith("__")
-    if (word.endswith("_") and not is_operator) or (is_operator and own not in OPERATORS and own[:1] == "i"):
-        raise UnusableError("it changes its inputs in place, and what they were before is not known")
+    if is_operator and own not in OPERATORS and own[:1] == "i":
+        own = own[1:]  # in place: `__iadd__`
+    elif not is_operator and word.endswith("_") and not word.startswith("_"):
+        word = word.rstrip("_")
     if kind == "Primitive":
         found = PRIMITIVES.get(word.rpartition(".")[2])
         why = "what its attributes are is not dumped"
     elif is_operator:
         found, why = OPERATORS.get(own), ""
     elif is_mindspore and kind not in _TORCH_IN_MINDSPORE:
-        found, why = MINDSPORE_FORMS.get(word, TORCH.get(word) if word in _ALIKE else None), ""
+        found, why = _mindspore_forms().get(word, TORCH.get(word) if word in _ALIKE else None), ""
     else:
         found, why = _OF_KIND.get((kind, word), TORCH.get(word)) if kind in _OF_TORCH else None, ""
     if found is None:
@@ -203,17 +204,30 @@ _ATEN = frozenset({
 
 def mindspore_names() -> list[str]:
     """Return the names of ``mindspore.ops`` that are computed."""
-    return sorted({*MINDSPORE_FORMS, *_ALIKE})
+    return sorted({*_mindspore_forms(), *_ALIKE})
+
+
+def _mindspore_forms() -> Mapping[str, Function]:
+    from probe_flow.apis.numpy_core.forms.mindspore import MINDSPORE_FORMS
+
+    return MINDSPORE_FORMS
 
 
 DEVICE, ONNX = "Device", "Onnx"
 """Kinds of operators of graphs, whose attributes are known."""
 
-_OF_GRAPHS: Mapping[str, Mapping[str, Function]] = MappingProxyType({DEVICE: DEVICE_FORMS, ONNX: ONNX_FORMS})
+_OF_GRAPHS = frozenset([DEVICE, ONNX])
+
+
+def _onnx_forms() -> Mapping[str, Function]:
+    from probe_flow.apis.numpy_core.forms.onnx import ONNX_FORMS
+
+    return ONNX_FORMS
 
 
 def _of_graph(kind: str, op_type: str) -> Function:
-    found = _OF_GRAPHS[kind].get(op_type, PRIMITIVES.get(op_type))
+    forms = DEVICE_FORMS if kind == DEVICE else _onnx_forms()
+    found = forms.get(op_type, PRIMITIVES.get(op_type))
     if found is None:
         raise UnusableError(f"`{op_type}` is no operator that is computed", is_expected=True)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ class OwnError:
         unit: relative rounding of the element type.
         count: elements.
         nonfinite: elements that are NaN or infinite on one side only.
+        is_finite: whether all elements are numbers on both sides.
     """
 
     place: Path
@@ -53,6 +54,7 @@ class OwnError:
     unit: float
     count: int
     nonfinite: int
+    is_finite: bool = True
 
     @property
     def worst(self) -> tuple[str, float, float, float]:
@@ -113,32 +115,73 @@ def own_error(
     """
     count, nonfinite = int(dumped.size), 0
     x, y = _numbers(dumped), _numbers(truth)
-    z = None if moved is None else _numbers(moved)
     with np.errstate(all="ignore"):
         error = x - y
-        if not math.isfinite(float(np.vdot(error, error).real)):
+        squares = _dot(error, error)
+        both = None
+        if not math.isfinite(squares):
             both = np.isfinite(error)
             alike = (x == y) | (np.isnan(x) & np.isnan(y)) | (np.isinf(x) & (np.abs(y) > largest * (1.0 - 2.0 * unit)))
             nonfinite = int(np.count_nonzero(~(both | alike)))
-            error, y, z = error[both], y[both], z if z is None else z[both]
+            error, y = error[both], y[both]
+            squares = _dot(error, error)
         if not error.size:
             return OwnError(place, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, unit, count, nonfinite)
         size, top = _rms(y), _peak(y)
-        gain = float(np.vdot(y, error).real) / (size * size * y.size) if size else 0.0
-        drift = 0.0, 0.0
-        if z is not None:
-            gap = z - y
-            gap[~np.isfinite(gap)] = 0.0
-            drift = _rms(gap), _peak(gap)
-        explained = math.hypot(drift[0], unit * size) + step
-        top_explained = drift[1] + unit * top + 2.0 * step
-        return OwnError(
-            place, _rms(error), _peak(error), gain, size, top, explained, top_explained, unit, count, nonfinite
+        gain = _dot(y, error) / (size * size * y.size) if size else 0.0
+        found = OwnError(
+            place,
+            rms=math.sqrt(squares / y.size),
+            peak=_peak(error),
+            gain=gain,
+            size=size,
+            top=top,
+            explained=unit * size + step,
+            explained_peak=unit * top + 2.0 * step,
+            unit=unit,
+            count=count,
+            nonfinite=nonfinite,
+            is_finite=both is None,
         )
+    return found if moved is None else with_moved(found, dumped, truth, moved, step=step)
+
+
+def with_moved(own: OwnError, dumped: Array, truth: Array, moved: Array, *, step: float) -> OwnError:
+    """Return the same, of which rounding explains more: what inputs make that are off by a rounding each.
+
+    Args:
+        own: by storage alone.
+        dumped, truth, moved: the elements, what was computed of the inputs, and of those that are off.
+        step: as above.
+    """
+    if not own.top and not own.peak:
+        return own  # nothing that counts
+    with np.errstate(all="ignore"):
+        y = _numbers(truth)
+        gap = _numbers(moved) - y
+        if not own.is_finite:
+            gap = gap[np.isfinite(_numbers(dumped) - y)]
+        squares = _dot(gap, gap)
+        if not math.isfinite(squares):
+            gap[~np.isfinite(gap)] = 0.0
+            squares = _dot(gap, gap)
+        drift, worst = math.sqrt(squares / gap.size), _peak(gap)
+    return replace(
+        own,
+        explained=math.hypot(drift, own.unit * own.size) + step,
+        explained_peak=worst + own.unit * own.top + 2.0 * step,
+    )
+
+
+def _dot(one: Array, other: Array) -> float:
+    """Return the real part of the scalar product, by this thread alone: BLAS has all others wait for each other."""
+    if one.dtype.kind == "c":
+        return float(np.vdot(one, other).real)
+    return float(np.einsum("i,i->", one, other))
 
 
 def _rms(values: Array) -> float:
-    return math.sqrt(float(np.vdot(values, values).real) / values.size)
+    return math.sqrt(_dot(values, values) / values.size)
 
 
 def _peak(values: Array) -> float:

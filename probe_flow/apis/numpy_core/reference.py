@@ -31,8 +31,8 @@ _HEAD = """# Operators that are computed again
 ([how that is used](../explanation/diagnosis.md#evidence-that-needs-no-allowance)). These are the operators that it
 knows. This page is made from the program; do not edit it.
 
-What is not computed keeps its judgement: results in place, random operators, calls whose arguments the dump does not
-hold, and operators with attributes that no graph of the run gives.
+What is not computed keeps its judgement: random operators, calls whose arguments the dump does not hold, calls in place
+of which it holds only what their input became, and operators with attributes that no graph of the run gives.
 """
 
 _DEVICES = """## Operators of devices (GE graphs, offline models)

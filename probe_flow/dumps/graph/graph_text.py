@@ -127,7 +127,7 @@ class _Text:
                 self._count()
                 self._add_input(inputs, _text(kind, raw))
         position = len(self.ops)
-        return GraphOp(name, op_type, shared_numbers(position + 1)[position], tuple(inputs), tuple(outputs))
+        return GraphOp.of(name, op_type, shared_numbers(position + 1)[position], inputs, outputs)
 
     def _read_output(self) -> GraphTensor:
         self._count()

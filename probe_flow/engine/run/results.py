@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from probe_flow.engine.run.plan import PlannedStage
 from probe_flow.engine.run.record import input_facts
 from probe_flow.errors import Diagnostic, InternalError, Severity
+from probe_flow.files.machine import return_free_memory
 from probe_flow.record.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
 from probe_flow.record.row_index import FILE as INDEX
 from probe_flow.record.row_index import write_index
@@ -87,6 +88,7 @@ class Results:
             InternalError: PF6004 when the result is not of the kind that the stage declares. A report is a list of
                 paths.
         """
+        return_free_memory()  # of the stage: writing needs some
         name, kind = planned.stage.name, planned.stage.type.produces
         expected = _RECORD_OF.get(kind)
         if expected is not None and not isinstance(result, expected):
@@ -107,6 +109,7 @@ class Results:
             self.reproductions += result.found
         if self._waiting[name]:
             self._held[name] = result
+        return_free_memory()  # of writing: the next stage needs some
 
     def done_with(self, planned: PlannedStage) -> None:
         """Note that a stage needs its inputs no more; drop those that nobody else waits for."""

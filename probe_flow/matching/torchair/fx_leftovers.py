@@ -206,7 +206,7 @@ class Leftovers(Struct):
 
         return is_number(ref) or dtype_class(ref.dtype) == "int"
 
-    def _node_of(self, ops: list[GraphOp]) -> DumpedNode | None:
+    def _node_of(self, ops: Sequence[GraphOp]) -> DumpedNode | None:
         return next((node for op in ops if (node := self.match.by_op.get(op.name)) is not None), None)
 
     def _argument_sources(self, key: str, graph: FxGraph) -> dict[int, Source]:

@@ -191,6 +191,7 @@ class FxMatch(TargetMatch):
     def _finish(self) -> None:
         for key, waiting in self._waiting.items():
             self._match_arguments(key, waiting)
+        self._waiting.clear()
         for keys, parameters in self._parameters.items():
             self._match_parameters(keys, parameters)
 

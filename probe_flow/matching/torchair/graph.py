@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 from probe_flow.dumps.file_names import FxOutput, parse_output_name
@@ -25,7 +24,7 @@ class FxGraph:
     def __init__(self, graph: Graph) -> None:
         self.links = GraphLinks(graph)
         self.carriers: dict[FxOutput, Source] = {}
-        self.carrying_ops: dict[str, list[GraphOp]] = defaultdict(list)
+        self.carrying_ops: dict[str, tuple[GraphOp, ...]] = {}
         self._owners: dict[str, str | None] = {}
         for op in graph.ops:
             for index, output in enumerate(op.outputs):
@@ -33,8 +32,9 @@ class FxGraph:
                 if name is not None:
                     source = op.name, index
                     self.carriers.setdefault(name, source)
-                    if op not in self.carrying_ops[name[0]][-1:]:
-                        self.carrying_ops[name[0]].append(op)
+                    before = self.carrying_ops.get(name[0], ())
+                    if op not in before[-1:]:
+                        self.carrying_ops[name[0]] = (*before, op)
 
     def name(self, source: Source) -> FxOutput | None:
         """Return the FX tensor that a graph tensor is by its own name."""

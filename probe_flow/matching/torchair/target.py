@@ -59,6 +59,7 @@ class TargetMatch(ABC):
             for ref in (*node.inputs, *node.outputs)
             if id(ref) in self._pairs
         ]
+        self._pairs = {}  # what follows needs memory, and these no more
         return pairs, [group_of(node) for node in self.nodes]
 
     @abstractmethod

@@ -56,8 +56,8 @@ from probe_flow.records import (
 )
 
 FILE = "comparison.msgpack"
-FORMAT = "probe_flow.comparison/2"
-CATALOG_FORMAT = "probe_flow.catalog/1"
+FORMAT = "probe_flow.comparison/3"
+CATALOG_FORMAT = "probe_flow.catalog/2"
 """Of a catalog that is kept between runs: the same parts, the last record is the catalog."""
 
 MAX_PART_BYTES = 256 * 2**20

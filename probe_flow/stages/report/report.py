@@ -6,6 +6,7 @@ import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
@@ -23,6 +24,7 @@ from pydantic import (
 )
 
 from probe_flow.errors import ProbeFlowError, UsageError
+from probe_flow.files.machine import return_free_memory
 from probe_flow.reports.formats import Chosen
 from probe_flow.stages.base import ComparisonOf, Consumes, Forecast, IsPath, Kind, Model, StageOptions, StageType
 from probe_flow.stages.report.formats.tables import columns_of
@@ -31,6 +33,7 @@ from probe_flow.work import Context
 
 if TYPE_CHECKING:
     from probe_flow.errors import Diagnostic
+    from probe_flow.record.types.run import StageRecord
     from probe_flow.records import Comparison
     from probe_flow.reports.formats import ReportFile, Request
 
@@ -160,7 +163,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     for number, comparison in enumerate(comparisons, start=1):
         request = Request(
             as_known(comparison, context),
-            context.facts,
+            structs.replace(context.facts, stages=before_reports(context.facts.stages)),
             Path.cwd(),
             suffix=f"_{number}" if len(comparisons) > 1 else "",
             columns=tuple(options.columns),
@@ -239,6 +242,11 @@ def _with(name: str, part: str) -> str:
     return str(path.with_name(f"{path.stem}_{part}{path.suffix}"))
 
 
+def before_reports(stages: Sequence[StageRecord]) -> tuple[StageRecord, ...]:
+    """Return the stages before the first report: all reports name the same, whenever they are made."""
+    return tuple(takewhile(lambda stage: stage.uses != "report", stages))
+
+
 def as_known(comparison: Comparison, context: Context, problems: Sequence[Diagnostic] = ()) -> Comparison:
     """Return the comparison with every reason to call the run incomplete that is known by now.
 
@@ -265,6 +273,8 @@ def _problem(each: Chosen, file: ReportFile, path: Path, context: Context) -> Di
         return exc.diagnostic
     except Exception as exc:  # a writer of any origin: its failure must not take the other files along
         return _failure(each, f"`{path.name}` is not written", exc, context)
+    finally:
+        return_free_memory()  # each format needs some of its own
     return None
 
 

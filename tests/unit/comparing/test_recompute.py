@@ -155,6 +155,28 @@ def test_all_calls_of_a_healthy_pair_are_proven_and_accused_of_nothing(tmp_path)
     assert told[0]["calls"] == 4
 
 
+def in_place(folder: Path, dtype: str, factor: float, *, is_before: bool = True) -> Path:
+    """Two products and an addition in place; the dump has its input as it was, or as it became."""
+    dump = Program(folder, dtype)
+    x, w = (each.astype(dtype) for each in INPUTS)
+    y = dump.call("Mint.matmul.0.forward", [x, w], x.astype("f8") @ w.astype("f8"), larger(factor))
+    z = (y.astype("f8") + 1.0) * (1.0 if factor == 1.0 else 1.1)
+    dump.call("Tensor.add_.0.forward", [y if is_before else z.astype(dtype), 1.0], z)
+    return dump.write()
+
+
+@pytest.mark.parametrize(("is_before", "due"), [(True, ["Mint.matmul", "Tensor.add_"]), (False, ["Mint.matmul"])])
+def test_a_fault_in_place_is_named_where_the_dump_holds_what_the_input_was(tmp_path, is_before, due):
+    target = read_dump_json(in_place(tmp_path / "t", "float16", 1.3, is_before=is_before), side="target")
+    golden = read_dump_json(in_place(tmp_path / "g", "float32", 1.0, is_before=is_before), side="golden")
+    context = Context(
+        stage="compare", output=tmp_path, map=in_order, emit=lambda *_, **__: None, report=lambda _: None,
+        settings=Settings(), facts=run_record(), isolate=lambda *_: in_order,
+    )  # fmt: skip
+    found = compare_pairs(match_name(target, golden), Asked(recompute=Recompute()), context, None)
+    assert origins(found) == due
+
+
 def test_the_limit_is_kept(tmp_path):
     _, told = compared(tmp_path, {"matmul": larger(1.3)}, Recompute("auto", 2))
     assert told[0]["calls"] == 2
@@ -162,7 +184,9 @@ def test_the_limit_is_kept(tmp_path):
     assert told[0]["calls"] == 0
 
 
-def test_a_call_that_ends_its_worker_keeps_its_judgement_and_is_told(tmp_path):
+def test_a_call_that_ends_its_worker_keeps_its_judgement_and_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(recompute, "SMALL_BYTES", 0)
+
     def isolate(*_):
         def tasks(function, jobs, *, sizes, lost):
             for number, job in enumerate(jobs):
@@ -208,7 +232,56 @@ def test_a_lost_job_says_why():
     assert lost(None, reason).reason == "its worker killed by SIGKILL"
 
 
-def test_it_runs_in_a_process_of_its_own_from_the_command_line(tmp_path):
+def awkward(folder: Path, dtype: str) -> Path:
+    """Calls that cannot be computed, each for another reason, behind one that is wrong in float16."""
+    dump = Program(folder, dtype)
+    x, w = (each.astype(dtype) for each in INPUTS)
+    y = dump.call(
+        "Mint.matmul.0.forward", [x, w], x.astype("f8") @ w.astype("f8"), larger(1.3) if dtype != "float32" else None
+    )
+    holes = y.copy()
+    holes[0, 0] = np.nan
+    dump.call("Mint.tile.0.forward", [y, 10**9, 1], y.astype("f8"))
+    dump.call("Mint.own_operator.0.forward", [y], y.astype("f8"))
+    dump.call("Mint.add.0.forward", [y, x[:, :5]], y.astype("f8"))
+    dump.call("Mint.mul.0.forward", [holes, y], holes.astype("f8") * y.astype("f8"))
+    dump.call("Mint.sort.0.forward", [holes], holes.astype("f8"))
+    return dump.write()
+
+
+def test_what_cannot_be_computed_is_told_and_changes_nothing_else(tmp_path):
+    """A custom operator, shapes that contradict, NaN, 100 GB: in a process of its own where it may take much."""
+    target, golden = awkward(tmp_path / "t", "float16"), awkward(tmp_path / "g", "float32")
+    main(["compare", "-tp", str(target), "-gp", str(golden), "-o", str(tmp_path / "run")])
+    found = json.loads((tmp_path / "run/probe_flow/run.json").read_text())
+    assert [each["node"] for each in found["findings"] if each["fails"]] == ["Mint.matmul"]
+    events = [json.loads(line) for line in (tmp_path / "run/probe_flow/events.jsonl").read_text().splitlines()]
+    (told,) = [each for each in events if each["event"] == "compare.recomputed"]
+    left = dict(told["left"])
+    assert told["calls"] == 2
+    assert left.keys() == {"Mint.tile", "Mint.add", "Mint.sort"}
+    assert left["Mint.tile"] == "computing it takes more than 1,024 MiB"
+    assert left["Mint.add"].startswith("its arguments do not fit each other")
+    assert left["Mint.sort"] == "where NaN stands in an order is up to the kernel"
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_calls_are_computed_alike_in_the_run_and_in_a_process_of_their_own(tmp_path, monkeypatch, is_small):
+    spoiled = {"matmul": larger(1.3), "softmax": larger(1.05)}
+    processes = []
+
+    def isolate(*_):
+        processes.append(True)
+        return in_order
+
+    monkeypatch.setattr(recompute, "SMALL_BYTES", recompute.SMALL_BYTES if is_small else 0)
+    found, told = compared(tmp_path, spoiled, Recompute(), isolate)
+    assert bool(processes) != is_small
+    assert origins(found) == ["Mint.matmul", "MintFunctional.softmax"]
+    assert told[0]["calls"] == 4
+
+
+def test_it_runs_from_the_command_line(tmp_path):
     spoiled = {"matmul": larger(1.3), "softmax": larger(1.05)}
     target, golden = program(tmp_path / "t", "float16", spoiled), program(tmp_path / "g", "float32")
     main(["compare", "-tp", str(target), "-gp", str(golden), "-o", str(tmp_path / "run")])

@@ -82,3 +82,15 @@ def test_a_state_is_that_of_one_file_at_one_time(tmp_path):
     assert state_of(path) != first, "size and times of modification are equal; the kernel's own time is not"
     assert state_of(str(tmp_path / "b")) is None
     assert not state_of(written(tmp_path / "c", b"", at=None)).is_settled
+
+
+def test_what_was_handed_over_is_still_known_by_its_state(tmp_path):
+    path, files = written(tmp_path / "a", b"content"), SmallFiles()
+    with files.filled():
+        header_of(path)
+    state = files.state(path)
+    files.hand_over()
+    assert files.content(path) is None
+    assert files.state(path) == state is not None
+    files.clear()
+    assert files.state(path) is None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import weakref
 
 import pytest
 
@@ -102,3 +104,19 @@ def test_equal_content_identifies_equally_wherever_it_is(tmp_path):
     sources = Sources("content")
     found = [sources.identify(Extent(str(tmp_path / name), 2, 7)) for name in "abc"]
     assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize("by", ["stat", "content"])
+def test_what_is_known_of_files_goes_with_its_batch_and_waits_for_no_collection_of_garbage(tmp_path, by):
+    path = tmp_path / "a"
+    path.write_bytes(b"content")
+    gc.disable()
+    try:
+        sources = Sources(by)
+        sources.seen_again().identify(Extent(str(path), 0, 7))
+        sources.identify(Extent(str(path), 0, 7))
+        gone = weakref.ref(sources._state)
+        del sources
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.files.opening import open_regular
@@ -165,6 +166,26 @@ def test_small_files_that_were_read_with_their_headers_are_neither_opened_nor_lo
     rows = measure_pairs(pairs, IDS, context(Memory(), small_files=files))
     assert [row.measurement.metrics["max_abs_err"] for row in rows] == [0.0, 0.0, 0.0]
     assert not opened
+
+
+def test_nothing_of_small_files_is_held_once_they_are_measured(tmp_path):
+    """Not by the batches either, for which the scheduler may ask again until it has their results."""
+    files, held = SmallFiles(), []
+    with files.filled():
+        pairs = [pair(tmp_path, name, np.arange(5, dtype=np.float32)) for name in ("a", "b")]
+    path = pairs[0].target.holder
+    given = context(Memory(), small_files=files)
+
+    def kept(function, batches, **how):
+        held.append(batches)
+        assert len(batches[0].contents) == 4
+        assert files.content(path) is None
+        assert files.state(path) is not None
+        return given.map(function, batches, **how)
+
+    measure_pairs(pairs, IDS, replace(given, map=kept))
+    assert [(batch.tasks, dict(batch.contents)) for batch in held[0]] == [((), {})]
+    assert files.state(path) is None
 
 
 @pytest.mark.parametrize("by", ["stat", "content"])

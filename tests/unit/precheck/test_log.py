@@ -289,3 +289,25 @@ def test_the_record_holds_what_the_tables_lack(tmp_path: Path) -> None:
         ["'-d.0", "error", ""],
     ]
     assert isinstance(continued_log(tmp_path / RESULT, TERMS, is_forced=False), CheckLog)
+
+
+def test_a_log_holds_the_places_of_its_results_and_reads_them_as_often_as_they_are_asked_for(tmp_path: Path) -> None:
+    with new_log(tmp_path, STAMP, TERMS).open() as log:
+        for count, result in enumerate(RESULTS, 1):
+            log.add(result)
+            assert list(log.known.values()) == list(RESULTS[:count])
+        found = log.known.values()
+    assert list(found) == list(found) == [log.known[each.name] for each in RESULTS] == list(RESULTS)
+    assert len(found) == len(RESULTS)
+
+
+def test_a_record_that_others_change_meanwhile_says_so_when_its_results_are_read(tmp_path: Path) -> None:
+    with new_log(tmp_path, STAMP, TERMS).open() as log:
+        log.add(RESULTS[0])
+    (tmp_path / RECORD).write_bytes(b"{\n")
+    with pytest.raises(UsageError) as caught:
+        list(log.known.values())
+    assert caught.value.diagnostic.code == "PF6606"
+    (tmp_path / RECORD).unlink()
+    with pytest.raises(UsageError, match="cannot be used"):
+        list(log.known.values())

@@ -1,6 +1,7 @@
+import pytest
 from name_builders import ref_of
 
-from probe_flow.records import Catalog, Execution, Node, NodeKey
+from probe_flow.records import Catalog, Execution, GraphOp, GraphTensor, Node, NodeKey
 from probe_flow.records.frameworks import named
 
 FIRST, SECOND = Execution(0, 0), Execution(1, 0)
@@ -29,3 +30,20 @@ def test_tensors_of_an_execution_are_in_order_of_the_catalog_and_not_those_of_th
 
 def test_an_execution_without_tensors_has_none():
     assert catalog(KEYS[0]).tensors_by_execution()[SECOND] == []
+
+
+FLOAT, NAMED = GraphTensor("DT_FLOAT", "2,3"), GraphTensor("DT_FLOAT16", "4", "add_1-aten.add.Tensor.OUTPUT.0")
+
+
+@pytest.mark.parametrize("outputs", [(), (NAMED,), (FLOAT, NAMED)])
+@pytest.mark.parametrize(
+    "inputs", [(), (("a", 0),), (("a", 1),), (None,), (("a", 0), None, ("b", 2)), (("a", 0), ("a", 0))]
+)
+def test_an_operator_of_a_graph_reads_and_gives_what_it_was_made_of(inputs, outputs):
+    op = GraphOp.of("x", "Add", 7, list(inputs), list(outputs))
+    assert (op.name, op.op_type, op.position, op.inputs, op.outputs) == ("x", "Add", 7, inputs, outputs)
+
+
+def test_an_operator_of_a_graph_holds_no_tuples_of_one():
+    op = GraphOp.of("x", "Relu", 0, [("a", 0)], [FLOAT])
+    assert (op.fed, op.gives) == ("a", FLOAT)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from probe_flow.records.figures import FigureColumn, FigureRow, FigureTable, shared_numbers
 
@@ -85,6 +87,65 @@ def test_a_view_of_the_first_columns_has_no_others():
     assert row.get("c", 7.0) == 7.0
     with pytest.raises(KeyError):
         row["c"]
+
+
+def test_no_number_is_stored_of_what_is_exactly_0_or_1_or_none():
+    table = FigureTable(("a", "b", "c", "d", "e"))
+    for row in ((0.0, 1.0, None, 0, 2.5), (1.0, 0.0, 0, None, 3.5), (-0.0, 1, False, 0.0, 1.0)):
+        table.add(row)
+    assert list(table.stored().numbers) == [2.5, 3.5, -0.0, 1.0, 0.0]
+    assert table.stored().patterns == ("zun0f", "uz0nf", "fibzu")
+    assert [repr(table.part(number, 0, 5)) for number in range(3)] == [
+        "[0.0, 1.0, None, 0, 2.5]",
+        "[1.0, 0.0, 0, None, 3.5]",
+        "[-0.0, 1, False, 0.0, 1.0]",
+    ]
+
+
+def test_rows_of_very_many_patterns_come_back_and_have_few_of_them():
+    """Each of 11 columns is 0, 1 or another number: 177,147 patterns."""
+    table = FigureTable(tuple("abcdefghijk"))
+    rows = [tuple((0.0, 1.0, 2.5)[number // 3**place % 3] for place in range(11)) for number in range(0, 3**11, 37)]
+    for row in rows:
+        table.add(row)
+    assert len(table.stored().patterns) <= 1025
+    assert all(tuple(table.part(number, 0, 11)) == row for number, row in enumerate(rows))
+    assert all(FigureRow(table, number, 11)["c"] == row[2] for number, row in enumerate(rows))
+
+
+@given(st.lists(st.tuples(FIGURES, FIGURES, FIGURES), max_size=20), st.tuples(FIGURES, FIGURES, FIGURES))
+def test_a_table_goes_on_where_its_file_ended(rows, further):
+    table = FigureTable(NAMES)
+    for row in rows:
+        table.add(row)
+    again = table.stored().restored()
+    again.add(further)
+    for number, row in enumerate((*rows, further)):
+        assert all(map(same, again.part(number, 0, 3), row))
+        assert all(same(again.value(number, place), row[place]) for place in range(3))
+
+
+@pytest.mark.parametrize(
+    ("changed", "word"),
+    [
+        ({"numbers": array("d", [2.5, 3.0])}, "as many numbers"),
+        ({"patterns": ("zf?", "fiu")}, "other types"),
+        ({"patterns": ("zf", "fiu")}, "other types"),
+        ({"patterns": ("zfn",)}, "does not name"),
+        ({"numbers": array("d", [2.5, 3.0, 4.5])}, "integer"),
+        ({"numbers": array("f", [2.5, 3.0, 4.0])}, "another type"),
+        ({"aside": {2: (1, 2, 3)}}, "one of its table"),
+        ({"aside": {0: (1, 2)}}, "one of its table"),
+    ],
+)
+def test_a_table_whose_parts_do_not_fit_together_is_refused(changed, word):
+    table = FigureTable(NAMES)
+    table.add((0.0, 2.5, None))
+    table.add((3.0, 4, 1.0))
+    stored = table.stored()
+    assert (stored.patterns, list(stored.numbers)) == (("zfn", "fiu"), [2.5, 3.0, 4.0])
+    with pytest.raises(ValueError, match=word):
+        replace(stored, **changed).restored()
 
 
 def test_another_number_of_values_is_refused_and_adds_nothing():

@@ -361,3 +361,10 @@ DEVICE_FORMS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     }
 )  # fmt: skip
 """By type. Where one of these functions names attributes, the graph must be known; see `needs_attributes`."""
+
+BOUNDED_DEVICE_FORMS = (
+    DEVICE_FORMS.keys()
+    - DEVICE_MOVES.keys()
+    - {"AvgPool", "AvgPoolV2", "Conv2D", "FullyConnection", "MaxPool", "MaxPoolV3"}
+) | {name for name in DEVICE_MOVES if name.startswith(("Reduce", "Transpose", "Slice", "Split", "StridedSlice"))}
+"""Types of which each tensor has as many elements as the inputs repeated to one shape, at most."""

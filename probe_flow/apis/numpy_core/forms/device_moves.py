@@ -392,6 +392,3 @@ DEVICE_MOVES: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "Identity": moves.same, "TensorMove": moves.same, "TransData": moves.same, "StopGradient": moves.same,
     }
 )  # fmt: skip
-
-DEVICE_PICKS = frozenset({arg_max_v2, arg_max_d, arg_min, arg_min_d, arg_max_with_value, top_k_v2})
-"""What names places in its first input."""

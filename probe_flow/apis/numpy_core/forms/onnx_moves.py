@@ -312,6 +312,3 @@ ONNX_MOVES: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "Resize": resize, "ArgMax": arg_max, "ArgMin": arg_min, "TopK": top_k, "CumSum": cum_sum,
     }
 )  # fmt: skip
-
-ONNX_PICKS = frozenset({arg_max, arg_min, top_k})
-"""What names places in its first input."""

@@ -42,7 +42,7 @@ def deviation(target: Array, golden: Array, dtype: str = "bfloat16") -> Deviatio
 def fused(parts: Mapping[str, tuple[str, list[str]]], graph: int = 1) -> tuple[FusedParts, Node]:
     """A fused operator: name -> type and inputs, in order of execution."""
     ops = tuple(
-        GraphOp(name, op_type, place, tuple((source, 0) for source in sources))
+        GraphOp.of(name, op_type, place, tuple((source, 0) for source in sources))
         for place, (name, (op_type, sources)) in enumerate(parts.items())
     )
     node = Node(NodeKey(Execution(0, 0, graph), "".join(parts)), "Fused", originals=tuple(parts))

@@ -96,9 +96,6 @@ def test_a_primitive_is_computed_where_it_has_no_attributes():
 @pytest.mark.parametrize(
     ("kind", "api", "args", "kwargs", "word"),
     [
-        ("Tensor", "add_", [np.ones(2), np.ones(2)], {}, "in place"),
-        ("Tensor", "__iadd__", [np.ones(2), np.ones(2)], {}, "in place"),
-        ("Functional", "relu", [np.ones(2)], {"inplace": True}, "in place"),
         ("Functional", "alpha_dropout", [np.ones(2)], {}, "random"),
         ("Torch", "empty", [(2,)], {}, "nobody wrote"),
         ("Torch", "add", [np.ones(2), np.ones(2)], {"out": np.ones(2)}, "writes into"),
@@ -203,6 +200,38 @@ def test_the_memory_is_known_before_anything_is_computed():
 def test_a_result_of_another_shape_than_the_arguments_make_is_left_alone():
     with pytest.raises(UnusableError, match="its arguments make one of shape"):
         errors_of(Form("Torch", "add", [np.ones(3), np.ones(3)]), np.ones(4), "float32")
+
+
+BEFORE = np.array([[-1.0, 2.0], [3.0, -4.0]])
+IN_PLACE = [
+    (Form("Tensor", "add_", [BEFORE, np.ones((2, 2))]), BEFORE + 1),
+    (Form("Tensor", "__iadd__", [BEFORE, np.ones((2, 2))]), BEFORE + 1),
+    (Form("Tensor", "mul_", [BEFORE, 3.0]), BEFORE * 3),
+    (Form("Functional", "relu_", [BEFORE]), np.maximum(BEFORE, 0)),
+    (Form("Functional", "relu", [BEFORE], {"inplace": True}), np.maximum(BEFORE, 0)),
+    (Form("Functional", "leaky_relu", [BEFORE, 0.5, True]), np.where(BEFORE > 0, BEFORE, BEFORE / 2)),
+    (Form("Tensor", "masked_fill_", [BEFORE, BEFORE > 0, 9.0]), np.where(BEFORE > 0, 9.0, BEFORE)),
+]
+
+
+@pytest.mark.parametrize(("form", "due"), IN_PLACE, ids=lambda each: each.label if isinstance(each, Form) else "")
+def test_a_call_in_place_is_computed_where_the_dump_holds_what_its_input_was(form, due):
+    (own,) = errors_of(form, due, "float32")
+    assert own.worst[3] <= 1.0
+    (own,) = errors_of(form, due * 1.1, "float32")
+    assert own.worst[3] > 2.0
+
+
+@pytest.mark.parametrize(("form", "due"), IN_PLACE, ids=lambda each: each.label if isinstance(each, Form) else "")
+def test_a_call_in_place_is_left_alone_where_the_dump_holds_what_its_input_became(form, due):
+    after = Form(form.kind, form.api, [due, *form.args[1:]], form.kwargs)
+    with pytest.raises(UnusableError, match="what it became"):
+        errors_of(after, due, "float32")
+
+
+def test_what_is_random_is_random_in_place_too():
+    assert why_not("Tensor", "normal_", BEFORE) == "its result is random"
+    assert "is no operator that is computed" in why_not("Tensor", "index_fill_", BEFORE)
 
 
 def test_operators_are_known_by_their_type_alone_where_attributes_change_nothing():

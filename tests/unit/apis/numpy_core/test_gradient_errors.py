@@ -57,8 +57,16 @@ def test_a_gate_lets_through_what_its_input_says():
     [
         (LINEAR, [G], [np.ones((3, 3))], "none of its arguments has the size"),
         (LINEAR, [G, G], [G @ W], "not one incoming gradient"),
-        (Form("Torch", "cumsum", [X, 0]), [X], [X], "its gradient is not computed"),
+        (Form("Torch", "prod", [X, 0]), [X[0]], [X], "its gradient is not computed"),
         (Form("Torch", "matmul", [X[0], X.T]), [X[:, 0]], [X[0]], "product with a vector"),
+        (Form("Functional", "relu", [X], {"inplace": True}), [X], [X], "works in place"),
+        (Form("Functional", "relu_", [X]), [X], [X], "works in place"),
+        (
+            Form("Functional", "max_pool1d", [np.zeros((1, 1, 4)), 2]),
+            [np.ones((1, 1, 2))],
+            [np.ones((1, 1, 4))],
+            "which of equal elements gets a gradient",
+        ),
     ],
 )
 def test_what_is_not_understood_is_left_alone(form, incoming, dumped, word):

@@ -8,12 +8,15 @@ from api_calls import Form, arrays_in, call_of
 from api_forms import GROUPS
 
 from probe_flow.apis.calls import DtypeName, UnusableError
-from probe_flow.apis.numpy_core import names
+from probe_flow.apis.numpy_core import elementwise, names
 from probe_flow.apis.numpy_core.compute import as_taken, wide
 from probe_flow.apis.numpy_core.gradients import _RULES, rule_of
 
 pytestmark = pytest.mark.frameworks
 torch = pytest.importorskip("torch")
+
+LOSSES = {"cross_entropy", "nll_loss", "binary_cross_entropy_with_logits"}
+"""Whose weights have no gradient."""
 
 
 def has_rule(form: Form) -> bool:
@@ -60,19 +63,36 @@ def test_it_computes_the_gradients_of_torch(form):
     taken = as_taken(function, call_of(form, []), arrays)
     taken.apply_defaults()
     owners = {id(arrays[place]): id(given[place]) for place in given}
-    running = (taken.arguments.get(name) for name in ("running_mean", "running_var"))
-    fixed = {owners[id(each)] for each in running if each is not None}
+    without = ["running_mean", "running_var"]
+    if form.api in LOSSES:
+        without += ["weight", "pos_weight"]
+    fixed = {owners[id(each)] for name in without if (each := taken.arguments.get(name)) is not None}
     gradient, due = of_torch(form, np.random.default_rng(7), fixed)
     try:
         found = rule_of(function)(taken.arguments, gradient)
     except UnusableError:
         pytest.skip("a form whose gradient is left alone")
     for name, mine in found.items():
-        theirs = due[owners[id(taken.arguments[name])]]
+        if len({id(each) for each in given.values()}) < len(given):
+            continue  # one array in two places has one gradient in torch: the sum
+        argument, _, place = name.partition(".")
+        value = taken.arguments[argument]
+        theirs = due[owners[id(value[int(place)] if place else value)]]
         assert mine.shape == theirs.shape, name
-        np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12, err_msg=name)
+        coarse = 1e-7 if form.api == "hardsigmoid" else 1e-10  # torch holds its slope in float32
+        np.testing.assert_allclose(mine, theirs, rtol=coarse, atol=1e-12, err_msg=name)
 
 
 def test_every_rule_is_held_against_torch():
     shown = {names.find(form.kind, form.api) for form in FORMS}
-    assert set(_RULES) - shown == set()
+    assert set(_RULES) - shown == {elementwise.swiglu}  # of devices that are not here: held against finite differences
+
+
+def test_the_gradient_of_swiglu_is_that_of_finite_differences():
+    x, gradient = (np.random.default_rng(seed).standard_normal(shape) for seed, shape in ((1, (3, 8)), (2, (3, 4))))
+    found = rule_of(elementwise.swiglu)({"input": x, "dim": -1}, gradient)["input"]
+    for place in np.ndindex(*x.shape):
+        step = np.zeros(x.shape)
+        step[place] = 1e-6
+        slope = (gradient * (elementwise.swiglu(x + step) - elementwise.swiglu(x - step))).sum() / 2e-6
+        assert found[place] == pytest.approx(slope, abs=1e-8)
