@@ -364,8 +364,8 @@ class TestItem10:
         ["`DT_INT4`", "`DT_INT2`", "`FLOAT4`", "`FLOAT6`", "newest header fields", "Grouped `FRACTAL_Z`",
          "graph fusion", "`model_id`", "padding"],
     )  # fmt: skip
-    def test_the_guide_names_every_open_point(self, words):
-        text = (DOCS / "how-to" / "torchair.md").read_text()
+    def test_the_page_on_device_files_names_every_open_point(self, words):
+        text = (DOCS / "reference" / "device-files.md").read_text()
         _, heading, rest = text.partition("## What is not established")
         assert heading
         assert words in rest.partition("\n## ")[0]

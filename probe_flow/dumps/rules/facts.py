@@ -7,6 +7,7 @@ an attribute without a value, which the writers of rule files use for an empty o
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Mapping, Sequence
 
 from probe_flow.dumps.rules.records import RuleOp, RuleOutput
@@ -227,3 +228,14 @@ def _flag(attrs: Mapping[str, object], key: str) -> bool:
     if not isinstance(value, bool):
         raise WrongKindError(key, "true or false")
     return value
+
+
+def fraction(value: float) -> float:
+    """Return a float32, as attributes are, in the fewest digits: texts have 0.01, and a model what float32 makes of it.
+
+    Raises:
+        OverflowError: it is finite and no float32.
+    """
+    bits = struct.pack("<f", value)
+    found = (float(f"{value:.{digits}g}") for digits in range(6, 10))
+    return next((each for each in found if struct.pack("<f", each) == bits), value)

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from probe_flow.dumps.rules.facts import (
     WrongKindError,
+    fraction,
     is_model_attribute,
     is_op_attribute,
     is_output_attribute,
@@ -268,4 +269,4 @@ class _Definition:
 
 
 def _fraction(bits: int) -> float:
-    return float(struct.unpack("<f", bits.to_bytes(4, "little"))[0])
+    return fraction(struct.unpack("<f", bits.to_bytes(4, "little"))[0])

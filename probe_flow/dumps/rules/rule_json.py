@@ -15,6 +15,7 @@ from typing import cast
 from probe_flow.dumps.rules.facts import (
     MEANING,
     WrongKindError,
+    fraction,
     is_attribute,
     is_model_attribute,
     is_op_attribute,
@@ -185,7 +186,7 @@ class _Reader:
         """Return a number; ATC quotes those of floating point."""
         if isinstance(value, (str, int, float)) and not isinstance(value, bool):
             with suppress(ValueError, OverflowError):
-                return float(value)
+                return fraction(float(value))
         raise wrong_value(self._path, at, "a number", value)
 
     def _number(self, value: object, at: Pointer) -> int:

@@ -19,6 +19,7 @@ from probe_flow.dumps.rules.facts import (
     OP_ATTRS,
     OUTPUT_ATTRS,
     WrongKindError,
+    fraction,
     is_model_attribute,
     is_op_attribute,
     is_output_attribute,
@@ -251,8 +252,8 @@ class _Reader:
                 self._wrong(raw, "true or false")
             return _TRUTHS[raw]
         if member == "f":
-            with suppress(ValueError):
-                return float(raw.rstrip(b"fF") if raw.lower() not in (b"inf", b"-inf") else raw)
+            with suppress(ValueError, OverflowError):
+                return fraction(float(raw.rstrip(b"fF") if raw.lower() not in (b"inf", b"-inf") else raw))
             self._wrong(raw, "a number")
         return self._whole(kind, raw)
 

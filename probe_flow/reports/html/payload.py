@@ -34,7 +34,7 @@ from probe_flow.reports.html.strings import Strings
 from probe_flow.reports.html.summary import summary
 from probe_flow.reports.marks import Mark, RowMarks, marks_data
 
-FORMAT = 2
+FORMAT = 3
 """Version of the payload, for whoever reads it out of a report."""
 
 MAX_PROBLEMS = 500
@@ -48,8 +48,8 @@ class Payload:
     """Everything that the report shows: what stands above the rows at once, the rest as JSON in pieces.
 
     Texts stand once in ``strings``; columns of texts hold places in it. A column is a list with one cell a row, or one
-    value that all rows share, or absent when no row has any. Numbers have 6 significant digits. The same comparison
-    and facts give the same payload.
+    value that all rows share, or absent when no row has any; names of files stand as they are. Numbers have 6
+    significant digits. The same comparison and facts give the same payload.
 
     Args:
         comparison: what is reported.

@@ -27,6 +27,7 @@ from probe_flow.reports.html.columns import (
     Member,
     Pieces,
     PlaceColumn,
+    list_pieces,
     object_or_nothing,
     object_pieces,
     packed,
@@ -47,7 +48,7 @@ EXCESS_DECIMALS = 2
 
 _STATISTICS = ("min", "max", "mean", "l2norm", "nan", "inf")
 _SLOT = ("direction", "index")
-_DESCRIPTION = ("kind", "dtype", "stored_dtype", "shape", "stored_shape", "layout", "folder", "file")
+_DESCRIPTION = ("kind", "dtype", "stored_dtype", "shape", "stored_shape", "layout", "folder")
 # By their values: an Enum hashes in Python, a text in C, and there is one for every row.
 _STATUS_PLACES = {status.value: place for place, status in enumerate(Status)}
 _ROLE_PLACES = {role.value: place for place, role in enumerate(Role)}
@@ -174,8 +175,14 @@ class _Side:
         self._strings = strings
 
     def figures(self) -> Iterator[Member]:
-        """Yield the columns of what is known of the values."""
-        return several(_STATISTICS, map(self._statistics, stretches(self._rows)))
+        """Yield the columns of what is known of the values, then the names of the files: hardly two are alike.
+
+        Among the texts of the report each would be held until its end.
+        """
+        yield from several(_STATISTICS, map(self._statistics, stretches(self._rows)))
+        tensors = map(self._tensor_of, self._rows)
+        if any(tensor is not None and tensor.holder is not None for tensor in tensors):
+            yield "file", list_pieces(map(self._file_names, stretches(self._rows)))
 
     def places(self, nodes: NodeTable, catalog: Callable[[Row], Catalog]) -> list[Member]:
         """Return the columns of nodes and texts, which go into the lists of these now, in order."""
@@ -223,10 +230,10 @@ class _Side:
         return self._strings.place(slot.role.value), self._strings.place(slot.index)
 
     def _descriptions(self, tensors: _Tensors) -> Iterator[_Places]:
-        """Yield what most tensors share with many others, then folder and name of the file."""
+        """Yield what most tensors share with many others."""
         nothing: _Places = (None,) * len(_DESCRIPTION)
         kinds: dict[tuple[object, ...], _Places] = {}
-        files: dict[str | None, _Places] = {}
+        folders: dict[str, int | None] = {}
         for tensor in tensors:
             if tensor is None:
                 yield nothing
@@ -235,10 +242,10 @@ class _Side:
             kind = kinds.get(key)
             if kind is None:
                 kind = kinds[key] = self._kind(tensor)
-            file = files.get(path)
-            if file is None:
-                file = files[path] = self._file(path)
-            yield kind + file
+            folder = posixpath.dirname(path or "")
+            if folder not in folders:
+                folders[folder] = self._strings.place(self._folder(path))
+            yield (*kind, folders[folder])
 
     def _kind(self, tensor: TensorRef) -> _Places:
         shape = shape_of(tensor)
@@ -246,9 +253,12 @@ class _Side:
         texts = (tensor.kind.value, tensor.dtype, tensor.stored_dtype, _shape(shape), _shape(stored), tensor.layout)
         return tuple(map(self._strings.place, texts))
 
-    def _file(self, path: str | None) -> _Places:
-        folder, name = posixpath.split("" if path is None else self._reader.relative(path))
-        return self._strings.place(folder), self._strings.place(name)
+    def _folder(self, path: str | None) -> str | None:
+        return None if path is None else posixpath.dirname(self._reader.relative(path))
+
+    def _file_names(self, rows: _Rows) -> list[str | None]:
+        paths = (None if tensor is None else tensor.holder for tensor in self._tensors(rows))
+        return [None if path is None else posixpath.basename(path) for path in paths]
 
 
 def _expectation(reason: Reason | None) -> str | None:

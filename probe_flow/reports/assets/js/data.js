@@ -95,7 +95,7 @@ const probeFlow = {};
     }
 
     side(columns) {
-      const found = { node: cells(columns.node) };
+      const found = { node: cells(columns.node), file: cells(columns.file) };
       for (const name of ["min", "max", "mean", "l2norm", "nan", "inf"]) found[name] = numbers(columns[name]);
       for (const name of Object.keys(TEXTS_OF_SIDE)) found[name] = this.texts(columns[name]);
       return found;
@@ -303,7 +303,7 @@ const probeFlow = {};
 
   const TEXTS_OF_SIDE = {
     direction: "", index: "", kind: "", dtype: "", stored_dtype: "", shape: "", stored_shape: "", layout: "",
-    folder: "", file: "", checksum: "", value: "", why: "",
+    folder: "", checksum: "", value: "", why: "",
   };
 
   /** The colour of an area, by the role of its tensor and by how much of the error is unexplained. */
