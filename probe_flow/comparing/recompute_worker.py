@@ -238,7 +238,7 @@ def _own_errors(side: SideCall, job: Job, *, is_here: bool) -> tuple[list[OwnErr
         raise UnusableError(f"computing it takes more than {job.limit_bytes / 2**20:,.0f} MiB") from None
     except (FormatError, NotComparableError) as error:  # it was readable a moment ago: the dump is changing
         raise UnusableError(error.diagnostic.message) from error
-    except (ArithmeticError, RuntimeError, RecursionError) as error:
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, AttributeError) as error:
         raise UnusableError(f"{type(error).__name__}: {error}") from error
 
 

@@ -10,7 +10,7 @@ from api_calls import Form, arrays_in, call_of
 
 from probe_flow.apis.calls import Call, TensorSpec, UnusableError
 from probe_flow.apis.numpy_core import names
-from probe_flow.apis.numpy_core.compute import computed, needed_bytes, own_errors, wide
+from probe_flow.apis.numpy_core.compute import computed, moved_by, needed_bytes, own_errors, wide
 from probe_flow.apis.numpy_core.own_error import own_error
 
 UNITS = {"float64": 2.0**-40, "float32": 2.0**-20, "float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -246,3 +246,11 @@ def test_every_function_names_its_arguments_once():
     for table in (names.TORCH, names.PRIMITIVES):
         for name, function in table.items():
             assert callable(function), name
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (0,)])
+def test_inputs_are_moved_by_one_rounding_each_whatever_their_shape(shape):
+    values = np.full(shape, 3.0)
+    found = moved_by(0.25, values, seed=1)
+    assert found.shape == shape
+    assert {*found.ravel().tolist()} <= {2.25, 3.75}
