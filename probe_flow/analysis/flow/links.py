@@ -185,32 +185,22 @@ _Fingerprint = tuple[int, int, _Number, _Number, _Number]
 
 def _by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[NodeKey, ...]]]:
     """Return `Links.producers` by equal values, and `Links.before` for what gates in place made."""
-    runs: dict[Execution, int] = {}
-    places: dict[int, int] = {}  # by the object, since hashing a run is slow
-    programs: dict[int, tuple[object, ...]] = {}  # place of a run -> whose steps it is one of
-    keys = []
-    for row in rows:
-        run = row.node.execution
-        place = places.get(id(run))
-        if place is None:
-            place = places[id(run)] = runs.setdefault(run, len(runs))
-            programs[place] = run.rank, run.graph
-        keys.append(_fingerprint(row, place))
+    places, programs = _programs(rows)
     has_steps = len(set(programs.values())) < len(programs)
+
+    def key_of(row: Row) -> _Fingerprint | None:
+        return _fingerprint(row, places[id(row.node.execution)])
+
+    parameters = {key for row in rows if row.pair.shown.slot.role is SlotRole.PARAMETER and (key := key_of(row))}
     kept: dict[object, int] = {}  # what earlier steps of the same program left
-    parameters = {
-        key
-        for key, row in zip(keys, rows, strict=True)
-        if key is not None and row.pair.shown.slot.role is SlotRole.PARAMETER
-    }
     last: dict[object, int] = {}
     producers: dict[int, tuple[int, ...]] = {}
     gates: dict[int, tuple[NodeKey, ...]] = {}
     passed: dict[object, int] = {}  # (execution, elements) -> gradient that a gate in place has yet to act on
-    for number, (row, key) in enumerate(zip(rows, keys, strict=True)):
+    for number, row in enumerate(rows):  # no list of the keys: half of them are those of an earlier row
         if row.measurement is None:
             continue
-        role = row.pair.shown.slot.role
+        key, role = key_of(row), row.pair.shown.slot.role
         if key is not None and key in last:
             producers[number] = (last[key],)
             if row.is_produced and rows[last[key]].node == row.node and _is_gate(row, pairs):
@@ -227,6 +217,19 @@ def _by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[dict[int, tuple[int, .
             if has_steps:
                 kept[programs[key[0]], key[1:]] = number
     return producers, gates
+
+
+def _programs(rows: Sequence[Row]) -> tuple[dict[int, int], dict[int, tuple[object, ...]]]:
+    """Return the number of each execution, by the object since hashing one is slow, and whose step each number is."""
+    runs: dict[Execution, int] = {}
+    places: dict[int, int] = {}
+    programs: dict[int, tuple[object, ...]] = {}
+    for row in rows:
+        run = row.node.execution
+        if id(run) not in places:
+            place = places[id(run)] = runs.setdefault(run, len(runs))
+            programs[place] = run.rank, run.graph
+    return places, programs
 
 
 def _is_gate(row: Row, pairs: Pairs) -> bool:
