@@ -24,6 +24,7 @@ from probe_flow.records import (
     TensorRef,
 )
 from probe_flow.reports.html.columns import (
+    TEXTS_AT_ONCE,
     Member,
     Pieces,
     PlaceColumn,
@@ -182,7 +183,7 @@ class _Side:
         yield from several(_STATISTICS, map(self._statistics, stretches(self._rows)))
         tensors = map(self._tensor_of, self._rows)
         if any(tensor is not None and tensor.holder is not None for tensor in tensors):
-            yield "file", list_pieces(map(self._file_names, stretches(self._rows)))
+            yield "file", list_pieces(map(self._file_names, stretches(self._rows, TEXTS_AT_ONCE)))
 
     def places(self, nodes: NodeTable, catalog: Callable[[Row], Catalog]) -> list[Member]:
         """Return the columns of nodes and texts, which go into the lists of these now, in order."""
