@@ -17,7 +17,7 @@ from probe_flow.cli.terminal.links import knows_links, linked
         ({"VTE_VERSION": "4800"}, False),
         ({"VTE_VERSION": "x"}, False),
         ({"KITTY_WINDOW_ID": "1"}, True),
-        ({"KITTY_WINDOW_ID": "1", "TMUX": "/tmp/t"}, False),
+        ({"KITTY_WINDOW_ID": "1", "TMUX": "a socket"}, False),
         ({"WT_SESSION": "a", "TERM": "dumb"}, False),
     ],
 )

@@ -197,7 +197,7 @@ def _by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[dict[int, tuple[int, .
     producers: dict[int, tuple[int, ...]] = {}
     gates: dict[int, tuple[NodeKey, ...]] = {}
     passed: dict[object, int] = {}  # (execution, elements) -> gradient that a gate in place has yet to act on
-    for number, row in enumerate(rows):  # no list of the keys: half of them are those of an earlier row
+    for number, row in enumerate(rows):  # no list of the keys: `last` holds each that differs
         if row.measurement is None:
             continue
         key, role = key_of(row), row.pair.shown.slot.role

@@ -78,7 +78,7 @@ class Column:
     """A column in the making: the one value that all cells have, nothing when there is none, else a list.
 
     It holds JSON, since a number is 5 to 12 bytes as text and 32 as an object, and that compressed until its turn: to
-    less than half, in 20 ns a number.
+    less than half, in 0.1 us a number.
     """
 
     _begin, _end = b"[", b"]"
