@@ -16,7 +16,7 @@ from probe_flow.files.atomic import atomic_text
 from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase, SlotRole
 from probe_flow.records.frameworks import MINDSPORE, NPY, OM, TORCHAIR_FX, TORCHAIR_GE
 from probe_flow.scripts.bundle import script_text
-from probe_flow.scripts.fx_operator import KIND, ComparedTensor, fx_call, write_tensors
+from probe_flow.scripts.fx_operator import KIND, ComparedTensor, FxCall, fx_call, write_tensors
 from probe_flow.scripts.onnx_operator import KIND as ONNX_KIND
 from probe_flow.scripts.onnx_operator import Model, OnnxCall, device_call, own_call, write_files
 
@@ -170,26 +170,8 @@ def _write_fx_script(
     call = fx_call(suspect.tensors, suspect.golden)
     if isinstance(call, str):
         raise unusable(suspect.name, call)
-    name = _file_name(suspect.name, suspect.node.key.execution, taken)
-    try:
-        tensors = list(write_tensors(call, folder / name, announce))
-    except (NotComparableError, FormatError) as error:
-        raise unusable(suspect.name, error.diagnostic.message) from error
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-    settings = {
-        "framework": "pytorch",
-        "entry": suspect.name,
-        "row": suspect.row,
-        "kind": KIND,
-        "api": call.api,
-        "direction": "forward",
-        "statistics": False,
-        "guesses": call.guesses,
-        "sides": call.sides,
-        "folder": name,
-    }
-    return _written(folder / f"{name}.py", settings, tensors, announce)
+    own = {"framework": "pytorch", "kind": KIND, "statistics": False, "guesses": call.guesses}
+    return _of_graph(suspect, call, own, lambda place: write_tensors(call, place, announce), folder, taken, announce)
 
 
 def _write_onnx_script(
@@ -199,23 +181,42 @@ def _write_onnx_script(
     call = _onnx_call(suspect)
     if isinstance(call, str):
         raise unusable(suspect.name, call)
+    own = {"framework": "onnx", "kind": ONNX_KIND, "note": call.note, "graphs": call.graphs}
+    return _of_graph(suspect, call, own, lambda place: write_files(call, place, announce), folder, taken, announce)
+
+
+def _of_graph(
+    suspect: Suspect,
+    call: FxCall | OnnxCall,
+    own: Mapping[str, Any],
+    write: Callable[[Path], Iterable[Path]],
+    folder: Path,
+    taken: Collection[str],
+    announce: Callable[[Path], object],
+) -> Script:
+    """Write the script that runs an operator of a graph, and its tensors beside it.
+
+    Args:
+        suspect: the operator.
+        call: what runs in its place.
+        own: settings of its kind of graph alone.
+        write: writes the tensors into a folder and yields their files.
+        folder, taken, announce: where to, names that are taken, told each file.
+    """
     name = _file_name(suspect.name, suspect.node.key.execution, taken)
     try:
-        tensors = list(write_files(call, folder / name, announce))
+        tensors = list(write(folder / name))
     except (NotComparableError, FormatError) as error:
         raise unusable(suspect.name, error.diagnostic.message) from error
     except OSError as error:
         raise _unwritable(folder, error) from error
     settings = {
-        "framework": "onnx",
+        **own,
         "entry": suspect.name,
         "row": suspect.row,
-        "kind": ONNX_KIND,
         "api": call.api,
         "direction": "forward",
-        "note": call.note,
         "sides": call.sides,
-        "graphs": call.graphs,
         "folder": name,
     }
     return _written(folder / f"{name}.py", settings, tensors, announce)
