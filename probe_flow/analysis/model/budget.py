@@ -35,7 +35,8 @@ STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
 
 HIDDEN_UNITS = 0.5
-"""Rounding steps that a tensor of which only statistics are known may be off by beyond what they prove."""
+"""Rounding steps that a tensor of which only statistics are known may be off by beyond what they prove; the steps of
+the coarsest type that its execution computed in shortly before, since casts widen the type and not what was lost."""
 
 AVERAGED = 0.65
 """Share of common errors in norm and mean, compared with tensors whose every element is known."""
@@ -85,6 +86,7 @@ class Allowances:
         self._fused = FusedParts(pairs.target.graphs)
         self._families: dict[Call, frozenset[Family]] = {}
         self._past = PastErrors()
+        self._past_units = PastErrors()
         self._read: list[int] = []
         self.updates = Updates(rows, self.deviations, calls)
         self._flips: dict[int, float] = {}
@@ -245,7 +247,8 @@ class Allowances:
         known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
         proven = self._proven(call, output, [d for _, d in known], families, rule)
         likely = [d.with_rms(max(d.likely, self._flips.get(n, 0.0) * d.size)) if d.unit else d for n, d in known]
-        allowed = rule(call, output, likely, families, HIDDEN_UNITS * output.unit)
+        coarsest = max(output.unit, self._past_units.recent(call.key.execution))
+        allowed = rule(call, output, likely, families, HIDDEN_UNITS * coarsest)
         size = max(output.size, TINY)
         noise = max([self._flips.get(n, 0.0) for n, _ in known], default=0.0)
         if rule == self._gradient and call.is_gated:
@@ -348,6 +351,7 @@ class Allowances:
         if row.is_produced:
             relative = min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0)
             self._past.add(run, relative)
+            self._past_units.add(run, deviation.unit)
         elif run.step is not None:
             self._read.append(number)
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.quantised import quantised_side
+from probe_flow.analysis.model.rounded_before import SIGNIFICANT_BITS, WIDE, nearest_record, rounded_before
 from probe_flow.records import ErrorShape, FigureTable, Measurement, Mode, Pair, Statistics, TensorRef, Value
 from probe_flow.records.row import Row
 
@@ -83,7 +84,7 @@ class Deviation(Struct, frozen=True, gc=False):
         count: elements.
         nonfinite: positions where NaN or infinities disagree (statistics: 1 when the extremes show that some do).
         least: smallest golden magnitude where all values have one sign, else 0.
-        unit: relative error that storage explains (`UNIT` of the coarser side).
+        unit: relative error that storage explains (`UNIT` of the coarser side, or of what it was rounded to before).
         step: absolute error that storage explains near zero (`STEP`).
         systematic: change of scale that needs no fault (`SYSTEMATIC`).
         is_bare: whether the extremes of its fractions are all that is known.
@@ -185,11 +186,16 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
         if mode is Mode.TENSOR:
             errors = _tensor_errors(measurement, own, statistics, size)
         else:
-            errors = _statistic_errors(_numbers(own), numbers, size, count)
+            mine = _numbers(own)
+            if target.dtype in SIGNIFICANT_BITS and golden.dtype in SIGNIFICANT_BITS:
+                mine = *mine[:2], nearest_record(mine[2], mean), nearest_record(mine[3], norm)
+            errors = _statistic_errors(mine, numbers, size, count)
     if errors is None and not mismatch:
         return None
     rms, peak, gain, offset = errors or _NO_ERRORS
     unit, step = _storage(row.pair, mode, rounding)
+    if target.dtype in WIDE and golden.dtype in WIDE:
+        unit = max(unit, rounded_before((low, high, _number(own.min), _number(own.max)), rounding.unit))
     return Deviation(
         rms, peak, gain, offset, size, top, spread, count, mismatch, least, unit, step, rounding.systematic,
         mode is Mode.STATISTICS and mean is None and norm is None and unit > 0.0,

@@ -143,9 +143,8 @@ def test_empty_one_sided_and_checksum_rows_have_none():
 
 def test_statistics_mode_by_hand():
     # norms 10 and 12 over 100 elements: the error's rms is at least 0.2; extremes prove a peak of 0.5.
-    found = deviation_of(
-        row(measurement=statistics_measured(statistics(l2norm=12.0, max=3.5, mean=0.1), statistics(l2norm=10.0)))
-    )
+    sides = statistics(l2norm=12.0, max=3.5, mean=0.1), statistics(l2norm=10.0)
+    found = deviation_of(row(measurement=statistics_measured(*sides), dtype="float32"))
     assert found.rms == pytest.approx(0.2)
     assert found.peak == pytest.approx(0.5)
     assert found.gain == pytest.approx(0.2)

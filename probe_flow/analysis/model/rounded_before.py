@@ -1,0 +1,81 @@
+"""Values that were rounded to a narrower type than the one that keeps them: casts and records that a dump hides.
+
+Automatic mixed precision computes in bfloat16 or float16, and models cast results back by ``.float()``, which no dump
+records. A float32 tensor of such values differs from side to side by steps of the narrower type. It is told by its
+extremes: that both extremes of both sides end in the zeros that the narrower type leaves is no accident (one computed
+float32 value does so once in 65,536 for bfloat16, in 8,192 for float16).
+
+Norm and mean of a 16-bit tensor are computed by some collectors in its own type. Two records on that grid may be a
+whole step apart although what they are of is not: just above a power of two that is 2**-7 of a bfloat16 norm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+SIGNIFICANT_BITS = {"bfloat16": 8, "float16": 11}
+"""Bits of a significand, the leading one included (IEEE 754 for float16); the narrowest first."""
+
+WIDE = frozenset(("float32", "float64"))
+"""Types whose values may have been rounded before to one of those."""
+
+PLAIN_BITS = 4
+"""Numbers with so few bits say nothing: 0, 1, 0.5, 6 and such are meant as they are."""
+
+PLAIN_INTEGER = 512.0
+"""Nor do integers below this: pixels, counts, classes."""
+
+RANGE = (2.0**-14, 65504.0)
+"""Magnitudes of float16 with all their bits; what is outside was not in float16."""
+
+
+def rounded_before(extremes: Sequence[float | None], units: Mapping[str, float]) -> float:
+    """Return the relative error that an earlier rounding of a wide tensor explains; 0.0 where it shows none.
+
+    Args:
+        extremes: smallest and largest value of both sides; None where not known, which says nothing.
+        units: what rounding explains by dtype (`probe_flow.analysis.model.deviation.UNIT`).
+    """
+    bits, tells = 0, False
+    for value in extremes:
+        if value is None:
+            return 0.0
+        used = _bits(value)
+        if used > SIGNIFICANT_BITS["float16"]:
+            return 0.0
+        bits = max(bits, used)
+        tells = tells or (used > PLAIN_BITS and not (abs(value) < PLAIN_INTEGER and float(value).is_integer()))
+    if not tells:
+        return 0.0
+    if bits <= SIGNIFICANT_BITS["bfloat16"]:
+        return units["bfloat16"]
+    least, most = RANGE
+    return units["float16"] if all(not each or least <= abs(each) <= most for each in extremes) else 0.0
+
+
+def nearest_record(target: float | None, golden: float | None) -> float | None:
+    """Return the number nearest to ``golden`` that a record ``target`` in a 16-bit type may stand for.
+
+    Both stand for what they are where one of them is no number of these types, so that it was not rounded to one, and
+    where one is 0: nothing was rounded there.
+    """
+    if not target or not golden or target == golden:
+        return target
+    used = max(_bits(target), _bits(golden))
+    held = min((bits for bits in SIGNIFICANT_BITS.values() if used <= bits), default=0)
+    if not held:
+        return target
+    step = math.ldexp(1.0, math.frexp(max(abs(target), abs(golden)))[1] - held)
+    away = target - golden
+    return golden + math.copysign(max(0.0, abs(away) - step), away)
+
+
+def _bits(value: float) -> int:
+    """Return how many bits a significand uses, from its first to its last one that is set; 12 stands for more."""
+    fraction, _ = math.frexp(value)
+    whole = fraction * 2048.0
+    if not whole.is_integer():
+        return 12
+    number = abs(int(whole))
+    return number.bit_length() - (number & -number).bit_length() + 1 if number else 0
