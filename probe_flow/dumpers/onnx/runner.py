@@ -16,6 +16,7 @@ from probe_flow.apis.onnx.double import is_float
 from probe_flow.dumpers.arrays.array_folder import ArrayFolder, ArrayOptions
 from probe_flow.dumpers.base.runner import DeclaredInput, NotHeldError, Runner
 from probe_flow.dumpers.onnx.codes import OP_TYPE, SUFFIX, quantisations, with_values
+from probe_flow.dumpers.onnx.exact_sums import cuts_sums_off, exact_sums
 from probe_flow.dumpers.onnx.graph import Operator, inside, operators
 from probe_flow.dumpers.onnx.model_file import not_loaded, read_model, weight_files
 from probe_flow.dumpers.onnx.precise import run_in_double
@@ -79,6 +80,7 @@ class OnnxRunner(Runner):
         taken = [each for each in given if model.ir_version >= 4 or not each.has_default]
         self._declared = taken
         self._numbers = {each.name: each.type.tensor_type.elem_type for each in model.graph.input}
+        self._exact = [] if self.job.dump.get("precision") == "float64" else exact_sums(model, self._place)
         try:
             self._order = operators(model.graph)
         except ValueError as error:
@@ -244,6 +246,8 @@ class OnnxRunner(Runner):
             "segments": self._segments,
             "threads": self.threads,
             "unseeded": unseeded,
+            "exact_sums": [each.name for each in self._exact],
+            "cuts_sums": cuts_sums_off(),
             "ir_version": self._model.ir_version,
             "opsets": {each.domain or "ai.onnx": each.version for each in self._model.opset_import},
         }
@@ -287,6 +291,8 @@ def _session_options(
     options.enable_mem_pattern = False
     options.log_severity_level = 3
     options.add_session_config_entry(EXTERNAL_FOLDER, str(folder))
+    # Where it fuses operators itself, it makes such products of them that `exact_sums` has not seen.
+    options.add_session_config_entry("session.x64quantprecision", "1")
     for library in dump.get("custom_ops_library") or ():
         _register(options, str(library))
     return options
