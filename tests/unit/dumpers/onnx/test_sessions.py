@@ -15,9 +15,9 @@ from onnx_models import info, model  # noqa: E402
 
 from probe_flow.dumpers.base.child import run_job  # noqa: E402
 from probe_flow.dumpers.base.job import ModelJob  # noqa: E402
-from probe_flow.dumpers.onnx import exact_sums as module  # noqa: E402
-from probe_flow.dumpers.onnx.exact_sums import cuts_sums_off, exact_sums  # noqa: E402
+from probe_flow.dumpers.onnx import sessions as module  # noqa: E402
 from probe_flow.dumpers.onnx.runner import OnnxRunner  # noqa: E402
+from probe_flow.dumpers.onnx.sessions import cuts_sums_off, exact_sums  # noqa: E402
 from probe_flow.dumpers.registry import RUNNERS  # noqa: E402
 
 pytestmark = pytest.mark.frameworks

@@ -1,20 +1,70 @@
-"""Have a model's products of uint8 by int8 added up exactly, on every processor (`apis.onnx.exact`)."""
+"""How sessions of ONNX Runtime compute: options of them, and what makes their sums the same on every processor."""
 
 from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import onnx
+import onnxruntime as ort
 
 from probe_flow.apis.onnx.exact import exact_products
+from probe_flow.dumpers.onnx.segments import EXTERNAL_FOLDER
+from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.opening import open_bytes
 
 _X86 = frozenset({"x86_64", "AMD64"})
 _VNNI = re.compile(rb"\bavx(512)?_vnni\b")
 _CPU_INFO = Path("/proc/cpuinfo")
+
+
+_LEVELS = {
+    "none": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
+
+
+def session_options(
+    dump: Mapping[str, Any], threads: int, folder: Path, *, is_deterministic: bool
+) -> ort.SessionOptions:
+    """Return the options of a dump's sessions.
+
+    Args:
+        dump: options of the dump.
+        threads: of an operator.
+        folder: of weights in other files.
+        is_deterministic: whether kernels have to repeat themselves.
+
+    Raises:
+        UsageError: PF6322 for a library of operators that cannot be loaded.
+    """
+    options = ort.SessionOptions()
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[dump.get("optimizations", "none")])
+    options.intra_op_num_threads = threads
+    options.use_deterministic_compute = is_deterministic
+    options.enable_cpu_mem_arena = False  # it would keep the memory of the largest tensors for good
+    options.enable_mem_pattern = False
+    options.log_severity_level = 3
+    options.add_session_config_entry(EXTERNAL_FOLDER, str(folder))
+    # Where it fuses operators itself, it makes such products of them that `exact_sums` has not seen.
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    for library in dump.get("custom_ops_library") or ():
+        _register(options, str(library))
+    return options
+
+
+def _register(options: ort.SessionOptions, library: str) -> None:
+    """Load a library of operators."""
+    try:
+        options.register_custom_ops_library(library)
+    except Exception as error:  # what the loader of libraries says
+        what = f"`custom_ops_library`: `{library}` cannot be loaded: {str(error).splitlines()[0]}"
+        raise UsageError(Diagnostic("PF6322", what, help="build it for this machine and this onnxruntime")) from error
 
 
 def exact_sums(model: onnx.ModelProto, folder: Path) -> list[Any]:
