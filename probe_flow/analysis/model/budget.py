@@ -25,6 +25,7 @@ from probe_flow.analysis.model.growth import (
     turned_share,
     widest,
 )
+from probe_flow.analysis.model.handed_on import HandedOn
 from probe_flow.analysis.model.past_errors import PastErrors
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
@@ -64,6 +65,7 @@ UPDATED = 1.5
 
 
 _COPY = frozenset((Family.MOVE,))
+_ADDED = frozenset((Family.SUM,))
 _AROUND_PRODUCTS = frozenset((Family.MOVE, Family.SUM, Family.CONTRACT))  # what they do is of the size of the product
 _COLLECTIVE = frozenset((Family.TOTAL, Family.UNKNOWN))
 _Rule = Callable[[Call, Deviation, Sequence[Deviation], frozenset[Family], float], Allowance]
@@ -94,9 +96,13 @@ class Allowances:
         self._shows_modules_only = all(node.kind not in (None, NodeKind.API) for node in self._nodes.values())
 
     @cached_property
-    def links(self) -> Links:
+    def handed(self) -> HandedOn:
         """Where the rows came from: found when the first of them is off by more than storage explains."""
-        return link(self.rows, self.pairs)
+        return HandedOn(self.rows, self.calls, link(self.rows, self.pairs))
+
+    @property
+    def links(self) -> Links:  # noqa: D102
+        return self.handed.whole
 
     def sources(self, number: int) -> tuple[int, ...] | None:
         """Rows whose errors explain this one's; ``()`` = it is a source itself, None = unknown."""
@@ -157,7 +163,7 @@ class Allowances:
         call = self._maker(number, own)
         known = [d for n in behind if (d := self.deviations[n]) is not None]
         before = self.links.before.get(number, ())
-        between = self._between(before) if before else _COPY
+        between = self._between(before) if before else _ADDED if number in self.handed.sums else _COPY
         is_read = call is own and (not row.is_produced or row.pair.rule.is_self or number in self.links.producers)
         copies = is_read and between == _COPY
         families = _COPY if copies else between if is_read else self.families(call)
@@ -292,8 +298,7 @@ class Allowances:
     ) -> float:
         """Error that the proven differences of the inputs' means add up to."""
         if rule == self._gradient:
-            saved = self._saved(call)
-            return max(coherent_gradient_error(family, output, known, saved) for family in families)
+            return max(coherent_gradient_error(family, output, known, self._saved(call)) for family in families)
         return max(coherent_error(family, output, known) for family in families)
 
     def _maker(self, number: int, call: Call) -> Call:

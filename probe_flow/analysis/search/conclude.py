@@ -17,12 +17,13 @@ from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, shape_of
 from probe_flow.analysis.model.noise import not_deterministic
 from probe_flow.analysis.search.checksums import checksum_finding, search_checksums
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
+from probe_flow.analysis.search.lone_nonfinite import begins_alone, first_nonfinite_only, nonfinite_finding
 from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried, random_state
 from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import diagnose
-from probe_flow.analysis.search.proof import figures, sentence
+from probe_flow.analysis.search.proof import figures, handed_on, sentence
 from probe_flow.analysis.search.reference_check import golden_errors, witness_of
-from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, Status, Verdict
+from probe_flow.records import Finding, FindingKind, Pairs, Phase, Role, Status, Verdict
 from probe_flow.records.row import Row, number_or_first
 
 STRONG = 2.0
@@ -55,7 +56,7 @@ def conclude(
     writers = Writers(rows)
     apart = NotCompared(rows, diagnosis)
     nonfinite = [suspect for suspect in diagnosis.suspects if suspect.figure is ErrorFigure.NONFINITE]
-    alone = _begun_alone(nonfinite, rows, pairs)
+    alone = begins_alone((suspect.row for suspect in nonfinite), rows, pairs)
     origins, shown = _forward_once(_origins(diagnosis, rows), writers, alone, rows)
     origins, echoes = _apart_once(origins, shown, apart)
     heirs = _heirs(diagnosis, origins)
@@ -63,7 +64,7 @@ def conclude(
         _origin_finding(suspect, rows, diagnosis, heirs, shown[suspect.row], apart, is_first=number == 0)
         for number, suspect in enumerate(origins)
     ]
-    findings.extend(_nonfinite_finding(suspect, rows, alone.get(suspect.row)) for suspect in nonfinite)
+    findings.extend(nonfinite_finding(suspect, rows, alone.get(suspect.row)) for suspect in nonfinite)
     checksums = search_checksums(rows, diagnosis.order)
     wrote = {number: writers.of(number) for number in side_by_side(checksums.origins, diagnosis.order, rows)}
     findings.extend(checksum_finding(number, rows, writer) for number, writer in wrote.items())
@@ -90,16 +91,7 @@ def conclude(
             continue
         full = Verdict(verdict.status, verdict.rule_ids, verdict.reasons, role, excess)
         roles.append(known.setdefault(full, full) if not excess else full)  # many rows are off by nothing
-    return tuple(_with_parts(finding, pairs) for finding in _first_nonfinite_only(findings)), roles
-
-
-def _begun_alone(nonfinite: Sequence[Suspect], rows: Sequence[Row], pairs: Pairs) -> Mapping[int, int]:
-    """Return for suspects that are not finite the row of a lone call where that begins, where there is one."""
-    if not nonfinite:
-        return {}
-    from probe_flow.analysis.search.lone_nonfinite import begins_alone
-
-    return begins_alone((suspect.row for suspect in nonfinite), rows, pairs)
+    return tuple(_with_parts(finding, pairs) for finding in first_nonfinite_only(findings)), roles
 
 
 def _with_parts(finding: Finding, pairs: Pairs) -> Finding:
@@ -248,6 +240,8 @@ def _size(suspect: Suspect, row: Row) -> str:
         return _nonfinite_places(deviation.nonfinite)
     if suspect.figure is ErrorFigure.PICK:
         return _picked(row)
+    if suspect.figure is ErrorFigure.HANDED:
+        return "not what the call before gave"
     shape = {
         ErrorFigure.RMS: "",
         ErrorFigure.PEAK: f", single elements off by {deviation.peak:.2g}",
@@ -279,7 +273,7 @@ def _head(row: Row, writer: int | None, rows: Sequence[Row], apart: NotCompared)
 
 def _proof(suspect: Suspect, row: Row, *, is_first: bool) -> str:
     """Return what recomputing showed of a suspect that is wrong by itself; of further ones why they are independent."""
-    told = sentence(row) if row.is_produced and (suspect.is_proven or row.recomputed is not None) else ""
+    told = sentence(row)
     shown = f"; {told}" if told else ""
     if is_first:
         return shown
@@ -308,6 +302,8 @@ def _evidence(suspect: Suspect, rows: Sequence[Row], diagnosis: Diagnosis, betwe
             f"{_picked(row)}, judged by its own input `{row.pick.slot}`, whose error explains a near tie only, "
             f"{suspect.excess:.3g} times as near"
         )
+    if suspect.figure is ErrorFigure.HANDED:
+        return handed_on(row, [rows[n] for n in suspect.inputs])
     floor = allowed.floor / deviation.size if deviation.size else 0.0
     what = "output" if row.is_produced else row.pair.shown.slot.role.value
     size = (
@@ -359,41 +355,3 @@ def _has_compared_input(number: int, rows: Sequence[Row]) -> bool:
     node = rows[number].node
     before = itertools.takewhile(lambda n: rows[n].node == node, range(number - 1, -1, -1))
     return any(rows[n].measurement is not None and not rows[n].is_produced for n in before)
-
-
-def _nonfinite_finding(suspect: Suspect, rows: Sequence[Row], writer: int | None) -> Finding:
-    """Return the finding of a suspect, at the row where it begins (``writer``) where that has no counterpart."""
-    row = rows[suspect.row]
-    shown = row if writer is None else rows[writer]
-    measurement = row.measurement
-    assert measurement is not None
-    count = measurement.nonfinite_mismatch
-    extent = (
-        "in its recorded extremes"
-        if measurement.mode is Mode.STATISTICS
-        else f"{count} of {measurement.count} elements"
-    )
-    return Finding(
-        kind=FindingKind.NONFINITE_ORIGIN,
-        node=shown.node,
-        slot=shown.pair.shown.slot,
-        evidence=("" if writer is None else f"has no counterpart in the golden, and `{row.pair.shown.id}` gets it: ")
-        + f"first nan or inf that the other side does not have: {extent}",
-        severity=float(count),
-        row=suspect.row if writer is None else writer,
-        metrics=measurement.metrics,
-        size=f"nan or inf in {extent.removeprefix('in ')}",
-    )
-
-
-def _first_nonfinite_only(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Keep one finding about non-finite values: where they begin. What follows only inherits."""
-    seen = False
-    kept = []
-    for finding in findings:
-        if finding.kind is FindingKind.NONFINITE_ORIGIN:
-            if seen:
-                continue
-            seen = True
-        kept.append(finding)
-    return tuple(kept)

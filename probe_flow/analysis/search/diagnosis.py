@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from probe_flow.analysis.model.deviation import Deviation, Deviations, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
+from probe_flow.analysis.model.handed_on import Given
 from probe_flow.records import NodeKey
 
 
@@ -72,6 +73,7 @@ class Diagnosis(Struct, frozen=True):
         decided: rows of decisions that differ (comparisons, picks, masks), in order of time.
         random: rows of random results that differ, in order of time.
         shaken: rows that were computed from them, or from decisions that may have been taken otherwise.
+        handed: row that may not be what others gave -> what these gave, where the elements are there to be asked.
         carried: rows that would be suspects if recomputing did not prove that they and what feeds them are right.
     """
 
@@ -94,3 +96,4 @@ class Diagnosis(Struct, frozen=True):
     decided: tuple[int, ...] = ()
     random: tuple[int, ...] = ()
     shaken: AbstractSet[int] = frozenset()
+    handed: Mapping[int, Given] = field(default_factory=dict)
