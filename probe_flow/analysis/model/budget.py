@@ -64,8 +64,7 @@ UPDATED = 1.5
 """Change of scale of what is computed with a parameter, in relative errors that its update brought."""
 
 
-_COPY = frozenset((Family.MOVE,))
-_ADDED = frozenset((Family.SUM,))
+_COPY, _ADDED = frozenset((Family.MOVE,)), frozenset((Family.SUM,))
 _AROUND_PRODUCTS = frozenset((Family.MOVE, Family.SUM, Family.CONTRACT))  # what they do is of the size of the product
 _COLLECTIVE = frozenset((Family.TOTAL, Family.UNKNOWN))
 _Rule = Callable[[Call, Deviation, Sequence[Deviation], frozenset[Family], float], Allowance]
@@ -101,7 +100,8 @@ class Allowances:
         return HandedOn(self.rows, self.calls, link(self.rows, self.pairs))
 
     @property
-    def links(self) -> Links:  # noqa: D102
+    def links(self) -> Links:
+        """The same as `Links`."""
         return self.handed.whole
 
     def sources(self, number: int) -> tuple[int, ...] | None:
