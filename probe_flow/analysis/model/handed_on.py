@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call, Calls, is_collective
-from probe_flow.analysis.flow.links import Links
+from probe_flow.analysis.flow.links import Given, Links
 from probe_flow.analysis.model.deviation import UNIT
 from probe_flow.analysis.model.growth import common_share
 from probe_flow.records import Mode, NodeKey, Phase, SlotRole, Statistics
@@ -98,20 +98,6 @@ def moments_of(row: Row, side: str) -> Moments | None:
     return Moments(low, high, mean, norm / math.sqrt(measured.count), measured.count, unit, recorded)
 
 
-class Given(Struct, frozen=True, gc=False):
-    """What others gave for something that a call read.
-
-    Args:
-        rows: of one tensor, or of several that add up.
-        gate: row of the result of a relu in place, by whose sign the gradient passed or did not.
-        slope: what passed of it where that result is negative.
-    """
-
-    rows: tuple[int, ...]
-    gate: int | None = None
-    slope: float = 0.0
-
-
 class HandedOn:
     """Where what a call reads is what others gave, as it is or added up.
 
@@ -180,6 +166,11 @@ class HandedOn:
         if any(row.pair.is_guess or row.pair.rule.is_self for row in rows):
             return 0.0
         return 0.0 if any(self._is_in_place(row.node) for row in rows) else gap
+
+    def told(self, number: int) -> str:
+        """Return how a row differs from what others gave, in words."""
+        given = self.parts(number) or self.whole.producers.get(number, ())
+        return _told(self._rows[number], [self._rows[n] for n in given])
 
     def _gap(self, number: int, parts: Sequence[int], side: str) -> float | None:
         """Return the gap of one side; None where its statistics tell nothing."""
@@ -303,3 +294,30 @@ def _readers(rows: Sequence[Row]) -> Mapping[int, Sequence[int]]:
         elif identity in owners:
             found[owners[identity]].append(number)
     return found
+
+
+def _told(row: Row, parts: Sequence[Row]) -> str:
+    """Return how something that a call read differs from what others gave, in words.
+
+    An example: ``is not what `a.output.0` gave: minimum -3.1, there -2.9; in the golden both are one tensor``.
+    """
+    names = " and ".join(f"`{part.pair.shown.id}`" for part in parts)
+    whole, *terms = (moments_of(each, "target") for each in (row, *parts))
+    known = [each for each in terms if each is not None]
+    if whole is None or len(known) < len(terms):
+        return f"is not what {names} gave, as it is in the golden"
+    if len(known) > 1:
+        mean = sum(each.mean for each in known)
+        return (
+            f"is not the sum of {names}, as it is in the golden: its mean is {whole.mean:.4g}, theirs add up to "
+            f"{mean:.4g}"
+        )
+    (same,) = known
+    figures = {
+        "minimum": (whole.low, same.low),
+        "maximum": (whole.high, same.high),
+        "mean": (whole.mean, same.mean),
+        "root mean square": (whole.size, same.size),
+    }
+    name, (here, there) = max(figures.items(), key=lambda each: abs(each[1][0] - each[1][1]))
+    return f"is not what {names} gave, as it is in the golden: its {name} is {here:.4g}, there it is {there:.4g}"

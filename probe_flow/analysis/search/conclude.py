@@ -21,7 +21,7 @@ from probe_flow.analysis.search.lone_nonfinite import begins_alone, first_nonfin
 from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried, random_state
 from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import diagnose
-from probe_flow.analysis.search.proof import figures, handed_on, sentence
+from probe_flow.analysis.search.proof import figures, sentence
 from probe_flow.analysis.search.reference_check import golden_errors, witness_of
 from probe_flow.records import Finding, FindingKind, Pairs, Phase, Role, Status, Verdict
 from probe_flow.records.row import Row, number_or_first
@@ -303,7 +303,7 @@ def _evidence(suspect: Suspect, rows: Sequence[Row], diagnosis: Diagnosis, betwe
             f"{suspect.excess:.3g} times as near"
         )
     if suspect.figure is ErrorFigure.HANDED:
-        return handed_on(row, [rows[n] for n in suspect.inputs])
+        return suspect.told
     floor = allowed.floor / deviation.size if deviation.size else 0.0
     what = "output" if row.is_produced else row.pair.shown.slot.role.value
     size = (

@@ -7,9 +7,9 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct, field
 
+from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.model.deviation import Deviation, Deviations, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
-from probe_flow.analysis.model.handed_on import Given
 from probe_flow.records import NodeKey
 
 
@@ -26,6 +26,7 @@ class Suspect(Struct, frozen=True):
         inherits: whether an earlier suspect feeds it.
         limit: how many times its allowance the figure may be.
         is_proven: whether it is wrong whatever came in: its own inputs, computed with again, make another result.
+        told: how what it read differs from what others gave, in words.
     """
 
     row: int
@@ -37,6 +38,7 @@ class Suspect(Struct, frozen=True):
     inherits: bool
     limit: float = 1.0
     is_proven: bool = False
+    told: str = ""
 
     @property
     def excess(self) -> float:

@@ -14,11 +14,11 @@ from itertools import islice
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
+from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
 from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
-from probe_flow.analysis.model.handed_on import Given
 from probe_flow.analysis.model.plain_values import plain_gap
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
 from probe_flow.analysis.search.guesses import is_doubtful
@@ -274,7 +274,7 @@ class _Search:
             score = max(found.score, gap if is_bare else score_of(row))
             return replace(
                 found, figure=ErrorFigure.HANDED, score=score, inputs=parts or found.inputs, inherits=False, limit=1.0,
-                is_proven=True,
+                is_proven=True, told=handed.told(found.row),
             )  # fmt: skip
         if row.recomputed is None and not is_bare:
             given = Given(parts) if gap > 1.0 else self._through_gate(found)

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
 
-from probe_flow.analysis.model.handed_on import moments_of
 from probe_flow.records.row import Row
 
 BEYOND = 2.0
@@ -92,34 +90,3 @@ def sentence(row: Row) -> str:
     )
     by = f" (computed by {own.by})" if own.by else ""
     return f"{about} {what} {explains}{by}"
-
-
-def handed_on(row: Row, parts: Sequence[Row]) -> str:
-    """Return how something that a call read differs from what others gave, in words.
-
-    Args:
-        row: of what was read.
-        parts: of what was given: one tensor, or several that add up.
-
-    An example: ``is not what `a.output.0` gave: minimum -3.1, there -2.9; in the golden both are one tensor``.
-    """
-    names = " and ".join(f"`{part.pair.shown.id}`" for part in parts)
-    whole, *terms = (moments_of(each, "target") for each in (row, *parts))
-    known = [each for each in terms if each is not None]
-    if whole is None or len(known) < len(terms):
-        return f"is not what {names} gave, as it is in the golden"
-    if len(known) > 1:
-        mean = sum(each.mean for each in known)
-        return (
-            f"is not the sum of {names}, as it is in the golden: its mean is {whole.mean:.4g}, theirs add up to "
-            f"{mean:.4g}"
-        )
-    (same,) = known
-    figures = {
-        "minimum": (whole.low, same.low),
-        "maximum": (whole.high, same.high),
-        "mean": (whole.mean, same.mean),
-        "root mean square": (whole.size, same.size),
-    }
-    name, (here, there) = max(figures.items(), key=lambda each: abs(each[1][0] - each[1][1]))
-    return f"is not what {names} gave, as it is in the golden: its {name} is {here:.4g}, there it is {there:.4g}"
