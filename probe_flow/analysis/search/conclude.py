@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
@@ -17,7 +17,6 @@ from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, shape_of
 from probe_flow.analysis.model.noise import not_deterministic
 from probe_flow.analysis.search.checksums import checksum_finding, search_checksums
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
-from probe_flow.analysis.search.lone_nonfinite import begins_alone, first_nonfinite_only, nonfinite_finding
 from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried, random_state
 from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import diagnose
@@ -56,7 +55,7 @@ def conclude(
     writers = Writers(rows)
     apart = NotCompared(rows, diagnosis)
     nonfinite = [suspect for suspect in diagnosis.suspects if suspect.figure is ErrorFigure.NONFINITE]
-    alone = begins_alone((suspect.row for suspect in nonfinite), rows, pairs)
+    alone = _begun_alone(nonfinite, rows, pairs)
     origins, shown = _forward_once(_origins(diagnosis, rows), writers, alone, rows)
     origins, echoes = _apart_once(origins, shown, apart)
     heirs = _heirs(diagnosis, origins)
@@ -64,7 +63,7 @@ def conclude(
         _origin_finding(suspect, rows, diagnosis, heirs, shown[suspect.row], apart, is_first=number == 0)
         for number, suspect in enumerate(origins)
     ]
-    findings.extend(nonfinite_finding(suspect, rows, alone.get(suspect.row)) for suspect in nonfinite)
+    findings.extend(_nonfinite_findings(nonfinite, rows, alone))
     checksums = search_checksums(rows, diagnosis.order)
     wrote = {number: writers.of(number) for number in side_by_side(checksums.origins, diagnosis.order, rows)}
     findings.extend(checksum_finding(number, rows, writer) for number, writer in wrote.items())
@@ -91,7 +90,25 @@ def conclude(
             continue
         full = Verdict(verdict.status, verdict.rule_ids, verdict.reasons, role, excess)
         roles.append(known.setdefault(full, full) if not excess else full)  # many rows are off by nothing
-    return tuple(_with_parts(finding, pairs) for finding in first_nonfinite_only(findings)), roles
+    return tuple(_with_parts(finding, pairs) for finding in _first_nonfinite_only(findings)), roles
+
+
+def _begun_alone(nonfinite: Sequence[Suspect], rows: Sequence[Row], pairs: Pairs) -> Mapping[int, int]:
+    """Return for suspects that are not finite the row of a lone call where that begins, where there is one."""
+    if not nonfinite:
+        return {}
+    from probe_flow.analysis.search.lone_nonfinite import begins_alone
+
+    return begins_alone((suspect.row for suspect in nonfinite), rows, pairs)
+
+
+def _nonfinite_findings(
+    nonfinite: Sequence[Suspect], rows: Sequence[Row], alone: Mapping[int, int]
+) -> Iterator[Finding]:
+    if nonfinite:
+        from probe_flow.analysis.search.lone_nonfinite import nonfinite_finding
+
+        yield from (nonfinite_finding(suspect, rows, alone.get(suspect.row)) for suspect in nonfinite)
 
 
 def _with_parts(finding: Finding, pairs: Pairs) -> Finding:
@@ -355,3 +372,16 @@ def _has_compared_input(number: int, rows: Sequence[Row]) -> bool:
     node = rows[number].node
     before = itertools.takewhile(lambda n: rows[n].node == node, range(number - 1, -1, -1))
     return any(rows[n].measurement is not None and not rows[n].is_produced for n in before)
+
+
+def _first_nonfinite_only(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Keep one finding about non-finite values: where they begin. What follows only inherits."""
+    seen = False
+    kept = []
+    for finding in findings:
+        if finding.kind is FindingKind.NONFINITE_ORIGIN:
+            if seen:
+                continue
+            seen = True
+        kept.append(finding)
+    return tuple(kept)

@@ -95,16 +95,3 @@ def nonfinite_finding(suspect: Suspect, rows: Sequence[Row], writer: int | None)
         metrics=measurement.metrics,
         size=f"nan or inf in {extent.removeprefix('in ')}",
     )
-
-
-def first_nonfinite_only(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Keep one finding about non-finite values: where they begin. What follows only inherits."""
-    seen = False
-    kept = []
-    for finding in findings:
-        if finding.kind is FindingKind.NONFINITE_ORIGIN:
-            if seen:
-                continue
-            seen = True
-        kept.append(finding)
-    return tuple(kept)

@@ -268,6 +268,8 @@ class _Search:
         Statistics prove it, for the target contradicts itself; where the elements are there, these are asked.
         """
         handed, row = self.allowances.handed, self.rows[found.row]
+        if handed is None:
+            return found
         gap, parts = handed.gap(found.row), handed.parts(found.row)
         is_bare = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
         if proof is Proof.WRONG or (is_bare and gap > 1.0):
@@ -284,7 +286,7 @@ class _Search:
 
     def _through_gate(self, found: Suspect) -> Given | None:
         """Return what a gradient behind a relu in place is made of, where only the gate's flips explain its peak."""
-        given = self.allowances.handed.through_gate(found.row)
+        given = self.allowances.handed.through_gate(found.row) if self.allowances.handed is not None else None
         source = self.deviations[given.rows[0]] if given is not None else None
         own = found.deviation
         if own is None or source is None or own.peak <= AMPLE * (source.peak + own.unit * own.top):
