@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
-from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations
+from probe_flow.analysis.model.deviation import Deviation, Deviations, rounding_between
 from probe_flow.analysis.model.families import Family, families_of
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
 from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, gradient_allowance, scales_by_number
@@ -26,7 +26,7 @@ from probe_flow.analysis.model.growth import (
     turned_share,
     widest,
 )
-from probe_flow.analysis.model.past_errors import PastErrors
+from probe_flow.analysis.model.past_errors import LostSteps, PastErrors
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
 from probe_flow.records import Execution, FigureColumn, Mode, NodeKey, NodeKind, Pairs
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
 
 STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
-
-HIDDEN_UNITS = 0.5
-"""Rounding steps that a tensor of which only statistics are known may be off by beyond what they prove; the steps of
-the coarsest type that its execution computed in shortly before, since casts widen the type and not what was lost."""
 
 AVERAGED = 0.65
 """Share of common errors in norm and mean, compared with tensors whose every element is known."""
@@ -81,8 +77,7 @@ class Allowances:
         self.rows = rows
         self.pairs = pairs
         self.calls = calls
-        rounding = ACROSS_FRAMEWORKS if _are_frameworks_different(pairs) else WITHIN_FRAMEWORK
-        self.deviations = Deviations(rows, rounding)
+        self.deviations = Deviations(rows, rounding_between(pairs))
         self.scales = FigureColumn(len(rows))
         self.hidden = HiddenInputs(rows, pairs)
         self._nodes = pairs.target.nodes
@@ -90,7 +85,7 @@ class Allowances:
         self._fused = FusedParts(pairs.target.graphs)
         self._families: dict[Call, frozenset[Family]] = {}
         self._past = PastErrors()
-        self._past_units = PastErrors()
+        self.lost = LostSteps(rows, self.deviations)
         self._read: list[int] = []
         self.updates = Updates(rows, self.deviations, calls)
         self._flips: dict[int, float] = {}
@@ -263,9 +258,12 @@ class Allowances:
         """Allow for what recorded statistics do not show of the inputs' errors, and for their own rounding."""
         known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
         proven = self._proven(call, output, [d for _, d in known], families, rule)
-        likely = [d.with_rms(max(d.likely, self._flips.get(n, 0.0) * d.size)) if d.unit else d for n, d in known]
-        coarsest = max(output.unit, self._past_units.recent(call.key.execution))
-        allowed = rule(call, output, likely, families, HIDDEN_UNITS * coarsest)
+        hidden = [max(self._flips.get(n, 0.0), self.lost.hidden_in(n, d, output)) for n, d in known]
+        likely = [
+            d.with_rms(max(d.likely, more * d.size)) if d.unit else d
+            for (_, d), more in zip(known, hidden, strict=True)
+        ]
+        allowed = rule(call, output, likely, families, self.lost.around(call.key.execution, output))
         size = max(output.size, TINY)
         noise = max([self._flips.get(n, 0.0) for n, _ in known], default=0.0)
         if rule == self._gradient and call.is_gated:
@@ -364,10 +362,10 @@ class Allowances:
         """Take note of a judged row's error, for what comes later."""
         row = self.rows[number]
         run = row.node.execution
+        self.lost.add(number, deviation, self.sources)
         if row.is_produced:
             relative = min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0)
             self._past.add(run, relative)
-            self._past_units.add(run, deviation.unit)
         elif run.step is not None:
             self._read.append(number)
 
@@ -388,12 +386,6 @@ class Allowances:
         if Family.PRODUCT in kinds and self.hidden.has_weights(nodes):
             kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
         return frozenset(kinds or {Family.UNKNOWN})
-
-
-def _are_frameworks_different(pairs: Pairs) -> bool:
-    """Whether one side is a dump of PyTorch and the other one of MindSpore, whose kernels mindtorch runs, too."""
-    sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)}
-    return len(sides - {None}) == 2
 
 
 def _of_copy(output: Deviation, known: Sequence[Deviation]) -> Allowance:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.model.quantised import quantised_side
 from probe_flow.analysis.model.rounded_before import SIGNIFICANT_BITS, WIDE, nearest_record, rounded_before
-from probe_flow.records import ErrorShape, FigureTable, Measurement, Mode, Pair, Statistics, TensorRef, Value
+from probe_flow.records import ErrorShape, FigureTable, Measurement, Mode, Pair, Pairs, Statistics, TensorRef, Value
 from probe_flow.records.row import Row
 
 UNIT = {
@@ -67,6 +67,12 @@ ACROSS_FRAMEWORKS = Rounding(
     {dtype: unit * (OTHER_FRAMEWORK if unit == UNIT["float32"] else 1.0) for dtype, unit in UNIT.items()},
     SYSTEMATIC * OTHER_FRAMEWORK,
 )
+
+
+def rounding_between(pairs: Pairs) -> Rounding:
+    """Return what needs no fault: more where kernels of PyTorch meet those of MindSpore, which mindtorch runs, too."""
+    sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)}
+    return ACROSS_FRAMEWORKS if len(sides - {None}) == 2 else WITHIN_FRAMEWORK
 
 
 class Deviation(Struct, frozen=True, gc=False):
