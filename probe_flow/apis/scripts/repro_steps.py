@@ -85,8 +85,8 @@ def reproduce(
         libraries: whose versions the result tells.
 
     Returns:
-        0 where the dumped result is what this processor gives too, 1 where it is not, 3 where that cannot be told; 2 for
-        a mistake in the command line.
+        0 where the dumped result is what this processor gives too, 1 where it is not, 3 where that cannot be told; 2
+        for a mistake in the command line.
     """
     parser = argparse.ArgumentParser(
         description="Compute one call of a dump again from its own inputs.",

@@ -366,10 +366,9 @@ def _external_bytes(model: str, tensor: WireTensor) -> bytes:
         raise ValueError(f"`{tensor.name}` lies in `{where}`, outside the folder of the model")
     path, offset = place
     with BinaryFile(path) as file:
-        if offset + tensor.nbytes > file.size:  # before room is made for what a file claims
-            raise ValueError(
-                f"`{tensor.name}` lies in `{file.name}` up to byte {offset + tensor.nbytes:,}, and that has {file.size:,}"
-            )
+        end = offset + tensor.nbytes
+        if end > file.size:  # before room is made for what a file claims
+            raise ValueError(f"`{tensor.name}` lies in `{file.name}` up to byte {end:,}, and that has {file.size:,}")
         raw = bytearray(tensor.nbytes)
         return bytes(raw[: file.read_into(offset, memoryview(raw))])
 
