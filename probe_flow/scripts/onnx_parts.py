@@ -14,30 +14,14 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from probe_flow.dumps.file_names import safe_name
-from probe_flow.dumps.offline.onnx_order import in_running_order, unique_names
-from probe_flow.dumps.offline.onnx_wire import (
-    FLOAT,
-    FLOATS,
-    INT,
-    INTS,
-    STRING,
-    STRINGS,
-    TENSOR,
-    WireAttribute,
-    WireModel,
-    WireNode,
-    WireTensor,
-    elements,
-    read_wire_model,
-)
+from probe_flow.dumps.onnx.constants import WireTensor, elements
+from probe_flow.dumps.onnx.order import in_running_order, unique_names
+from probe_flow.dumps.onnx.wire import WireAttribute, WireModel, WireNode, read_wire_model
 from probe_flow.errors import Diagnostic, FormatError, UsageError
 from probe_flow.files.binary_file import BinaryFile
 
 MOST_OPERATORS = 64
 """Operators of a part: a device fuses fewer."""
-
-_KINDS = {FLOAT: "FLOAT", INT: "INT", STRING: "STRING", FLOATS: "FLOATS", INTS: "INTS", STRINGS: "STRINGS"}
-"""Attributes that stand in a script as JSON."""
 
 
 class ModelPart(Struct, frozen=True):
@@ -205,15 +189,15 @@ class ModelParts:
 
     def _attribute(self, attribute: WireAttribute, keep: Callable[[WireTensor], str]) -> dict[str, Any]:
         """Return an attribute as JSON holds it; what else there is (bodies, types) as its message in the file."""
-        if attribute.kind == TENSOR and attribute.tensor is not None:
+        if attribute.kind == "TENSOR" and attribute.tensor is not None:
             return {"type": "TENSOR", "constant": keep(attribute.tensor)}
         try:
             value = _plain(attribute.value)
         except UnicodeDecodeError:
             value = None
-        if attribute.kind not in _KINDS or value is None:
+        if not attribute.kind or value is None:
             return {"type": "PROTO", "value": self._packed(attribute.start, attribute.stop)}
-        return {"type": _KINDS[attribute.kind], "value": value}
+        return {"type": attribute.kind, "value": value}
 
     def _packed(self, start: int, stop: int) -> str:
         with BinaryFile(self._model.path) as file:

@@ -8,7 +8,7 @@ import onnx
 from msgspec import Struct
 
 from probe_flow.dumps.manifest import ManifestNode
-from probe_flow.dumps.offline.onnx_order import in_running_order, unique_names
+from probe_flow.dumps.onnx.order import in_running_order, unique_names
 
 
 class Operator(Struct, frozen=True):

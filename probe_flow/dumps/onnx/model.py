@@ -12,14 +12,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from probe_flow.dumps.offline.onnx_wire import (
-    WireAttribute,
-    WireNode,
-    WireTensor,
-    elements,
-    external_file,
-    read_wire_model,
-)
+from probe_flow.dumps.onnx.constants import WireTensor, elements, external_file
+from probe_flow.dumps.onnx.wire import WireAttribute, WireNode, read_wire_model
 from probe_flow.files.binary_file import BinaryFile
 from probe_flow.files.protobuf import DELIMITED
 from probe_flow.records import Extent

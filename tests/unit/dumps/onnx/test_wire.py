@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from ge_writer import field_bytes, field_varint
 
-from probe_flow.dumps.offline.onnx_wire import DTYPES, WireModel, elements, read_wire_model
+from probe_flow.dumps.onnx.constants import DTYPES, elements
+from probe_flow.dumps.onnx.wire import WireModel, read_wire_model
 from probe_flow.errors import FormatError
 from probe_flow.files.binary_file import BinaryFile
 
