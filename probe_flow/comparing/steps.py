@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec.structs import replace
 
 from probe_flow.analysis.coverage import caveats, cover, incompleteness
+from probe_flow.analysis.model.error_looks import with_looks
 from probe_flow.analysis.policies.base import Policy, judge_all
 from probe_flow.analysis.policies.registry import POLICIES
 from probe_flow.analysis.search.conclude import conclude
@@ -170,10 +171,11 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     problems = *reference_problems(rows), *left_out(rows, scope.max_elements)
     compared = with_verdicts(rows, excused.verdicts)
     same = _same_dump(pairs)
+    details = look_closer(compared, context, max_elements=scope.max_elements)
     return Comparison(
         pairs=_as_compared(pairs),
         rows=compared,
-        findings=excused.findings,
+        findings=with_looks(excused.findings, compared, details),
         coverage=coverage,
         gate=asked.gate,
         gate_passed=gate_passes(asked.gate, excused.findings, excused.verdicts),
@@ -199,7 +201,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
             *excused.problems,
             *([same] if same is not None and not _is_told(same, context) else []),
         ),
-        details=look_closer(compared, context, max_elements=scope.max_elements),
+        details=details,
         waivers=excused.waivers,
         baseline=excused.baseline,
     )

@@ -130,9 +130,7 @@ def render_run(
     """
     if not is_verbose:
         more = "`-v` shows executions, coverage, the largest errors and the files"
-        return render_short(
-            run.record, color=color, width=width, folder=folder, more=more, to_terminal=to_terminal
-        )
+        return render_short(run.record, color=color, width=width, folder=folder, more=more, to_terminal=to_terminal)
     heat = HeatText(run.record)
     comparisons = [*run.stored_rows()]
     for rows in comparisons:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
+from report_builders import comparison, origin
 from report_pictures import MARKS, WRITTEN, sample
 
-from probe_flow.records import Comparison
+from probe_flow.records import Comparison, ErrorShape, Flow, Role
 
 pytestmark = pytest.mark.browser
 
@@ -109,17 +111,37 @@ def test_a_click_on_a_mark_opens_the_row_of_its_lane(open_report: Open) -> None:
     page.wait("!document.querySelector('.ring').hidden")
     opened = page.text("#panel")
     page.keys(ESCAPE, "body")
-    page.js("document.getElementById('plot').scrollIntoView({block: 'center', behavior: 'instant'})")
-    x, y, top, height = page.js(
-        "const [ring, lanes] = ['.ring', '#plot .u-over'].map((each) => document.querySelector(each));"
-        "const [mark, box] = [ring, lanes].map((each) => each.getBoundingClientRect());"
-        "return [mark.left + mark.width / 2, mark.top + mark.height / 2, box.top, box.height]"
+    is_below = page.js(  # at once, so that nothing moves in between
+        "const [ring, over] = ['.ring', '#plot .u-over'].map((each) => document.querySelector(each));"
+        "const [mark, lanes] = [ring, over].map((each) => each.getBoundingClientRect());"
+        "const at = {clientX: mark.left + mark.width / 2, clientY: mark.top + mark.height / 2, bubbles: true};"
+        "for (const kind of ['mousedown', 'mouseup']) over.dispatchEvent(new MouseEvent(kind, at));"
+        "return at.clientY > lanes.top + lanes.height / 2"
     )
-    assert y > top + height / 2
-    for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-        page.driver.execute_cdp_cmd(
-            "Input.dispatchMouseEvent", {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}
-        )
+    assert is_below
     page.wait("!document.getElementById('panel').hidden")
     assert page.text("#panel") == opened
     assert "rank 1" in opened
+
+
+def test_the_panel_of_an_origin_says_what_to_do_by_the_shape_of_its_error(open_report: Open) -> None:
+    given = sample(ranks=1, steps=2, operators=("MatMul_1", "Gelu_1"))
+    rows = [replace(each, verdict=replace(each.verdict, role=Role.ORIGIN)) for each in given.rows[1:2]]
+    wrong = replace(
+        origin(1, "Gelu_1", node=rows[0].pair.shown.node), shape=ErrorShape.TAIL, shape_at="index 9 of axis 0"
+    )
+    page = open_report(comparison(given.rows[0], *rows, *given.rows[2:], findings=(wrong,), gate_passed=False))
+    page.keys("o", "body")
+    page.wait("!document.getElementById('panel').hidden")
+    sections = page.js("return [...document.querySelectorAll('#panel h3')].map((each) => each.innerText)")
+    assert sections[:2] == ["Verdict", "Next step"]
+    assert "is wrong at index 9 of axis 0 only, the end of it" in page.text("#panel")
+    page.keys("\ue013", "#table")
+    page.wait("!document.getElementById('panel').innerText.includes('Next step')")
+
+
+def test_arrays_have_no_order_of_execution(open_report: Open) -> None:
+    given = sample(ranks=1, steps=1)
+    loose = replace(given, pairs=replace(given.pairs, target=replace(given.pairs.target, flow=Flow.NONE)))
+    assert open_report(loose).text("#error-title") == "Error of each tensor, by name"
+    assert open_report(given).text("#error-title") == "Error along execution order"
