@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from probe_flow.dumpers.base.runner import RunnerSpec
+from probe_flow.dumpers.om.machine import cann_problems
 from probe_flow.dumpers.tensorflow.notes import training_notes
 from probe_flow.dumpers.torch.diagnostics import (
     NO_DETERMINISTIC_FORM,
@@ -120,6 +121,15 @@ _OURS = (
         said={NOT_DETERMINISTIC: NO_DETERMINISTIC_FORM},
         device_problems=device_problems,
         notes=torch_notes,
+    ),
+    RunnerSpec(
+        "om",
+        "probe_flow.dumpers.om.runner:OmRunner",
+        framework="CANN",
+        modules=(),
+        extra="",
+        folder="om_dump",
+        device_problems=cann_problems,
     ),
 )
 
