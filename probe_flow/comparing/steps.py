@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec.structs import replace
 
 from probe_flow.analysis.coverage import caveats, cover, incompleteness
-from probe_flow.analysis.model.error_looks import with_looks
 from probe_flow.analysis.policies.base import Policy, judge_all
 from probe_flow.analysis.policies.registry import POLICIES
 from probe_flow.analysis.search.conclude import conclude
@@ -18,6 +17,7 @@ from probe_flow.analysis.search.origin import diagnose
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
 from probe_flow.comparing.asked import Asked, Only
 from probe_flow.comparing.closer_looks import look_closer
+from probe_flow.comparing.error_looks import with_looks
 from probe_flow.comparing.noise import measure_noise
 from probe_flow.comparing.picks import with_picks
 from probe_flow.comparing.recompute import with_recomputed

@@ -1,6 +1,6 @@
 """What the error of a finding looks like once its elements were read again: zeros, order, a limit, a channel, a tail.
 
-`shape_of` sees the figures of a row. Here the statistics of both sides, the values around the largest error and the
+`shape_of` (`analysis/model/deviation.py`) sees the figures of a row. Here the statistics of both sides, the values around the largest error and the
 maps of errors are seen too, which tell causes apart that have the same figures.
 """
 
