@@ -1,7 +1,7 @@
 """What the error of a finding looks like once its elements were read again: zeros, order, a limit, a channel, a tail.
 
-`shape_of` (`analysis/model/deviation.py`) sees the figures of a row. Here the statistics of both sides, the values around the largest error and the
-maps of errors are seen too, which tell causes apart that have the same figures.
+`shape_of` (`analysis/model/deviation.py`) sees the figures of a row. Here the statistics of both sides, the values
+around the largest error and the maps of errors are seen too, which tell causes apart that have the same figures.
 """
 
 from __future__ import annotations
