@@ -17,7 +17,15 @@ from typing import Any
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from probe_flow.engine.cache import PARTIAL, RunCache, catalog_store, collect_garbage, shared_store, tensor_store
+from probe_flow.engine.cache import (
+    PARTIAL,
+    RunCache,
+    catalog_store,
+    collect_garbage,
+    made_by,
+    shared_store,
+    tensor_store,
+)
 from probe_flow.engine.run.clock import Clock
 from probe_flow.engine.run.events import FILE_BEGUN, EventLog, open_events
 from probe_flow.engine.run.kept_catalogs import KeptCatalogs
@@ -171,6 +179,7 @@ class _Run:
             partial=self.folder.path / PARTIAL,
             key=self.plan.workflow.cache.key,
             report=lambda diagnostics: self._report("cache", diagnostics),
+            made_by=made_by(self.plan.workflow.name, self.folder.path.name),
         )
 
     def to_end(self) -> RunOutcome:
@@ -272,6 +281,7 @@ class _Run:
             small_files=self.small_files,
             announce=self._announce,
             compile_later=self.lacks_compiled_code.set,
+            consumed=planned.stage.inputs,
             place=planned.stage.place,
             isolate=partial(self._isolated, name),
         )
