@@ -21,8 +21,18 @@ from probe_flow.errors import Diagnostic, Severity
 _MAX_LISTED = 5
 
 
-def _unseeded(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
-    """Yield PF6333 for operators that draw random numbers without a seed of their own."""
+def _onnx_notes(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
+    """Yield PF6333 for operators that draw random numbers without a seed of their own, PF6347 for sums in 16 bits."""
+    exact = record.get("exact_sums") or []
+    if exact and record.get("cuts_sums"):
+        shown = ", ".join(f"`{name}`" for name in exact[:_MAX_LISTED])
+        yield Diagnostic(
+            "PF6347",
+            f"operators were computed exactly that onnxruntime alone cuts off on this processor: {shown}",
+            severity=Severity.NOTE,
+            help="they multiply uint8 by int8, which needs VNNI; where the model shall run on processors without it, "
+            "quantise the weights with `reduce_range`, or to uint8",
+        )
     unseeded = record.get("unseeded") or []
     if unseeded:
         shown = ", ".join(f"`{name}`" for name in unseeded[:_MAX_LISTED])
@@ -80,7 +90,7 @@ _OURS = (
         extra="onnx",
         folder="onnx_dump",
         tested={"onnxruntime": "1.32", "onnx": "1.23"},
-        notes=_unseeded,
+        notes=_onnx_notes,
     ),
     RunnerSpec(
         "caffe",
