@@ -41,12 +41,8 @@ def cache_folder(configured: str | None, environ: Mapping[str, str]) -> Path:
     return (Path(home) if home else Path(environ.get("HOME", "~")).expanduser() / ".cache") / "probe_flow"
 
 
-def made_by(workflow: str, run: str) -> str:
-    """Return what files of the cache say of the run that wrote them."""
-    return json.dumps({"workflow": workflow[:_MAX_NAME], "run": run[:_MAX_NAME]}, ensure_ascii=False)
-
-
 _MAX_NAME = 120
+"""Characters of a name in files of the cache."""
 
 
 class RunCache(Struct):
@@ -57,7 +53,7 @@ class RunCache(Struct):
         partial: folder inside the run's folder, for what the shared cache does not take.
         key: what identifies an input file: ``stat`` or ``content``.
         report: takes diagnostics.
-        made_by: the run and its workflow, for people who look at what the cache holds.
+        made_by: the names of the workflow and of the run's folder, for people who look at what the cache holds.
         forced: whether kept results are ignored (they are replaced).
     """
 
@@ -65,7 +61,7 @@ class RunCache(Struct):
     partial: Path
     key: str
     report: Callable[[Iterable[Diagnostic]], None]
-    made_by: str = ""
+    made_by: tuple[str, str] = ("", "")
     forced: bool = False
     counts: Counter[str] = field(default_factory=Counter)
     _stores: dict[Path, ShardStore] = field(default_factory=dict)
@@ -130,7 +126,9 @@ class RunCache(Struct):
         from probe_flow.files.shards import ShardStore
 
         if folder not in self._stores:
-            self._stores[folder] = ShardStore(folder, made_by=self.made_by)
+            workflow, run = (name[:_MAX_NAME] for name in self.made_by)
+            text = json.dumps({"workflow": workflow, "run": run}, ensure_ascii=False)
+            self._stores[folder] = ShardStore(folder, made_by=text)
         return self._stores[folder]
 
 

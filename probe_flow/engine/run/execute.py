@@ -17,15 +17,7 @@ from typing import Any
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from probe_flow.engine.cache import (
-    PARTIAL,
-    RunCache,
-    catalog_store,
-    collect_garbage,
-    made_by,
-    shared_store,
-    tensor_store,
-)
+from probe_flow.engine.cache import PARTIAL, RunCache, catalog_store, collect_garbage, shared_store, tensor_store
 from probe_flow.engine.run.clock import Clock
 from probe_flow.engine.run.events import FILE_BEGUN, EventLog, open_events
 from probe_flow.engine.run.kept_catalogs import KeptCatalogs
@@ -179,7 +171,7 @@ class _Run:
             partial=self.folder.path / PARTIAL,
             key=self.plan.workflow.cache.key,
             report=lambda diagnostics: self._report("cache", diagnostics),
-            made_by=made_by(self.plan.workflow.name, self.folder.path.name),
+            made_by=(self.plan.workflow.name, self.folder.path.name),
         )
 
     def to_end(self) -> RunOutcome:
@@ -240,11 +232,7 @@ class _Run:
             self.catalogs.keep(planned, result)
         return result
 
-    def _tried(
-        self,
-        outcome: StageOutcome,
-        work: Callable[[], None],
-    ) -> StageOutcome:
+    def _tried(self, outcome: StageOutcome, work: Callable[[], None]) -> StageOutcome:
         """Do a stage's work, which signals end; return its outcome as it was, or how the work failed."""
         try:
             with self.signals.working():
