@@ -105,8 +105,124 @@ def test_a_module_is_computed_by_the_api_that_it_called_last(tmp_path, probe_flo
         done = probe_flow("repro", "run", "--node", module, *words)
         assert done.out.startswith("written: scripts/repro_Functional.relu.0.forward.py"), done.err
     done = probe_flow("repro", "run", "--node", "Module.empty.Empty.forward.0", *words)
-    assert (done.code, "it is a module in which the dump has no API (level L0)" in done.err) == (3, True)
-    assert "dump it again with level mix or L1; then the API it called last is computed" in done.err
+    assert (done.code, "it is a module inside which the dump has no call of an API" in done.err) == (3, True)
+    assert "level" not in done.err  # this dump is of level mix
+
+
+def test_a_module_that_ends_with_a_call_that_dumps_leave_out_is_not_cleared_by_its_last_api(tmp_path, probe_flow):
+    tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [4], "Max": 1.0, "Min": 0.0, "Mean": 0.5}
+    joined = {**tensor, "shape": [8], "Max": 9.0}
+    calls = {"Functional.gelu.0.forward": tensor, "Module.net.Net.forward.0": joined}
+    for side in ("target", "golden"):
+        (tmp_path / side).mkdir()
+        head = {"task": "statistics", "level": "mix", "framework": "pytorch", "dump_data_dir": None}
+        data = {
+            name: {"input_args": [tensor], "input_kwargs": {}, "output": [output]} for name, output in calls.items()
+        }
+        (tmp_path / side / "dump.json").write_text(json.dumps({**head, "data": data}))
+        callers = {"Functional.gelu.0.forward": "Module.net.Net.forward.0", "Module.net.Net.forward.0": None}
+        (tmp_path / side / "construct.json").write_text(json.dumps(callers))
+    assert probe_flow("compare", "-tp", "target", "-gp", "golden", "-o", "run").code == 0
+
+    done = probe_flow("repro", "run", "--node", "Module.net.Net.forward.0", "-o", "scripts")
+
+    assert (done.code, "PF6631" in done.err) == (3, True), done.out
+    assert "what it gives is not all that the API gives which it called last (`Functional.gelu.0.forward`)" in done.err
+
+
+def gradients_of_weights(tmp_path: Path, calls: dict[str, str]) -> dict:
+    """Write two dumps of a step of a module with a weight; return the entries.
+
+    Args:
+        tmp_path: of the dumps.
+        calls: entry of each forward call -> its caller.
+    """
+
+    def tensor(name: str, *shape: int, largest: float = 1.0) -> dict:
+        np.save(tmp_path / "tensors" / f"{name}.npy", np.full(shape, largest, np.float32))
+        facts = {"Max": largest, "Min": largest, "Mean": largest, "Norm": largest, "requires_grad": True}
+        return {
+            "type": "torch.Tensor",
+            "dtype": "torch.float32",
+            "shape": list(shape),
+            **facts,
+            "data_name": f"{name}.npy",
+        }
+
+    (tmp_path / "tensors").mkdir()
+    weight, given = tensor("w", 4, 8, largest=0.5), tensor("x", 2, 3, 8)
+    data: dict = {}
+    for name in calls:
+        entry = {"input_args": [given], "input_kwargs": {}, "output": [tensor("y", 2, 3, 4)]}
+        data[name] = {**entry, "parameters": {"weight": weight}} if "Module" in name else entry
+        if "linear" in name:
+            entry["input_args"].append(weight)
+            backward = {"input": [tensor("g", 2, 3, 4)], "output": [tensor("flat", 6, 4)]}
+            data[name.replace("forward", "backward")] = backward
+    data["Module.fc.Linear.parameters_grad.0"] = {"weight": [tensor("dw", 4, 8, largest=6.0)]}
+    for side in ("target", "golden"):
+        shutil.copytree(tmp_path / "tensors", tmp_path / side / "dump_tensor_data")
+        head = {"task": "tensor", "level": "mix", "framework": "pytorch", "dump_data_dir": "dump_tensor_data"}
+        (tmp_path / side / "dump.json").write_text(json.dumps({**head, "data": data}))
+        (tmp_path / side / "construct.json").write_text(json.dumps({name: calls.get(name) for name in data}))
+    return data
+
+
+WEIGHTS = "Module.fc.Linear.parameters_grad.0"
+
+
+def test_gradients_of_weights_are_those_that_the_api_gives_which_takes_them(tmp_path, probe_flow):
+    calls = {"Functional.linear.0.forward": "Module.fc.Linear.forward.0", "Module.fc.Linear.forward.0": None}
+    data = gradients_of_weights(tmp_path, calls)
+    assert probe_flow("compare", "-tp", "target", "-gp", "golden", "-o", "run").code == 0
+    done = probe_flow("repro", "run", "--node", WEIGHTS, "-o", "scripts", "--no-run")
+    assert (done.code, done.out) == (0, f"written: scripts/repro_{WEIGHTS}.py\nnot run\n"), done.err
+    text = Path(f"scripts/repro_{WEIGHTS}.py").read_text()
+    frozen = json.loads(text.partition("r'''")[2].partition("'''")[0])
+    assert (frozen["kind"], frozen["api"], frozen["direction"]) == ("Functional", "linear", "backward")
+    for side in ("target", "golden"):
+        backward = frozen["sides"][side]["backward"]
+        assert backward["input"] == data["Functional.linear.0.backward"]["input"]
+        assert backward["output"] == [{"weight": data[WEIGHTS]["weight"][0]}]
+        assert {path.name for path in Path("scripts", f"repro_{WEIGHTS}", side).iterdir()} == {
+            "x.npy", "w.npy", "y.npy", "g.npy", "dw.npy",
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("calls", "why"),
+    [
+        (
+            {
+                "Functional.linear.0.forward": "Module.fc.Linear.forward.0", "Module.fc.Linear.forward.0": None,
+                "Functional.linear.1.forward": "Module.fc.Linear.forward.1", "Module.fc.Linear.forward.1": None,
+            },
+            "its module was called 2 times, and what the dump has is the sum of their gradients",
+        ),
+        (
+            {
+                "Functional.linear.0.forward": "Module.fc.Linear.forward.0",
+                "Functional.linear.1.forward": "Module.fc.Linear.forward.0", "Module.fc.Linear.forward.0": None,
+            },
+            "2 APIs of its module take its parameters",
+        ),
+        ({"Module.fc.Linear.forward.0": None}, "0 APIs of its module take its parameters"),
+    ],
+)  # fmt: skip
+def test_gradients_of_weights_that_several_calls_give_have_no_script(tmp_path, probe_flow, calls, why):
+    gradients_of_weights(tmp_path, calls)
+    assert probe_flow("compare", "-tp", "target", "-gp", "golden", "-o", "run").code == 0
+    done = probe_flow("repro", "run", "--node", WEIGHTS, "-o", "scripts")
+    assert (done.code, "PF6631" in done.err, why in done.err) == (3, True, True), done.err
+
+
+def test_a_changed_tensor_of_the_api_that_stands_for_gradients_is_refused(tmp_path, probe_flow):
+    calls = {"Functional.linear.0.forward": "Module.fc.Linear.forward.0", "Module.fc.Linear.forward.0": None}
+    gradients_of_weights(tmp_path, calls)
+    assert probe_flow("compare", "-tp", "target", "-gp", "golden", "-o", "run").code == 0
+    np.save("target/dump_tensor_data/x.npy", np.full((2, 3, 8), 7, np.float32))
+    done = probe_flow("repro", "run", "--node", WEIGHTS, "-o", "scripts")
+    assert (done.code, "PF6632" in done.err) == (3, True), done.out + done.err
 
 
 def test_a_dump_of_modules_alone_leaves_every_suspect_undecided_and_says_so(tmp_path, probe_flow):
@@ -323,9 +439,14 @@ def test_other_dumps_have_no_script(probe_flow):
     assert "name the ONNX model that the OM was made of with `--model FILE`" in done.err
 
 
-def test_without_onnx_an_offline_model_is_told_what_to_install(probe_flow, monkeypatch):
+def test_the_script_of_an_offline_operator_is_written_without_onnx(probe_flow, tmp_path):
+    """The script imports onnx and onnxruntime; the command reads the model itself."""
     workflow = EXAMPLES.parents[1] / "workflows" / "offline_om_vs_onnx.yaml"
     assert probe_flow("run", workflow, "--output", "run").code == 1
-    monkeypatch.setattr("probe_flow.dumpers.requirements.missing_modules", lambda *names: iter(names))
-    done = probe_flow("repro", "run", "--model", EXAMPLES.parent / "offline" / "models" / "sample.onnx")
-    assert (done.code, "PF6320" in done.err, "probe-flow[onnx]" in done.err) == (2, True, True), done.err
+    model = EXAMPLES.parent / "offline" / "models" / "sample.onnx"
+    done = probe_flow("repro", "run", "--model", model, "-o", "scripts", "--no-run")
+    assert (done.code, done.err) == (0, ""), done.err
+    (script,) = Path("scripts").glob("*.py")
+    ast.parse(script.read_text())
+    assert done.out == f"written: {script}\nnot run\n"
+    assert sorted(path.name for path in Path("scripts", script.stem).iterdir()) == ["constants", "golden", "target"]

@@ -23,10 +23,12 @@ from probe_flow.analysis.model.growth import (
     common_share,
     explained_error,
     flipped_share,
+    of_copy,
     turned_share,
     widest,
 )
-from probe_flow.analysis.model.past_errors import LostSteps, PastErrors
+from probe_flow.analysis.model.lost_steps import LostSteps
+from probe_flow.analysis.model.past_errors import CrossedEdges, PastErrors
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
 from probe_flow.records import Execution, FigureColumn, Mode, NodeKey, NodeKind, Pairs
@@ -40,9 +42,6 @@ STATISTICS_SLACK = 2.0
 
 AVERAGED = 0.65
 """Share of common errors in norm and mean, compared with tensors whose every element is known."""
-
-RESTATED = 0.25
-"""Rounding steps between two records of one tensor."""
 
 FLIPPED = 0.3
 """Error that gates are expected to leave, of the most that they may."""
@@ -85,11 +84,12 @@ class Allowances:
         self._fused = FusedParts(pairs.target.graphs)
         self._families: dict[Call, frozenset[Family]] = {}
         self._past = PastErrors()
-        self.lost = LostSteps(rows, self.deviations)
         self._read: list[int] = []
         self.updates = Updates(rows, self.deviations, calls)
         self._flips: dict[int, float] = {}
         self._latest_flips: dict[Execution, float] = {}
+        self._crossed = CrossedEdges(rows, self.deviations)
+        self._lost = LostSteps(rows, self.deviations)
         self._saved_of: tuple[Call | None, Sequence[Saved]] = None, ()
         self.is_flow_unknown = is_flow_unknown(pairs)
         self._shows_modules_only = all(node.kind not in (None, NodeKind.API) for node in self._nodes.values())
@@ -137,7 +137,9 @@ class Allowances:
         """Whether a row is off by no more than storage alone explains, so that nothing else need be asked."""
         self.scales[number] = deviation.size
         call = self.calls.of[number]
-        if call is None or self.updates.noise(number, call.read, deviation):
+        if call is None or self.updates.may_hide(number) or self.updates.noise(number, call, deviation):
+            return False
+        if self._crossed.meet(number, call, self.sources):
             return False
         if call.is_gradient and (self._maker(number, call).is_gated or not self._is_free_of_flips(number)):
             return False
@@ -164,6 +166,7 @@ class Allowances:
         row, own = self.rows[number], self.calls.of[number]
         assert own is not None
         assert row.measurement is not None
+        is_bare = row.measurement.mode is Mode.STATISTICS
         call = self._maker(number, own)
         known = [d for n in behind if (d := self.deviations[n]) is not None]
         before = self.links.before.get(number, ())
@@ -175,23 +178,27 @@ class Allowances:
             families = _COLLECTIVE
         rule = self._gradient if call.is_gradient and not is_read else self._forward
         unseen = self._unseen(number, sources, deviation)
-        if row.measurement.mode is not Mode.STATISTICS:
+        if not is_bare:
             allowed = rule(call, deviation, known, families, 0.0)
             if row.is_produced:
                 allowed = self._by_parts(call, deviation, allowed)
         elif copies and known and self._is_same(number, behind):
-            allowed = _of_copy(deviation, known)
+            allowed = of_copy(deviation, known)
             self._hand_on(number, behind)
         else:
             allowed = self._of_statistics(number, call, deviation, behind, families, rule)
         passed = before
         if row.is_produced and not row.pair.rule.is_self:
             passed = (call.key, *self.links.through.get(call.key, ()))
-        changed = [n for n in behind if n in self.updates.gradients]
+        saved = call.forward if is_bare and call.is_gradient and not is_read else ()
+        changed = [n for n in (*behind, *saved) if n in self.updates.gradients]
         if changed:
             allowed = replace(allowed, gain=allowed.gain + UPDATED * sum(map(self.updates.error_of, changed)))
-            if noise := self.updates.noise(number, call.read, deviation):
+            if noise := self.updates.noise(number, call, deviation):
                 self._flips[number] = max(self._flips.get(number, 0.0), noise)
+                allowed = with_unseen(allowed, noise * deviation.size, deviation, is_update=True)
+            if copies:
+                self.updates.hand_on(number, changed[0])
         if passed:
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
         self.scales[number] = max([deviation.size, allowed.scale, *[self._passed_on(n) for n in behind if copies]])
@@ -258,12 +265,10 @@ class Allowances:
         """Allow for what recorded statistics do not show of the inputs' errors, and for their own rounding."""
         known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
         proven = self._proven(call, output, [d for _, d in known], families, rule)
-        hidden = [max(self._flips.get(n, 0.0), self.lost.hidden_in(n, d, output)) for n, d in known]
-        likely = [
-            d.with_rms(max(d.likely, more * d.size)) if d.unit else d
-            for (_, d), more in zip(known, hidden, strict=True)
-        ]
-        allowed = rule(call, output, likely, families, self.lost.around(call.key.execution, output))
+        relative = [max(self._flips.get(n, 0.0), self._lost.hidden_in(n, d, output)) for n, d in known]
+        hidden = [max(r * d.size, self._crossed.error(n)) for r, (n, d) in zip(relative, known, strict=True)]
+        likely = [d.with_rms(max(d.likely, more)) if d.unit else d for (_, d), more in zip(known, hidden, strict=True)]
+        allowed = rule(call, output, likely, families, self._lost.around(call.key.execution, output))
         size = max(output.size, TINY)
         noise = max([self._flips.get(n, 0.0) for n, _ in known], default=0.0)
         if rule == self._gradient and call.is_gated:
@@ -333,7 +338,8 @@ class Allowances:
         # State of earlier steps (caches, updated parameters) enters as an input without producer.
         if updated is not None:
             return updated
-        return UNSHOWN * self._past.usual_before(step) * deviation.size if step else 0.0
+        usual = self._past.usual_before(step) * deviation.size if step else 0.0
+        return UNSHOWN * max(usual, self.updates.kept(number))
 
     def _of_update(self, number: int, step: int, *, is_known: bool) -> float | None:
         """Error of a parameter that was compared in a step before."""
@@ -362,7 +368,7 @@ class Allowances:
         """Take note of a judged row's error, for what comes later."""
         row = self.rows[number]
         run = row.node.execution
-        self.lost.add(number, deviation, self.sources)
+        self._lost.add(number, deviation, self.sources)
         if row.is_produced:
             relative = min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0)
             self._past.add(run, relative)
@@ -386,11 +392,3 @@ class Allowances:
         if Family.PRODUCT in kinds and self.hidden.has_weights(nodes):
             kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
         return frozenset(kinds or {Family.UNKNOWN})
-
-
-def _of_copy(output: Deviation, known: Sequence[Deviation]) -> Allowance:
-    """Allow a tensor that shows again what it was off by before: nothing was computed or rounded in between."""
-    allowed = allowance(Family.MOVE, output, known)
-    gain = sum(2.0 * abs(tensor.gain) for tensor in known) + max(output.systematic, RESTATED * output.unit)
-    offset = sum(2.0 * abs(tensor.offset) for tensor in known) + RESTATED * allowed.floor
-    return Allowance(allowed.floor, allowed.explained, allowed.peak, gain, allowed.scale, offset)

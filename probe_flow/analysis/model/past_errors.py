@@ -1,7 +1,8 @@
-"""The errors that earlier outputs had: what state kept between steps, and what paths not shown, may carry.
+"""The errors that earlier rows had: what state kept between steps, and what paths not shown, may carry.
 
-Rounding to 16 bits is one that lasts. Mixed precision computes products in 16 bits and sums, norms and losses in
-float32: each value of these is off by steps of 16 bits, while norm, mean and extremes agree to float32.
+And what statistics hide of values that were rounded to whole numbers: some are a step apart, and nothing shows it.
+Extremes stay as they are, and in mean and norm steps up and down cancel. So that error is not guessed from these but
+from what was rounded: of values that lie anywhere between two edges, those cross one that are nearer than their error.
 """
 
 from __future__ import annotations
@@ -11,18 +12,23 @@ from bisect import insort
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 
-from probe_flow.analysis.model.deviation import Deviation, Deviations
+from probe_flow.analysis.flow.calls import Call
+from probe_flow.analysis.model.deviation import Deviations
+from probe_flow.analysis.model.families import Family, family_of
 from probe_flow.records import Execution, Mode
 from probe_flow.records.row import Row
 
 RECENT = 32
 """Outputs whose errors an unknown path may carry: what is computed is used soon, or came along a skip."""
 
+
 HIDDEN_UNITS = 0.5
 """Rounding steps that a tensor of which only statistics are known may be off by beyond what they prove."""
 
-FINE = 2.0**-16
-"""Rounding of types that are wider than 16 bits is below this."""
+MEAN_OF_NORMAL = 0.8
+"""Mean magnitude of normally distributed errors, in their root mean square."""
+
+_HANDING = frozenset((Family.MOVE, Family.CONTRACT))  # elements stay what they are
 
 
 class PastErrors:
@@ -90,48 +96,48 @@ class RecentErrors:
         return self._falling[0][1] if self._falling else 0.0
 
 
-class LostSteps:
-    """The coarsest rounding, relative to their size, that the values of each row went through, in order of time.
+class CrossedEdges:
+    """The rows so far that hold whole numbers of which some may be a step apart.
 
-    Rows of 16 bits have their own. What others came by is kept for those alone that came by any.
+    Args:
+        rows: all rows.
+        deviations: of them.
     """
 
     def __init__(self, rows: Sequence[Row], deviations: Deviations) -> None:
         self._rows = rows
         self._deviations = deviations
-        self._units = PastErrors()
-        self._came_by: dict[int, float] = {}
-        self._is_any = False
+        self._errors: dict[int, float] = {}
 
-    def add(self, number: int, deviation: Deviation, sources: Callable[[int], Sequence[int] | None]) -> None:
-        """Take note of a judged row; ``sources`` gives the rows that one was made of."""
+    def error(self, number: int) -> float:
+        """Return the error that a row is likely to have, as root mean square; 0 where it has no such."""
+        return self._errors.get(number, 0.0)
+
+    def meet(self, number: int, call: Call, sources: Callable[[int], tuple[int, ...] | None]) -> bool:
+        """Say whether statistics of a row may hide such an error, and remember it.
+
+        Args:
+            number: the row.
+            call: that owns it.
+            sources: gives the rows that a row came from.
+        """
         row = self._rows[number]
-        if row.measurement is None or row.measurement.mode is not Mode.STATISTICS:
-            return
-        if row.is_produced:
-            self._units.add(row.node.execution, deviation.unit)
-        if deviation.unit > FINE:
-            self._is_any = True
-        elif self._is_any and deviation.size > 0.0 and deviation.unit:
-            shares = [self._share(each, deviation) for each in sources(number) or ()]
-            if found := max(shares, default=0.0):
-                self._came_by[number] = found
+        measured = row.measurement
+        if measured is None or measured.mode is not Mode.STATISTICS or call.is_gradient or call.node is None:
+            return False
+        family = family_of(call.node.op_type) if row.is_produced else Family.MOVE
+        if family is Family.STEP:
+            found = self._of_rounding(call)
+        elif family in _HANDING and self._errors:
+            read = call.read if row.is_produced else sources(number) or ()
+            found = max((self.error(n) for n in read), default=0.0)
+        else:
+            return False
+        if found:
+            self._errors[number] = found
+        return found > 0.0
 
-    def _share(self, source: int, output: Deviation) -> float:
-        """Return the rounding of a source relative to an output: less of smaller values, of sums the root."""
-        tensor = self._deviations[source]
-        if tensor is None:
-            return 0.0
-        summed = math.sqrt(max(1.0, tensor.count / output.count))
-        return self._of(source, tensor) * min(1.0, summed * tensor.size / output.size)
-
-    def _of(self, number: int, tensor: Deviation) -> float:
-        return tensor.unit if tensor.unit > FINE else self._came_by.get(number, 0.0)
-
-    def hidden_in(self, number: int, tensor: Deviation, output: Deviation) -> float:
-        """Return the relative error that an input of a wide output may hide; rounding of narrow ones covers it."""
-        return 0.0 if output.unit > FINE else HIDDEN_UNITS * self._of(number, tensor)
-
-    def around(self, execution: Execution, output: Deviation) -> float:
-        """Return the same for what a gradient is made of, by the coarsest type that its execution was in of late."""
-        return HIDDEN_UNITS * max(output.unit, self._units.recent(execution))
+    def _of_rounding(self, call: Call) -> float:
+        known = [d for n in call.read if (d := self._deviations[n]) is not None and d.unit]
+        error = max((d.likely + HIDDEN_UNITS * d.unit * d.size for d in known), default=0.0)
+        return math.sqrt(min(1.0, 2.0 * MEAN_OF_NORMAL * error))
