@@ -23,6 +23,7 @@ from probe_flow.elements.extent_bytes import (
     shrunk,
     small_extent,
 )
+from probe_flow.elements.spare_memory import Loan, SpareMemory
 from probe_flow.errors import Diagnostic, NotComparableError
 from probe_flow.files.binary_file import BinaryFile
 from probe_flow.records import Extent, TensorKind, TensorRef
@@ -56,7 +57,7 @@ class TensorBlocks:
         block_dtype: numpy (or ml_dtypes) dtype of the blocks, in native byte order.
     """
 
-    __slots__ = ("_file", "_reader", "block_dtype", "dtype", "numel")
+    __slots__ = ("_file", "_memory", "_reader", "block_dtype", "dtype", "numel")
 
     def __init__(
         self,
@@ -65,17 +66,20 @@ class TensorBlocks:
         block_dtype: np.dtype[Any],
         reader: _Reader | None,
         file: BinaryFile | OpenParts | None,
+        memory: Loan | None = None,
     ) -> None:
         self.numel = numel
         self.dtype = dtype
         self.block_dtype = block_dtype
         self._reader = reader
         self._file = file
+        self._memory = memory
 
     def read(self, start: int, stop: int) -> Values:
         """Return logical elements ``[start, stop)`` in C order as a 1-D array, aligned, in native byte order.
 
-        The block may be read-only, and it is valid until the next call only.
+        The block may be read-only, and it is valid until the next call only; from `SpareMemory`, until the tensor is
+        closed as well.
 
         Raises:
             IndexError: when the range is not within the tensor.
@@ -93,6 +97,8 @@ class TensorBlocks:
     def close(self) -> None:
         """Let go of the file. Blocks that were read from a map stay valid."""
         self._reader = None
+        if self._memory is not None:
+            self._memory.end()
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -105,7 +111,12 @@ class TensorBlocks:
 
 
 def open_tensor(
-    ref: TensorRef, *, io: str = "auto", file: BinaryFile | None = None, content: bytes | None = None
+    ref: TensorRef,
+    *,
+    io: str = "auto",
+    file: BinaryFile | None = None,
+    content: bytes | None = None,
+    spare: SpareMemory | None = None,
 ) -> TensorBlocks:
     """Open one tensor of a dump for reading in logical order.
 
@@ -116,6 +127,7 @@ def open_tensor(
             shrinks meanwhile); ``mmap`` maps files from 1 MiB on.
         file: the file of a tensor's only extent where it is open already; who opened it closes it after the blocks.
         content: what that file holds, where it is known; then it is not opened.
+        spare: memory that tensors use one after another; blocks mean nothing once their tensor is closed.
 
     Returns:
         Blocks of float32 for 8-bit floats, int8 for int4, uint8 for uint1, complex64 for complex32; other dtypes as
@@ -134,8 +146,9 @@ def open_tensor(
     dtype = _block_dtype(stored_as)
     if numel == 0:
         return TensorBlocks(0, ref.dtype, dtype, None, None)
+    memory = Loan(spare)
     if len(ref.extents) > 1:
-        return _open_parts(ref, numel, dtype, io)
+        return _open_parts(ref, numel, dtype, io, memory)
     offsets = _offsets(ref, encoding)
     if extent.encoding == TORCH:
         return TensorBlocks(numel, ref.dtype, dtype, _loaded(extent.file, ref, offsets), None)
@@ -143,15 +156,16 @@ def open_tensor(
         reader = _in_memory(held_extent(content, extent), encoding, stored_as, offsets)
         return TensorBlocks(numel, ref.dtype, dtype, reader, None)
     if file is not None:
-        return TensorBlocks(numel, ref.dtype, dtype, _reader(file, extent, encoding, stored_as, offsets, io), None)
+        reader = _reader(file, extent, encoding, stored_as, offsets, io, memory)
+        return TensorBlocks(numel, ref.dtype, dtype, reader, None, memory)
     file = BinaryFile(extent.file)
     try:
-        reader = _reader(file, extent, encoding, stored_as, offsets, io)
+        reader = _reader(file, extent, encoding, stored_as, offsets, io, memory)
     except BaseException:
         file.close()
         raise
     if _is_read_on(extent, io):
-        return TensorBlocks(numel, ref.dtype, dtype, reader, file)
+        return TensorBlocks(numel, ref.dtype, dtype, reader, file, memory)
     file.close()
     return TensorBlocks(numel, ref.dtype, dtype, reader, None)
 
@@ -201,7 +215,7 @@ def _check(ref: TensorRef) -> int:
     return ref.numel
 
 
-def _open_parts(ref: TensorRef, numel: int, dtype: np.dtype[Any], io: str) -> TensorBlocks:
+def _open_parts(ref: TensorRef, numel: int, dtype: np.dtype[Any], io: str, memory: Loan) -> TensorBlocks:
     from probe_flow.elements.joined_blocks import OpenParts, StoredParts
     from probe_flow.elements.joined_parts import joined_parts
 
@@ -211,8 +225,8 @@ def _open_parts(ref: TensorRef, numel: int, dtype: np.dtype[Any], io: str) -> Te
     if offsets is not None:
         from probe_flow.elements.scattered import Scattered
 
-        scattered = Scattered(StoredParts(parts, opened, dtype), offsets)
-        return TensorBlocks(numel, ref.dtype, dtype, scattered, opened)
+        scattered = Scattered(StoredParts(parts, opened, dtype), offsets, memory)
+        return TensorBlocks(numel, ref.dtype, dtype, scattered, opened, memory)
     return TensorBlocks(numel, ref.dtype, dtype, lambda i, j: parts.read(i, j, dtype, opened.read), opened)
 
 
@@ -238,17 +252,23 @@ def _offsets(ref: TensorRef, encoding: Encoding) -> Offsets | None:
 
 
 def _reader(
-    file: BinaryFile, extent: Extent, encoding: Encoding, dtype: str, offsets: Offsets | None, io: str
+    file: BinaryFile,
+    extent: Extent,
+    encoding: Encoding,
+    dtype: str,
+    offsets: Offsets | None,
+    io: str,
+    memory: Loan,
 ) -> _Reader:
     if extent.offset + extent.nbytes > file.size:
         raise shrunk(extent, file.size)
     is_big_endian = encoding.is_big_endian
     if _is_read_on(extent, io):
         if offsets is None:
-            return Windows(file, extent, dtype, is_big_endian=is_big_endian)
+            return Windows(file, extent, dtype, is_big_endian=is_big_endian, memory=memory)
         from probe_flow.elements.scattered import Scattered
 
-        return Scattered(StoredFile(file, extent, dtype, is_big_endian=is_big_endian), offsets)
+        return Scattered(StoredFile(file, extent, dtype, is_big_endian=is_big_endian), offsets, memory)
     raw = small_extent(file, extent) if extent.nbytes < SMALL_BYTES else mapped_extent(file, extent)
     return _in_memory(raw, encoding, dtype, offsets)
 

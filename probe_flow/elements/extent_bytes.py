@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from probe_flow.elements.spare_memory import Loan
 from probe_flow.errors import FormatError
 from probe_flow.files.binary_file import BinaryFile, malformed
 from probe_flow.records import Extent
@@ -84,9 +85,10 @@ class Windows:
     What lies in the buffer as the block itself is laid out once for all blocks of a size.
     """
 
-    def __init__(self, file: BinaryFile, extent: Extent, dtype: str, *, is_big_endian: bool) -> None:
+    def __init__(self, file: BinaryFile, extent: Extent, dtype: str, *, is_big_endian: bool, memory: Loan) -> None:
         self._file = file
         self._extent = extent
+        self._memory = memory
         self._dtype = dtype
         self._bits = dtype_info(dtype).bits
         self._is_big_endian = is_big_endian
@@ -99,8 +101,7 @@ class Windows:
         first, end, count = start * self._bits // 8, -(-stop * self._bits // 8), stop - start
         view = self._view if count == self._count else None
         if view is None:
-            if self._buffer.size < end - first:
-                self._buffer = np.empty(end - first, np.uint8)
+            self._buffer = self._memory.at_least(end - first, self._buffer)
             self._window = self._buffer[: end - first].data
         done = self._file.read_into(self._extent.offset + first, self._window)
         if done < end - first:
