@@ -45,7 +45,7 @@ MAX_TASKS_PER_BATCH = 1024
 BATCHES, SHORT_BATCHES = 32, 4
 """Batches into which work is cut that would fill more than so few of full size."""
 
-GROUPS = 16
+GROUPS = 4
 """What reads one golden tensor is divided among workers only where it is more than this part of all."""
 
 MAX_COMPARED_TARGETS = 4

@@ -8,12 +8,12 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
+from probe_flow.analysis.flow.calls import Call, Calls, is_gate_gradient, is_gradient
 from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
 from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations
 from probe_flow.analysis.model.families import Family, families_of
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
-from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, gradient_allowance
+from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, gradient_allowance, with_flips
 from probe_flow.analysis.model.growth import (
     TINY,
     Allowance,
@@ -220,9 +220,11 @@ class Allowances:
         return self.scales.get(number, 0.0) if deviation is not None else 0.0
 
     def _forward(
-        self, _call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], _hidden: float
+        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], _hidden: float
     ) -> Allowance:
-        return widest([allowance(family, output, known) for family in families])
+        allowed = widest([allowance(family, output, known) for family in families])
+        is_gate = call.node is not None and is_gate_gradient(call.node.op_type)
+        return with_flips(allowed, output, known) if is_gate else allowed
 
     def _gradient(
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], hidden: float
