@@ -85,9 +85,9 @@ _LONG = 5
 
 _NEUTRAL = (
     "a activation all approx as backprop backward base batch bias by channel d depthwise dim element elementwise ext "
-    "fast filter foreach functional fused fusion gated gating global grad grouped in inplace input k layer leaky like local "
-    "lp mask masked mint moe n nan native nd no npu of op out parallel place pool quick quant real residual rotary "
-    "scaled square tensor scalar v values with"
+    "fast filter foreach functional fused fusion gated gating global grad grouped in inplace input k layer leaky like "
+    "local lp mask masked mint moe n nan native nd no npu of op out parallel place pool quick quant real residual "
+    "rotary scaled square tensor scalar v values with"
 )
 """Words that say how or on what an operator works, not what it does."""
 

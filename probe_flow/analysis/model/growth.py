@@ -40,8 +40,8 @@ UNCANCELLED = 2.0
 """What the terms of a product would add up to without cancelling, in sizes of the output, where that is not known."""
 
 SHARED = 0.08
-"""Part of an error that all terms of a sum share, as the elements of a column that come from one rounded weight: it adds
-up where the rest cancels (measured: sums over batches of 512 to 4,096 rows in float16)."""
+"""Part of an error that all terms of a sum share, as the elements of a column that come from one rounded weight: it
+adds up where the rest cancels (measured: sums over batches of 512 to 4,096 rows in float16)."""
 
 MIN_FLIPS = 3.0
 """So many flipped decisions need no explanation once the inputs differ at all."""
@@ -194,6 +194,11 @@ def _summed_size(family: Family, output: Deviation, inputs: Sequence[Deviation])
     return output.size
 
 
+def _shared(output: Deviation, inputs: Sequence[Deviation]) -> float:
+    """Return how much larger the error of a sum is than that of independent terms."""
+    return 1.0 + SHARED * math.sqrt(max(_terms(tensor, output) for tensor in inputs))
+
+
 def _of_slope(output: float, inputs: Sequence[float]) -> float:
     """Return the size of what reaches a gradient: where the function is flat little is left of it.
 
@@ -243,11 +248,10 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
         return 1.2 * absolute
     if family in (Family.SCALE, Family.QUOTIENT):
         return max(1.5 * output.size * relative, _at_smallest(family, output, inputs) / math.sqrt(output.count))
-    if family is Family.REDUCE:
-        return max(output.size * relative, sum(tensor.rms for tensor in inputs))
-    if family is Family.TOTAL:
-        shared = 1.0 + SHARED * math.sqrt(max(_terms(tensor, output) for tensor in inputs))
-        return max(output.size * relative, 1.2 * absolute * shared)
+    if family in (Family.REDUCE, Family.TOTAL):
+        is_mean = family is Family.REDUCE
+        whole = sum(tensor.rms for tensor in inputs) if is_mean else 1.2 * absolute * _shared(output, inputs)
+        return max(output.size * relative, whole)
     if family is Family.PRODUCT:
         # Where the product cancels, the error is relative to what its terms would usually add up to.
         uncancelled = _typical_product(output, inputs) if len(inputs) > 1 else UNCANCELLED * output.size
