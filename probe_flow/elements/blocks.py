@@ -6,9 +6,9 @@ Memory is bounded: large files are read in windows or, where asked for, mapped; 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from probe_flow.elements.extent_bytes import (
     Bytes,
+    Loan,
+    SpareMemory,
     StoredFile,
     Windows,
     held_extent,
@@ -23,7 +25,6 @@ from probe_flow.elements.extent_bytes import (
     shrunk,
     small_extent,
 )
-from probe_flow.elements.spare_memory import Loan, SpareMemory
 from probe_flow.errors import Diagnostic, NotComparableError
 from probe_flow.files.binary_file import BinaryFile
 from probe_flow.records import Extent, TensorKind, TensorRef
@@ -43,6 +44,13 @@ SMALL_BYTES = 2**20
 
 AT_ONCE = 2**20
 """Elements that are read at once of a tensor that is wanted as a whole."""
+
+_PIECE = 1 << 18
+
+Contents = Mapping[str, bytes]
+"""What small files hold that were read when their dump was, by path; see `SmallFiles`."""
+
+NO_CONTENTS: Contents = MappingProxyType({})
 
 Values = NDArray[Any]
 _Reader = Callable[[int, int], Values]
@@ -292,3 +300,35 @@ def _scattered(raw: Bytes, dtype: str, offsets: Offsets, *, is_big_endian: bool 
         return lambda start, stop: decode_runs(raw(), dtype, runs, start, stop, big_endian=is_big_endian)
     index = LogicalIndex(offsets)
     return lambda start, stop: decode_at(raw(), dtype, index.stored(start, stop), big_endian=is_big_endian)
+
+
+def holds_same(first: TensorRef, second: TensorRef, contents: Contents = NO_CONTENTS) -> bool:
+    """Return True if two tensors are decoded alike from the same bytes; False where one of them cannot be read.
+
+    It ends at the first difference, so tensors that differ cost little.
+
+    Raises:
+        FormatError: a file cannot be opened or read.
+    """
+    if _decoding(first) != _decoding(second):
+        return False
+    return all(_are_same(one, other, contents) for one, other in zip(first.extents, second.extents, strict=True))
+
+
+def _decoding(tensor: TensorRef) -> tuple[object, ...]:
+    parts = tuple((extent.nbytes, extent.encoding, extent.part) for extent in tensor.extents)
+    return tensor.dtype, tensor.layout, tensor.sub_format, tensor.shape, tensor.logical_shape, parts
+
+
+def _are_same(first: Extent, second: Extent, contents: Contents) -> bool:
+    one_content, other_content = contents.get(first.file), contents.get(second.file)
+    if one_content is not None and other_content is not None:
+        found = one_content[first.offset : first.offset + first.nbytes]
+        return len(found) == first.nbytes and found == other_content[second.offset : second.offset + second.nbytes]
+    with BinaryFile(first.file) as one, BinaryFile(second.file) as other:
+        for start in range(0, first.nbytes, _PIECE):
+            count = min(_PIECE, first.nbytes - start)
+            piece = one.read_at(first.offset + start, count)
+            if len(piece) < count or piece != other.read_at(second.offset + start, count):
+                return False
+    return True

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from probe_flow.elements.extent_bytes import Loan
 from probe_flow.elements.panels import Panels, StoredBytes, places_of, taken
-from probe_flow.elements.spare_memory import Loan
 from probe_flow.tensors.blocked_layouts import Offsets
 from probe_flow.tensors.dtypes import dtype_info
 from probe_flow.tensors.stored_runs import StoredRuns

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from probe_flow.elements.blocks import TensorBlocks, open_tensor
-from probe_flow.elements.same_bytes import Contents, holds_same
-from probe_flow.elements.spare_memory import SpareMemory
+from probe_flow.elements.blocks import Contents, TensorBlocks, holds_same, open_tensor
+from probe_flow.elements.extent_bytes import SpareMemory
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity, UsageError
 from probe_flow.files.small_files import SmallFiles
 from probe_flow.jobs import in_batches

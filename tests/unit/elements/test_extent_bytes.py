@@ -12,9 +12,9 @@ from raw_pairs import raw
 
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.refs import tensor_refs
-from probe_flow.elements import spare_memory
+from probe_flow.elements import extent_bytes
 from probe_flow.elements.blocks import open_tensor
-from probe_flow.elements.spare_memory import Loan, SpareMemory
+from probe_flow.elements.extent_bytes import Loan, SpareMemory
 from probe_flow.measure.batches import Batch, measure_batch, plan_tasks
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.records import Execution, NodeKey
@@ -39,7 +39,7 @@ def test_a_buffer_is_used_again_by_the_next_that_fits():
 
 
 def test_no_more_is_kept_than_the_bound(monkeypatch):
-    monkeypatch.setattr(spare_memory, "MOST_BYTES", 100)
+    monkeypatch.setattr(extent_bytes, "MOST_BYTES", 100)
     spare = SpareMemory()
     first, second, third = (np.empty(60, np.uint8), np.empty(60, np.uint8), np.empty(40, np.uint8))
     for buffer in (first, second, third):
