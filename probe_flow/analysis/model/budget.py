@@ -33,7 +33,7 @@ from probe_flow.analysis.model.growth import (
     turned_share,
     widest,
 )
-from probe_flow.analysis.model.past_errors import PastErrors
+from probe_flow.analysis.model.past_errors import HIDDEN_UNITS, CrossedEdges, PastErrors
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
 from probe_flow.records import Execution, FigureColumn, Mode, NodeKey, NodeKind, Pairs
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 
 STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
-
-HIDDEN_UNITS = 0.5
-"""Rounding steps that a tensor of which only statistics are known may be off by beyond what they prove."""
 
 AVERAGED = 0.65
 """Share of common errors in norm and mean, compared with tensors whose every element is known."""
@@ -97,6 +94,7 @@ class Allowances:
         self.updates = Updates(rows, self.deviations, calls)
         self._flips: dict[int, float] = {}
         self._latest_flips: dict[Execution, float] = {}
+        self._crossed = CrossedEdges(rows, self.deviations)
         self._saved_of: tuple[Call | None, Sequence[Saved]] = None, ()
         self.is_flow_unknown = is_flow_unknown(pairs)
         self._shows_modules_only = all(node.kind not in (None, NodeKind.API) for node in self._nodes.values())
@@ -144,7 +142,9 @@ class Allowances:
         """Whether a row is off by no more than storage alone explains, so that nothing else need be asked."""
         self.scales[number] = deviation.size
         call = self.calls.of[number]
-        if call is None or self.updates.noise(number, call.read, deviation):
+        if call is None or self.updates.may_hide(number) or self.updates.noise(number, call, deviation):
+            return False
+        if self._crossed.meet(number, call, self.sources):
             return False
         if call.is_gradient and (self._maker(number, call).is_gated or not self._is_free_of_flips(number)):
             return False
@@ -171,6 +171,7 @@ class Allowances:
         row, own = self.rows[number], self.calls.of[number]
         assert own is not None
         assert row.measurement is not None
+        is_bare = row.measurement.mode is Mode.STATISTICS
         call = self._maker(number, own)
         known = [d for n in behind if (d := self.deviations[n]) is not None]
         before = self.links.before.get(number, ())
@@ -182,7 +183,7 @@ class Allowances:
             families = _COLLECTIVE
         rule = self._gradient if call.is_gradient and not is_read else self._forward
         unseen = self._unseen(number, sources, deviation)
-        if row.measurement.mode is not Mode.STATISTICS:
+        if not is_bare:
             allowed = rule(call, deviation, known, families, 0.0)
             if row.is_produced:
                 allowed = self._by_parts(call, deviation, allowed)
@@ -194,11 +195,15 @@ class Allowances:
         passed = before
         if row.is_produced and not row.pair.rule.is_self:
             passed = (call.key, *self.links.through.get(call.key, ()))
-        changed = [n for n in behind if n in self.updates.gradients]
+        saved = call.forward if is_bare and call.is_gradient and not is_read else ()
+        changed = [n for n in (*behind, *saved) if n in self.updates.gradients]
         if changed:
             allowed = replace(allowed, gain=allowed.gain + UPDATED * sum(map(self.updates.error_of, changed)))
-            if noise := self.updates.noise(number, call.read, deviation):
+            if noise := self.updates.noise(number, call, deviation):
                 self._flips[number] = max(self._flips.get(number, 0.0), noise)
+                allowed = with_unseen(allowed, noise * deviation.size, deviation, is_update=True)
+            if copies:
+                self.updates.hand_on(number, changed[0])
         if passed:
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
         self.scales[number] = max([deviation.size, allowed.scale, *[self._passed_on(n) for n in behind if copies]])
@@ -267,7 +272,8 @@ class Allowances:
         """Allow for what recorded statistics do not show of the inputs' errors, and for their own rounding."""
         known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
         proven = self._proven(call, output, [d for _, d in known], families, rule)
-        likely = [d.with_rms(max(d.likely, self._flips.get(n, 0.0) * d.size)) if d.unit else d for n, d in known]
+        hidden = [max(self._flips.get(n, 0.0) * d.size, self._crossed.error(n)) for n, d in known]
+        likely = [d.with_rms(max(d.likely, more)) if d.unit else d for (_, d), more in zip(known, hidden, strict=True)]
         allowed = rule(call, output, likely, families, HIDDEN_UNITS * output.unit)
         size = max(output.size, TINY)
         noise = max([self._flips.get(n, 0.0) for n, _ in known], default=0.0)
@@ -338,7 +344,8 @@ class Allowances:
         # State of earlier steps (caches, updated parameters) enters as an input without producer.
         if updated is not None:
             return updated
-        return UNSHOWN * self._past.usual_before(step) * deviation.size if step else 0.0
+        usual = self._past.usual_before(step) * deviation.size if step else 0.0
+        return UNSHOWN * max(usual, self.updates.kept(number))
 
     def _of_update(self, number: int, step: int, *, is_known: bool) -> float | None:
         """Error of a parameter that was compared in a step before."""
