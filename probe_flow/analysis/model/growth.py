@@ -53,9 +53,6 @@ MIN_FLIPS = 3.0
 RARE = 0.02
 """Expected number of flipped gates below which none is allowed."""
 
-RESTATED = 0.25
-"""Rounding steps between two records of one tensor."""
-
 PICKS = ("arg", "top", "sort")
 """Words of operators that make one decision a row of scores; others make one each."""
 
@@ -159,14 +156,6 @@ def _common_share(family: Family, output: Deviation, inputs: Sequence[Deviation]
 def common_share(count: int) -> float:
     """Return the share of noise that does not average out over so many elements: some of it is shared by many."""
     return min(0.5, 0.1 + 2.0 / math.sqrt(count))
-
-
-def of_copy(output: Deviation, known: Sequence[Deviation]) -> Allowance:
-    """Allow a tensor that shows again what it was off by before: nothing was computed or rounded in between."""
-    allowed = allowance(Family.MOVE, output, known)
-    gain = sum(2.0 * abs(tensor.gain) for tensor in known) + max(output.systematic, RESTATED * output.unit)
-    offset = sum(2.0 * abs(tensor.offset) for tensor in known) + RESTATED * allowed.floor
-    return Allowance(allowed.floor, allowed.explained, allowed.peak, gain, allowed.scale, offset)
 
 
 def widest(allowances: Sequence[Allowance]) -> Allowance:

@@ -72,19 +72,24 @@ def silent_outputs(
 
 
 def told_nodes(
-    target: DumpIndex, rules: FusionRules, taken: Mapping[NodeKey, FusionOp], silent: Mapping[NodeKey, int]
+    target: DumpIndex,
+    rules: FusionRules,
+    taken: Mapping[NodeKey, FusionOp],
+    silent: Mapping[NodeKey, int],
+    elsewhere: Container[str],
 ) -> Iterator[Node]:
     """Yield the nodes of all operators of the rules, with type, originals and passes as the rules have them.
 
-    ``silent`` has the operators that ran without leaving a file.
+    ``silent`` has the operators that ran without leaving a file, ``elsewhere`` the graphs whose operators belong to
+    other executions: a file of rules has all graphs of a model, and a subgraph may have a folder of its own.
     """
     keys = {id(op): key for key, op in taken.items()}
     inner = {id(op) for group in rules.groups for op in group.ops if is_inner(op, group)}
     order = 0
     for op in rules.ops:
         key = keys.get(id(op))
-        if key is None and op_key(target, op) in target.nodes:  # another graph has an operator of this name
-            continue
+        if key is None and (op.graph in elsewhere or op_key(target, op) in target.nodes):
+            continue  # another graph has it, or one of its name
         is_dumped = key is not None
         node = target.nodes[key] if key is not None else Node(op_key(target, op), op.op_type, order=order)
         order = max(order, node.order)
@@ -106,14 +111,25 @@ def told_nodes(
 
 
 def told_edges(
-    target: DumpIndex, rules: FusionRules, taken: Mapping[NodeKey, FusionOp], origins: Origins
+    target: DumpIndex,
+    rules: FusionRules,
+    taken: Mapping[NodeKey, FusionOp],
+    origins: Origins,
+    elsewhere: Container[str],
 ) -> Iterator[Edge]:
-    """Yield who feeds whom. What only holds values feeds nobody: an input that it fills is a source."""
+    """Yield who feeds whom. What only holds values feeds nobody: an input that it fills is a source.
+
+    What graphs ``elsewhere`` have to do with it say `edges_between`.
+    """
     keys = {id(op): key for key, op in taken.items()}
     for op in rules.ops:
+        if op.graph in elsewhere and id(op) not in keys:
+            continue
         for number in range(len(op.inputs)):
             found = origins.producer(op, number)
             if isinstance(found, Reason) or found[0].op_type in _SOURCES:
+                continue
+            if found[0].graph in elsewhere and id(found[0]) not in keys:
                 continue
             producer, output = found
             yield Edge(

@@ -121,3 +121,26 @@ def test_a_subgraph_with_files_of_its_own_goes_on_from_the_graph_around_it(tmp_p
     assert flow(pairs) == [("before", 0, "step", 0)]
     assert {pair.reason.expectation.value for pair in found.values() if pair.golden is None} == {"expected"}
     assert not silent_operators(pairs.target), "a caller leaves no file of its own"
+
+
+def test_operators_of_a_subgraph_with_files_of_its_own_are_told_once(tmp_path):
+    """A device may number both folders alike, so that only the name of the model tells their executions apart."""
+    for model, name in (("main", "before"), ("body", "step")):
+        OmFolder(om_tree(tmp_path / "npu", model=model, model_id=1, step=0)).op("Relu", name, at=1, outputs=[X])
+        GoldenFolder(tmp_path / "golden").output(name, 0, X)
+    main = rules.model(
+        op("before", "Relu", 0, "before"),
+        rules.op("call", "PartitionedCall", number=1, inputs=["before:0"], originals=["call"], subgraphs=["body"]),
+        name="m",
+    )
+    main["graph"][0]["name"] = "main"
+    main["graph"].append({"name": "body", "op": [op("step", "Relu", 1, "step", ["before:0"])]})
+    book = RuleBook([read_rule_file(rules.write(tmp_path / "main.json", main))], by_model=True)
+    pairs = match_offline(
+        read_om(tmp_path / "npu", side="target"), read_npy_folder(tmp_path / "golden", side="golden"), book
+    )
+    assert sorted(key.name for key in pairs.target.nodes) == ["before", "call", "step"]
+    assert [(edge.producer.name, edge.consumer.name) for edge in pairs.target.edges] == [
+        ("before", "call"),
+        ("before", "step"),
+    ]
