@@ -91,6 +91,11 @@ class Call(Struct, eq=False, gc=False):
         """Whether its derivative jumps somewhere."""
         return self.node is not None and is_gated(self.node.op_type)
 
+    @property
+    def is_gate_gradient(self) -> bool:
+        """Whether it is an operator of a graph that computes such a derivative."""
+        return self.node is not None and is_gate_gradient(self.node.op_type)
+
     def around(self) -> Iterator[Call]:
         """Yield the modules around it, innermost first."""
         seen = {id(self)}

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.flow.calls import Call, Calls, is_gate_gradient, is_gradient
+from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
-from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations
+from probe_flow.analysis.model.deviation import Deviation, Deviations, rounding_between
 from probe_flow.analysis.model.families import Family, families_of
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
 from probe_flow.analysis.model.gradients import (
@@ -81,7 +81,7 @@ class Allowances:
         self.rows = rows
         self.pairs = pairs
         self.calls = calls
-        rounding = ACROSS_FRAMEWORKS if _are_frameworks_different(pairs) else WITHIN_FRAMEWORK
+        rounding = rounding_between(pairs)
         self.deviations = Deviations(rows, rounding)
         self.scales = FigureColumn(len(rows))
         self.hidden = HiddenInputs(rows, pairs)
@@ -249,8 +249,7 @@ class Allowances:
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], _hidden: float
     ) -> Allowance:
         allowed = widest([allowance(family, output, known) for family in families])
-        is_gate = call.node is not None and is_gate_gradient(call.node.op_type)
-        return with_flips(allowed, output, known) if is_gate else allowed
+        return with_flips(allowed, output, known) if call.is_gate_gradient else allowed
 
     def _gradient(
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], hidden: float
@@ -397,9 +396,3 @@ class Allowances:
         if Family.PRODUCT in kinds and self.hidden.has_weights(nodes):
             kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
         return frozenset(kinds or {Family.UNKNOWN})
-
-
-def _are_frameworks_different(pairs: Pairs) -> bool:
-    """Whether one side is a dump of PyTorch and the other one of MindSpore, whose kernels mindtorch runs, too."""
-    sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)}
-    return len(sides - {None}) == 2
