@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from probe_flow.analysis.search.guesses import doubtful_rows
 from probe_flow.analysis.silent_operators import SilentOperator
+from probe_flow.analysis.tensor_fates import RANK, Fates
 from probe_flow.errors import Diagnostic
 from probe_flow.records import (
     Catalog,
@@ -78,39 +78,28 @@ def cover(
             found = nonfinite if _are_nonfinite(figures) else zero if _are_zero(figures) else None
             if found is not None:
                 found.update((id(target), id(golden)))
-    # One side at a time: what became of each tensor takes as much memory as the tensors.
-    best: dict[int, str] = {}
     covered = {}
+    strangers: list[tuple[TensorRef, int]] = []  # golden tensors of pairs within the target
     for side, catalog in (("golden", pairs.golden), ("target", pairs.target)):
-        _take_best(best, (getattr(row.pair, side) for row in rows), rows, verdicts)
-        covered[side] = _cover_side(catalog, best, nonfinite, zero, silent_outputs.get(side, 0))
-        for tensor in catalog.tensors:
-            best.pop(id(tensor), None)
-        best = dict(best)  # golden tensors of pairs within the target
+        fates = Fates(catalog.tensors)
+        fates.take(strangers)
+        for begin in range(0, len(rows), _PART):
+            part = zip(rows[begin : begin + _PART], verdicts[begin : begin + _PART], strict=True)
+            sides = ((getattr(row.pair, side), row, verdict) for row, verdict in part)
+            strangers += fates.take([(ref, RANK[_fate(ref, row, said)]) for ref, row, said in sides if ref is not None])
+        covered[side] = _cover_side(catalog, fates, nonfinite, zero, silent_outputs.get(side, 0))
     return {side: covered[side] for side in ("target", "golden")}
 
 
-def _take_best(
-    best: dict[int, str], tensors: Iterable[TensorRef | None], rows: Sequence[Row], verdicts: Sequence[Verdict]
-) -> None:
-    for tensor, row, verdict in zip(tensors, rows, verdicts, strict=True):
-        if tensor is not None:
-            fate, known = _fate(tensor, row, verdict), best.get(id(tensor))
-            if known is None or _RANK[fate] > _RANK[known]:
-                best[id(tensor)] = fate
-
+_PART = 8192
+"""Rows that are taken together."""
 
 _Recorded: TypeAlias = list[tuple[list[float], bool]]
 
-_RANK = {"missing": 0, "unreadable": 1, "outside": 2, "expected": 3, "compared": 4}
 
-
-def _cover_side(
-    catalog: Catalog, best: Mapping[int, str], nonfinite: set[int], zero: set[int], silent: int
-) -> Coverage:
-    counts = Counter([best.get(id(tensor), "missing") for tensor in catalog.tensors])
-    produced = [id(tensor) for tensor in catalog.tensors if tensor.slot.role in PRODUCED]
-    outputs = Counter([best.get(tensor, "missing") for tensor in produced])
+def _cover_side(catalog: Catalog, fates: Fates, nonfinite: set[int], zero: set[int], silent: int) -> Coverage:
+    produced = [tensor for tensor in catalog.tensors if tensor.slot.role in PRODUCED]
+    counts, outputs = fates.counts(catalog.tensors), fates.counts(produced)
     return Coverage(
         tensors=len(catalog.tensors),
         compared=counts["compared"],
@@ -121,8 +110,8 @@ def _cover_side(
         outputs=len(produced),
         outputs_compared=outputs["compared"],
         outputs_missing=outputs["missing"] + outputs["unreadable"],
-        outputs_nonfinite=sum(tensor in nonfinite for tensor in produced) if nonfinite else 0,
-        outputs_zero=sum(tensor in zero for tensor in produced) if zero else 0,
+        outputs_nonfinite=sum(id(tensor) in nonfinite for tensor in produced) if nonfinite else 0,
+        outputs_zero=sum(id(tensor) in zero for tensor in produced) if zero else 0,
         outputs_silent=silent,
     )
 

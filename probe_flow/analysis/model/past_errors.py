@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import insort
 from collections import defaultdict, deque
 
@@ -18,9 +19,9 @@ class PastErrors:
     """
 
     def __init__(self) -> None:
-        self._sorted: list[float] = []  # of steps that are over
+        self._sorted = array("d")  # of steps that are over
         self._step = -1
-        self._current: list[float] = []
+        self._current = array("d")
         self._recent: dict[Execution, RecentErrors] = defaultdict(RecentErrors)
         self._by_object: dict[int, RecentErrors] = {}  # the same, since hashing an execution is slow
 
@@ -44,7 +45,7 @@ class PastErrors:
         if step > self._step:
             for error in self._current:
                 insort(self._sorted, error)
-            self._step, self._current = step, []
+            self._step, self._current = step, array("d")
 
     def _recent_of(self, execution: Execution) -> RecentErrors:
         found = self._by_object.get(id(execution))
