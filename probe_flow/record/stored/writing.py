@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from operator import is_
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -94,6 +94,7 @@ class _Writer:
             if issubclass(kind, enum.Enum):
                 self._written[kind].add([*kind])
         self._ways: dict[type, _Way] = {kind: (kind, self._plain) for kind in _PLAIN}
+        self._ways[str] = str, self._texts
         self._stretches = 0
 
     def numbers(self, kind: type, values: Sequence[Any]) -> list[int]:
@@ -163,6 +164,13 @@ class _Writer:
             return ["v", msgspec.Raw(self._encode(values))]
         except (UnicodeEncodeError, OverflowError):
             return ["x", list(map(_as_packed, values))]
+
+    def _texts(self, values: Sequence[str]) -> Plain:
+        """Return texts; those that stand several times, as groups of pairs do, once."""
+        places = dict(zip(dict.fromkeys(values), count()))
+        if 2 * len(places) > len(values):
+            return self._plain(values)
+        return ["u", len(places), self._plain([*places]), list(map(places.__getitem__, values))]
 
     def _sequences(self, word: str, values: Sequence[Sequence[Any]]) -> Plain:
         return [word, self.column([*map(len, values)]), self.column([*chain.from_iterable(values)])]
