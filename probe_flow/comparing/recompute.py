@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from msgspec import structs
 
+from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.model.deviation import UNIT
 from probe_flow.analysis.search.diagnosis import Diagnosis
+from probe_flow.apis.calls import Call, Plain, TensorSpec, UnusableError
 from probe_flow.apis.calls import Path as Place
-from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.numpy_core.names import DEVICE, ONNX
 from probe_flow.comparing.asked import Recompute
 from probe_flow.comparing.recompute_calls import Side, with_partners
@@ -34,7 +35,7 @@ from probe_flow.comparing.recompute_worker import (
     recompute_here,
 )
 from probe_flow.measure.aligned_sides import aligned_sides
-from probe_flow.records import NodeKey, Pair, Pairs, SlotRole
+from probe_flow.records import NodeKey, Pair, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row
 from probe_flow.work import Context, no_processes
 
@@ -61,6 +62,11 @@ LEAST = 1 << 20
 """Elements that may always be computed again."""
 
 
+SUM, GATE, SLOPED = "AddN", "ReluGrad", "LeakyReluGrad"
+"""Operators of devices for what no call of a program does: autograd adds up what calls give for a result that several
+read, and passes a gradient through a gate in place."""
+
+
 def with_recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted: Recompute, context: Context) -> bool:
     """Give rows of results `Row.recomputed`; return whether any has it now.
 
@@ -74,20 +80,24 @@ def with_recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted:
     if wanted.mode == "never" or context.isolate is no_processes:
         return False
     numbers = list(_candidates(rows, diagnosis, wanted.mode))
-    if not numbers:
+    if not numbers and not diagnosis.handed:
         return False
     calls = _Calls(rows, pairs, numbers, suspects=[suspect.row for suspect in diagnosis.suspects])
     limit = wanted.limit if wanted.limit is not None else None if wanted.mode == "all" else LIMIT
-    jobs = dict(islice(calls.jobs(budget=_budget(rows, wanted.mode), sure=SURE), limit))
-    found = list(_computed(list(jobs.values()), context))
-    outcomes = dict(zip(jobs, found, strict=True))
+    budget = _budget(rows, wanted.mode)
+    jobs = dict(islice(calls.jobs(budget=budget, sure=SURE), limit))
+    sums = dict(islice(_within(budget, _handed_jobs(rows, diagnosis.handed)), limit))
+    found = list(_computed([*jobs.values(), *sums.values()], context))
+    outcomes = dict(zip(jobs, found, strict=False))
     done = 0
+    for number, result in zip(sums, found[len(jobs) :], strict=True):
+        done += _put(rows, {(0,): number}, result)
     for key, result in {**{key: Outcome(reason=why) for key, why in calls.refused.items()}, **outcomes}.items():
         done += _put(rows, calls.results[key], result)
     context.emit(
         "compare.recomputed",
         calls=sum(1 for each in found if each.results),
-        elements=sum(job.target.elements for job in jobs.values()),
+        elements=sum(job.target.elements for job in (*jobs.values(), *sums.values())),
         cpu_s=round(sum(each.cpu_s for each in found), 6),
         import_s=round(sum(each.import_s for each in found), 6),
         left=[[key.name, each.reason] for key, each in outcomes.items() if each.reason][:LIMIT],
@@ -122,6 +132,15 @@ def _budget(rows: Sequence[Row], mode: str) -> float:
         return float("inf")
     compared = sum(row.measurement.count for row in rows if row.measurement is not None)
     return max(LEAST, SHARE * compared)
+
+
+def _within(budget: float, jobs: Iterable[tuple[int, Job]]) -> Iterator[tuple[int, Job]]:
+    """Yield jobs until so many elements are read, but for the first few."""
+    spent = 0
+    for count, (number, job) in enumerate(jobs):
+        spent += job.target.elements
+        if count < SURE or spent <= budget:
+            yield number, job
 
 
 def _computed(jobs: Sequence[Job], context: Context) -> Iterator[Outcome]:
@@ -167,6 +186,32 @@ def _put(rows: list[Row], results: Mapping[Place, int], outcome: Outcome) -> int
         found = outcome.results.get(place) or {"reason": outcome.reason or "its result was not computed"}
         rows[number] = rows[number].with_recomputed(**found)
     return len(outcome.results)
+
+
+def _handed_jobs(rows: Sequence[Row], handed: Mapping[int, Given]) -> Iterator[tuple[int, Job]]:
+    """Yield the jobs of what others gave for something that a call read, with its row.
+
+    Those of which the elements of a tensor are not there are left out.
+    """
+    for number, given in handed.items():
+        parts = given.rows if given.gate is None else (*given.rows, given.gate)
+        pairs = [rows[n].pair for n in (number, *parts)]
+        if any(pair.target is None or pair.golden is None for pair in pairs):
+            continue
+        targets, goldens = zip(*map(aligned_sides, pairs), strict=True)
+        if all(each.kind is TensorKind.TENSOR for each in (*targets, *goldens)):
+            target, golden = _given_by(given, targets), _given_by(given, goldens)
+            yield number, Job(target, golden, is_suspect=True, units=UNIT, limit_bytes=LIMIT_BYTES)
+
+
+def _given_by(given: Given, tensors: Sequence[TensorRef]) -> SideCall:
+    """Return the call that makes the first of some tensors of the others."""
+    specs = [TensorSpec(each.dtype, tuple(each.logical_shape or each.shape or ())) for each in tensors]
+    name = SUM if given.gate is None else SLOPED if given.slope else GATE
+    kwargs = {"negative_slope": Plain(given.slope)} if given.slope else {}
+    inputs: dict[Place, TensorRef] = {(place,): tensor for place, tensor in enumerate(tensors[1:])}
+    call = Call(DEVICE, name, tuple(specs[1:]), kwargs, (specs[0],))
+    return SideCall(call, is_mindspore=False, inputs=inputs, results={(0,): tensors[0]})
 
 
 class _Calls:

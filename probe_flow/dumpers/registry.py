@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from probe_flow.dumpers.base.runner import RunnerSpec
+from probe_flow.dumpers.om.machine import cann_problems
 from probe_flow.dumpers.tensorflow.notes import training_notes
 from probe_flow.dumpers.torch.diagnostics import (
     NO_DETERMINISTIC_FORM,
@@ -20,8 +21,18 @@ from probe_flow.errors import Diagnostic, Severity
 _MAX_LISTED = 5
 
 
-def _unseeded(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
-    """Yield PF6333 for operators that draw random numbers without a seed of their own."""
+def _onnx_notes(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
+    """Yield PF6333 for operators that draw random numbers without a seed of their own, PF6347 for sums in 16 bits."""
+    exact = record.get("exact_sums") or []
+    if exact and record.get("cuts_sums"):
+        shown = ", ".join(f"`{name}`" for name in exact[:_MAX_LISTED])
+        yield Diagnostic(
+            "PF6347",
+            f"operators were computed exactly that onnxruntime alone cuts off on this processor: {shown}",
+            severity=Severity.NOTE,
+            help="they multiply uint8 by int8, which needs VNNI; where the model shall run on processors without it, "
+            "quantise the weights with `reduce_range`, or to uint8",
+        )
     unseeded = record.get("unseeded") or []
     if unseeded:
         shown = ", ".join(f"`{name}`" for name in unseeded[:_MAX_LISTED])
@@ -79,7 +90,7 @@ _OURS = (
         extra="onnx",
         folder="onnx_dump",
         tested={"onnxruntime": "1.32", "onnx": "1.23"},
-        notes=_unseeded,
+        notes=_onnx_notes,
     ),
     RunnerSpec(
         "caffe",
@@ -120,6 +131,15 @@ _OURS = (
         said={NOT_DETERMINISTIC: NO_DETERMINISTIC_FORM},
         device_problems=device_problems,
         notes=torch_notes,
+    ),
+    RunnerSpec(
+        "om",
+        "probe_flow.dumpers.om.runner:OmRunner",
+        framework="CANN",
+        modules=(),
+        extra="",
+        folder="om_dump",
+        device_problems=cann_problems,
     ),
 )
 

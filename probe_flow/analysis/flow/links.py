@@ -25,6 +25,20 @@ MAX_PASSED = 64
 """Nodes that were not compared which one search passes before it gives up: what lies that far back is unknown."""
 
 
+class Given(Struct, frozen=True, gc=False):
+    """What others gave for something that a call read.
+
+    Args:
+        rows: of one tensor, or of several that add up.
+        gate: row of the result of a relu in place, by whose sign the gradient passed or did not.
+        slope: what passed of it where that result is negative.
+    """
+
+    rows: tuple[int, ...]
+    gate: int | None = None
+    slope: float = 0.0
+
+
 class Links(Struct, frozen=True):
     """Ancestry of rows, by row number.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -13,7 +14,7 @@ from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
 from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations
 from probe_flow.analysis.model.families import Family, families_of
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
-from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, gradient_allowance
+from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, gradient_allowance, scales_by_number
 from probe_flow.analysis.model.growth import (
     TINY,
     Allowance,
@@ -30,6 +31,9 @@ from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
 from probe_flow.records import Execution, FigureColumn, Mode, NodeKey, NodeKind, Pairs
 from probe_flow.records.row import Row
+
+if TYPE_CHECKING:
+    from probe_flow.analysis.model.handed_on import HandedOn
 
 STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
@@ -63,7 +67,7 @@ UPDATED = 1.5
 """Change of scale of what is computed with a parameter, in relative errors that its update brought."""
 
 
-_COPY = frozenset((Family.MOVE,))
+_COPY, _ADDED = frozenset((Family.MOVE,)), frozenset((Family.SUM,))
 _AROUND_PRODUCTS = frozenset((Family.MOVE, Family.SUM, Family.CONTRACT))  # what they do is of the size of the product
 _COLLECTIVE = frozenset((Family.TOTAL, Family.UNKNOWN))
 _Rule = Callable[[Call, Deviation, Sequence[Deviation], frozenset[Family], float], Allowance]
@@ -96,7 +100,16 @@ class Allowances:
     @cached_property
     def links(self) -> Links:
         """Where the rows came from: found when the first of them is off by more than storage explains."""
-        return link(self.rows, self.pairs)
+        return link(self.rows, self.pairs) if self.handed is None else self.handed.whole
+
+    @cached_property
+    def handed(self) -> HandedOn | None:
+        """The same of dumps without edges, where a golden tells what was handed on between calls of a program."""
+        if self.pairs.target.edges:
+            return None
+        from probe_flow.analysis.model.handed_on import HandedOn
+
+        return HandedOn(self.rows, self.calls, link(self.rows, self.pairs))
 
     def sources(self, number: int) -> tuple[int, ...] | None:
         """Rows whose errors explain this one's; ``()`` = it is a source itself, None = unknown."""
@@ -157,7 +170,7 @@ class Allowances:
         call = self._maker(number, own)
         known = [d for n in behind if (d := self.deviations[n]) is not None]
         before = self.links.before.get(number, ())
-        between = self._between(before) if before else _COPY
+        between = self._between(before) if before else _ADDED if self._is_sum(number) else _COPY
         is_read = call is own and (not row.is_produced or row.pair.rule.is_self or number in self.links.producers)
         copies = is_read and between == _COPY
         families = _COPY if copies else between if is_read else self.families(call)
@@ -201,6 +214,10 @@ class Allowances:
         by_parts = self._fused.allowance(call.node, deviation, inputs)
         return allowed if by_parts is None else tightest(allowed, by_parts)
 
+    def _is_sum(self, number: int) -> bool:
+        """Whether a row is what several others add up to."""
+        return self.handed is not None and number in self.handed.sums
+
     def _is_same(self, number: int, behind: Sequence[int]) -> bool:
         """Whether a row holds the very tensor of the row behind it: the golden's are equal, and so are the dtypes."""
         if len(behind) != 1 or number not in self.links.producers:
@@ -227,7 +244,7 @@ class Allowances:
     def _gradient(
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], hidden: float
     ) -> Allowance:
-        saved = () if _scales_by_number(call, self.rows) else self._saved(call)
+        saved = () if scales_by_number(call, self.rows) else self._saved(call)
         return widest(
             [gradient_allowance(f, output, known, saved, is_gated=call.is_gated, hidden=hidden) for f in families]
         )
@@ -292,8 +309,7 @@ class Allowances:
     ) -> float:
         """Error that the proven differences of the inputs' means add up to."""
         if rule == self._gradient:
-            saved = self._saved(call)
-            return max(coherent_gradient_error(family, output, known, saved) for family in families)
+            return max(coherent_gradient_error(family, output, known, self._saved(call)) for family in families)
         return max(coherent_error(family, output, known) for family in families)
 
     def _maker(self, number: int, call: Call) -> Call:
@@ -382,14 +398,3 @@ def _of_copy(output: Deviation, known: Sequence[Deviation]) -> Allowance:
     gain = sum(2.0 * abs(tensor.gain) for tensor in known) + max(output.systematic, RESTATED * output.unit)
     offset = sum(2.0 * abs(tensor.offset) for tensor in known) + RESTATED * allowed.floor
     return Allowance(allowed.floor, allowed.explained, allowed.peak, gain, allowed.scale, offset)
-
-
-_FACTORS = frozenset(("mul", "div", "truediv", "true_divide", "rmul", "imul", "multiply", "divide"))
-
-
-def _scales_by_number(call: Call, rows: Sequence[Row]) -> bool:
-    """Whether a gradient is that of a product or quotient with a plain number: nothing saved matters then."""
-    if call.node is None or call.node.op_type.strip("_") not in _FACTORS:
-        return False
-    read = [rows[n].pair.shown.numel for n in call.forward if not rows[n].is_produced]
-    return len(read) == 2 and read.count(1) == 1

@@ -132,7 +132,10 @@ class Deviation(Struct, frozen=True, gc=False):
 
 
 class ErrorFigure(enum.Enum):
-    """By what an error is found: a figure of its `Deviation`, a picked index (``PICK``), a scalar (``VALUE``)."""
+    """By what an error is found: a figure of its `Deviation`, a picked index (``PICK``), a scalar (``VALUE``).
+
+    ``HANDED``: that what was read is not what others gave.
+    """
 
     RMS = "rms"
     PEAK = "peak"
@@ -141,11 +144,12 @@ class ErrorFigure(enum.Enum):
     NONFINITE = "nonfinite"
     PICK = "pick"
     VALUE = "value"
+    HANDED = "handed"
 
     __hash__ = object.__hash__  # Enum's own is a call of Python
 
     def of(self, deviation: Deviation) -> float:
-        """Return the size of this figure; ``PICK`` and ``VALUE`` have none."""
+        """Return the size of this figure; ``PICK``, ``VALUE`` and ``HANDED`` have none."""
         return float(abs(getattr(deviation, self._value_)))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import (
@@ -26,6 +27,7 @@ from probe_flow.analysis.model.growth import (
     coherent_product,
     common_share,
 )
+from probe_flow.records.row import Row
 
 GATE_GAIN = 0.5
 """Change of scale per share of flipped gates: what is lost on one side is missing from the product of both."""
@@ -159,3 +161,14 @@ def _product(output: Deviation, first: Deviation, second: Deviation) -> float:
     """Size that a product of unrelated factors has."""
     length = math.sqrt(max(1.0, first.count * second.count / max(1, output.count)))
     return first.size * second.size * math.sqrt(length)
+
+
+_FACTORS = frozenset(("mul", "div", "truediv", "true_divide", "rmul", "imul", "multiply", "divide"))
+
+
+def scales_by_number(call: Call, rows: Sequence[Row]) -> bool:
+    """Whether a gradient is that of a product or quotient with a plain number: nothing saved matters then."""
+    if call.node is None or call.node.op_type.strip("_") not in _FACTORS:
+        return False
+    read = [rows[n].pair.shown.numel for n in call.forward if not rows[n].is_produced]
+    return len(read) == 2 and read.count(1) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import diagnose
 from probe_flow.analysis.search.proof import figures, sentence
 from probe_flow.analysis.search.reference_check import golden_errors, witness_of
-from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, Status, Verdict
+from probe_flow.records import Finding, FindingKind, Pairs, Phase, Role, Status, Verdict
 from probe_flow.records.row import Row, number_or_first
 
 STRONG = 2.0
@@ -63,7 +63,7 @@ def conclude(
         _origin_finding(suspect, rows, diagnosis, heirs, shown[suspect.row], apart, is_first=number == 0)
         for number, suspect in enumerate(origins)
     ]
-    findings.extend(_nonfinite_finding(suspect, rows, alone.get(suspect.row)) for suspect in nonfinite)
+    findings.extend(_nonfinite_findings(nonfinite, rows, alone))
     checksums = search_checksums(rows, diagnosis.order)
     wrote = {number: writers.of(number) for number in side_by_side(checksums.origins, diagnosis.order, rows)}
     findings.extend(checksum_finding(number, rows, writer) for number, writer in wrote.items())
@@ -100,6 +100,15 @@ def _begun_alone(nonfinite: Sequence[Suspect], rows: Sequence[Row], pairs: Pairs
     from probe_flow.analysis.search.lone_nonfinite import begins_alone
 
     return begins_alone((suspect.row for suspect in nonfinite), rows, pairs)
+
+
+def _nonfinite_findings(
+    nonfinite: Sequence[Suspect], rows: Sequence[Row], alone: Mapping[int, int]
+) -> Iterator[Finding]:
+    if nonfinite:
+        from probe_flow.analysis.search.lone_nonfinite import nonfinite_finding
+
+        yield from (nonfinite_finding(suspect, rows, alone.get(suspect.row)) for suspect in nonfinite)
 
 
 def _with_parts(finding: Finding, pairs: Pairs) -> Finding:
@@ -248,6 +257,8 @@ def _size(suspect: Suspect, row: Row) -> str:
         return _nonfinite_places(deviation.nonfinite)
     if suspect.figure is ErrorFigure.PICK:
         return _picked(row)
+    if suspect.figure is ErrorFigure.HANDED:
+        return "not what the call before gave"
     shape = {
         ErrorFigure.RMS: "",
         ErrorFigure.PEAK: f", single elements off by {deviation.peak:.2g}",
@@ -279,7 +290,7 @@ def _head(row: Row, writer: int | None, rows: Sequence[Row], apart: NotCompared)
 
 def _proof(suspect: Suspect, row: Row, *, is_first: bool) -> str:
     """Return what recomputing showed of a suspect that is wrong by itself; of further ones why they are independent."""
-    told = sentence(row) if row.is_produced and (suspect.is_proven or row.recomputed is not None) else ""
+    told = sentence(row)
     shown = f"; {told}" if told else ""
     if is_first:
         return shown
@@ -308,6 +319,8 @@ def _evidence(suspect: Suspect, rows: Sequence[Row], diagnosis: Diagnosis, betwe
             f"{_picked(row)}, judged by its own input `{row.pick.slot}`, whose error explains a near tie only, "
             f"{suspect.excess:.3g} times as near"
         )
+    if suspect.figure is ErrorFigure.HANDED:
+        return suspect.told
     floor = allowed.floor / deviation.size if deviation.size else 0.0
     what = "output" if row.is_produced else row.pair.shown.slot.role.value
     size = (
@@ -359,31 +372,6 @@ def _has_compared_input(number: int, rows: Sequence[Row]) -> bool:
     node = rows[number].node
     before = itertools.takewhile(lambda n: rows[n].node == node, range(number - 1, -1, -1))
     return any(rows[n].measurement is not None and not rows[n].is_produced for n in before)
-
-
-def _nonfinite_finding(suspect: Suspect, rows: Sequence[Row], writer: int | None) -> Finding:
-    """Return the finding of a suspect, at the row where it begins (``writer``) where that has no counterpart."""
-    row = rows[suspect.row]
-    shown = row if writer is None else rows[writer]
-    measurement = row.measurement
-    assert measurement is not None
-    count = measurement.nonfinite_mismatch
-    extent = (
-        "in its recorded extremes"
-        if measurement.mode is Mode.STATISTICS
-        else f"{count} of {measurement.count} elements"
-    )
-    return Finding(
-        kind=FindingKind.NONFINITE_ORIGIN,
-        node=shown.node,
-        slot=shown.pair.shown.slot,
-        evidence=("" if writer is None else f"has no counterpart in the golden, and `{row.pair.shown.id}` gets it: ")
-        + f"first nan or inf that the other side does not have: {extent}",
-        severity=float(count),
-        row=suspect.row if writer is None else writer,
-        metrics=measurement.metrics,
-        size=f"nan or inf in {extent.removeprefix('in ')}",
-    )
 
 
 def _first_nonfinite_only(findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct, field
 
+from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.model.deviation import Deviation, Deviations, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.records import NodeKey
@@ -25,6 +26,7 @@ class Suspect(Struct, frozen=True):
         inherits: whether an earlier suspect feeds it.
         limit: how many times its allowance the figure may be.
         is_proven: whether it is wrong whatever came in: its own inputs, computed with again, make another result.
+        told: how what it read differs from what others gave, in words.
     """
 
     row: int
@@ -36,6 +38,7 @@ class Suspect(Struct, frozen=True):
     inherits: bool
     limit: float = 1.0
     is_proven: bool = False
+    told: str = ""
 
     @property
     def excess(self) -> float:
@@ -72,6 +75,7 @@ class Diagnosis(Struct, frozen=True):
         decided: rows of decisions that differ (comparisons, picks, masks), in order of time.
         random: rows of random results that differ, in order of time.
         shaken: rows that were computed from them, or from decisions that may have been taken otherwise.
+        handed: row that may not be what others gave -> what these gave, where the elements are there to be asked.
         carried: rows that would be suspects if recomputing did not prove that they and what feeds them are right.
     """
 
@@ -94,3 +98,4 @@ class Diagnosis(Struct, frozen=True):
     decided: tuple[int, ...] = ()
     random: tuple[int, ...] = ()
     shaken: AbstractSet[int] = frozenset()
+    handed: Mapping[int, Given] = field(default_factory=dict)

@@ -8,9 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from probe_flow.analysis.search.nonfinite import Origins
+from probe_flow.analysis.search.diagnosis import Suspect
 from probe_flow.analysis.search.states import State, state_of, state_of_statistics
-from probe_flow.records import Measurement, Mode, NodeKey, Pairs, SideSummary, Statistics, TensorKind
+from probe_flow.records import (
+    Finding,
+    FindingKind,
+    Measurement,
+    Mode,
+    NodeKey,
+    Pairs,
+    SideSummary,
+    Statistics,
+    TensorKind,
+)
 from probe_flow.records.row import Row
 
 
@@ -28,6 +38,8 @@ def begins_alone(numbers: Iterable[int], rows: Sequence[Row], pairs: Pairs) -> M
     wanted = [*numbers]
     if not wanted or not any(_is_lone(row) for row in rows):
         return {}
+    from probe_flow.analysis.search.nonfinite import Origins
+
     origins = Origins([_examined(row) for row in rows], pairs, _state)
     paired: set[NodeKey] = {row.node for row in rows if row.pair.target is not None and row.pair.golden is not None}
     roots = {number: origins.roots.get(number, number) for number in wanted}
@@ -58,3 +70,28 @@ def _state(row: Row) -> State | None:
     if row.pair.golden is None:
         return state_of(row)
     return state_of_statistics(measured.target.statistics) if measured.target is not None else None
+
+
+def nonfinite_finding(suspect: Suspect, rows: Sequence[Row], writer: int | None) -> Finding:
+    """Return the finding of a suspect, at the row where it begins (``writer``) where that has no counterpart."""
+    row = rows[suspect.row]
+    shown = row if writer is None else rows[writer]
+    measurement = row.measurement
+    assert measurement is not None
+    count = measurement.nonfinite_mismatch
+    extent = (
+        "in its recorded extremes"
+        if measurement.mode is Mode.STATISTICS
+        else f"{count} of {measurement.count} elements"
+    )
+    return Finding(
+        kind=FindingKind.NONFINITE_ORIGIN,
+        node=shown.node,
+        slot=shown.pair.shown.slot,
+        evidence=("" if writer is None else f"has no counterpart in the golden, and `{row.pair.shown.id}` gets it: ")
+        + f"first nan or inf that the other side does not have: {extent}",
+        severity=float(count),
+        row=suspect.row if writer is None else writer,
+        metrics=measurement.metrics,
+        size=f"nan or inf in {extent.removeprefix('in ')}",
+    )

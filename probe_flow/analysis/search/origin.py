@@ -8,69 +8,26 @@ error and descends from a suspect inherits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
+from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
 from probe_flow.analysis.model.budget import Allowances
-from probe_flow.analysis.model.deviation import Deviation, Deviations, ErrorFigure
+from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.plain_values import plain_gap
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
 from probe_flow.analysis.search.guesses import is_doubtful
+from probe_flow.analysis.search.near_misses import hidden_before, outputs_before
 from probe_flow.analysis.search.proof import Proof, proof_of, score_of
 from probe_flow.analysis.search.reference_check import clears
 from probe_flow.analysis.search.shaken import Shaken
-from probe_flow.records import FigureColumn, Mode, NodeKey, Pairs
+from probe_flow.records import FigureColumn, Mode, Pairs
 from probe_flow.records.row import Pick, Row
-
-Sources: TypeAlias = Callable[[int], tuple[int, ...] | None]
-"""Rows whose errors explain a row's; ``()`` for a source, None where they are not known."""
-
-MOST = 5
-"""Operators before a tensor that are told: of random faults that extremes show further on, four in five are there."""
-
-EXTREMES = 2
-"""Elements of which minimum and maximum show all."""
-
-
-def hidden_before(number: int, rows: Sequence[Row], deviations: Deviations, sources: Sources) -> tuple[int, ...]:
-    """Return rows of outputs before a row, one per operator and the nearest first, that may hide what is wrong there.
-
-    Args:
-        number: row of an output whose extremes differ.
-        rows: all rows.
-        deviations: of them.
-        sources: where they came from.
-
-    Returns:
-        At most `MOST` rows: nothing but the extremes is known of them, and they have more elements than these.
-        Empty where no such output is known.
-    """
-    found: dict[NodeKey, int] = {}
-    for row in outputs_before(number, rows, sources):
-        deviation, node = deviations[row], rows[row].node
-        if deviation is not None and deviation.is_bare and deviation.count > EXTREMES and node != rows[number].node:
-            found.setdefault(node, row)
-            if len(found) == MOST:
-                break
-    return tuple(found.values())
-
-
-def outputs_before(number: int, rows: Sequence[Row], sources: Sources) -> Iterator[int]:
-    """Yield the outputs that a row was computed from, one operator further back at a time, the latest first."""
-    seen, level = {number}, [number]
-    while level:
-        read = {n for row in level for n in sources(row) or ()}
-        written = {n for row in read for n in ((row,) if rows[row].is_produced else sources(row) or ())}
-        level = sorted(written - seen, reverse=True)
-        seen.update(level)
-        yield from level
-
 
 LIMITS = {ErrorFigure.RMS: 2.5, ErrorFigure.PEAK: 1.5, ErrorFigure.GAIN: 2.5, ErrorFigure.OFFSET: 2.5}
 """How many times its allowance a figure must be to accuse. The largest healthy ratios measured are about 0.9, 0.5 and
@@ -101,6 +58,9 @@ below their limits 10 reach it; 6 of 74 healthy runs drawn beside them have such
 
 WIDE = 0.1
 """Allowed error, relative to a tensor's size, from which what is wrong with it hides in what is explained."""
+
+AMPLE = 2.0
+"""Largest error of a gradient behind a gate, in that before it and a rounding, from which only flips explain it."""
 
 FEEDERS = 6
 """Outputs before a suspect that are computed again with it."""
@@ -136,6 +96,7 @@ class _Search:
         self.decided: list[int] = []
         self.shaken = Shaken(rows)
         self.asked: list[tuple[float, int]] = []
+        self.handed: dict[int, Given] = {}
 
     def run(self) -> Diagnosis:
         for number in self.order:
@@ -158,6 +119,7 @@ class _Search:
             tuple(row for _, row in sorted(self.asked, reverse=True)),
             self._fed_by([*(each.row for each in suspects), *self.near][:TRACED]), tuple(self.unjudged),
             tuple(self.carried), tuple(self.decided), tuple(self.shaken.random), self.shaken.noise.keys(),
+            self.handed,
         )  # fmt: skip
 
     def _meet(self, number: int, deviation: Deviation) -> None:
@@ -278,7 +240,11 @@ class _Search:
             is_wide: whether next to any error would be explained.
         """
         row = self.rows[found.row]
-        proof = proof_of(row) if row.is_produced else None
+        proof = proof_of(row)
+        if not row.is_produced:
+            found = self._handed_on(found, proof)
+            if found.is_proven:
+                return found, None
         if proof is Proof.WRONG:
             return replace(
                 found, score=max(found.score, score_of(row)), inherits=False, limit=1.0, is_proven=True
@@ -295,6 +261,37 @@ class _Search:
         if NEAR <= found.score <= 1.0:
             self.near[found.row] = found
         return found, ancestor
+
+    def _handed_on(self, found: Suspect, proof: Proof | None) -> Suspect:
+        """Return a row that a call read, proven to be wrong where it is not what others gave.
+
+        Statistics prove it, for the target contradicts itself; where the elements are there, these are asked.
+        """
+        handed, row = self.allowances.handed, self.rows[found.row]
+        if handed is None:
+            return found
+        gap, parts = handed.gap(found.row), handed.parts(found.row)
+        is_bare = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
+        if proof is Proof.WRONG or (is_bare and gap > 1.0):
+            score = max(found.score, gap if is_bare else score_of(row))
+            return replace(
+                found, figure=ErrorFigure.HANDED, score=score, inputs=parts or found.inputs, inherits=False, limit=1.0,
+                is_proven=True, told=handed.told(found.row),
+            )  # fmt: skip
+        if row.recomputed is None and not is_bare:
+            given = Given(parts) if gap > 1.0 else self._through_gate(found)
+            if given is not None:
+                self.handed[found.row] = given
+        return found
+
+    def _through_gate(self, found: Suspect) -> Given | None:
+        """Return what a gradient behind a relu in place is made of, where only the gate's flips explain its peak."""
+        given = self.allowances.handed.through_gate(found.row) if self.allowances.handed is not None else None
+        source = self.deviations[given.rows[0]] if given is not None else None
+        own = found.deviation
+        if own is None or source is None or own.peak <= AMPLE * (source.peak + own.unit * own.top):
+            return None
+        return given
 
     def _of_carrier(self, found: Suspect, call: Call, ancestor: int | None) -> tuple[float, int | None]:
         """Return score and ancestor of a row that is off by too much although its own inputs make just that.

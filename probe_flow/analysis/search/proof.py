@@ -74,8 +74,9 @@ def sentence(row: Row) -> str:
         return "given its own inputs, the output is right, and the golden's is not: the golden is what is off here"
     if proof_of(row) is None:
         return ""
+    about = "given its own inputs, the output is" if row.is_produced else "element by element it is"
     if own.score == 0.0:
-        return "given its own inputs, the output is exact"
+        return f"{about} exact"
     dtype = row.pair.target.dtype if row.pair.target is not None else ""
     what = {
         "rms": f"off by {own.found:.1e}",
@@ -88,4 +89,4 @@ def sentence(row: Row) -> str:
         else (f"where {dtype} explains {own.explained:.1e}")
     )
     by = f" (computed by {own.by})" if own.by else ""
-    return f"given its own inputs, the output is {what} {explains}{by}"
+    return f"{about} {what} {explains}{by}"

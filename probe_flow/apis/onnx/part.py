@@ -13,6 +13,7 @@ import numpy as np
 
 from probe_flow.apis.calls import Path, TensorSpec, UnusableError
 from probe_flow.apis.onnx.double import RANDOM_TYPES, in_double, model_of, widened_tensor
+from probe_flow.apis.onnx.exact import exact_products
 from probe_flow.apis.side import Held
 from probe_flow.apis.values import numpy_dtype, of_files
 
@@ -82,6 +83,14 @@ class OnnxPart:
         for text in graph["functions"]:
             home.functions.add().ParseFromString(base64.b64decode(text))
         self._home = home
+        if not is_double:
+            self._compute_exactly()
+
+    def _compute_exactly(self) -> None:
+        """Have products of 8 bits added up as the dump of the model has them, whatever the processor."""
+        types = dict(self._graph["inputs"])
+        _, made = exact_products(self._nodes, self._constants, lambda name: types.get(name) == "uint8")
+        self._constants |= {tensor.name: tensor for tensor in made}
 
     def _constant(self, name: str, facts: Mapping[str, Any], folder: FilePath) -> Any:
         values = of_files(str(folder))(TensorSpec("", tuple(facts["shape"]), file=facts["file"]), name)

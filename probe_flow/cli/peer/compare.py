@@ -95,7 +95,7 @@ _LATER: Mapping[str, Lack] = MappingProxyType(
 @click.option("--input_data", metavar="FILES", help="-m offline_model: inputs of the model, commas between the files.")
 @click.option("--input_shape", metavar="SHAPES", help="-m offline_model: sizes left open, e.g. x:1,3,224,224;y:1,5.")
 @click.option("--dym_shape_range", metavar="SHAPES", help="-m offline_model: each of several sizes, 200~224~8 or 1-4.")
-@click.option("--output_size", metavar="SIZES", help="-m offline_model: of the device's run, which is over; no effect.")
+@click.option("--output_size", metavar="SIZES", help="-m offline_model: bytes of the outputs of an .om.")
 @click.option(
     "-ofs",
     "--onnx_fusion_switch",
@@ -185,10 +185,10 @@ def command(
     Two dumps described by dump.json files, of PyTorch or MindSpore programs or one of each; a GE dump with an FX
     dump or with a GE dump made with fusion off (-m torchair: a golden side with a graph text is a GE dump); or the
     dump of an offline model with the outputs of its original model (-m offline_data), or with that model itself, which
-    is run on the inputs that the dump recorded (-m offline_model). The record of the run,
-    and all other results, are written into `probe_flow` below the output folder, where they replace those of an earlier
-    run; without an output folder into a new folder below `probe_flow_runs`. For anything else write a workflow file:
-    `probe-flow templates` lists examples.
+    is run on the inputs that the dump recorded (-m offline_model; where CANN is, an .om may stand for its dump). The
+    record of the run, and all other results, are written into `probe_flow` below the output folder, where they replace
+    those of an earlier run; without an output folder into a new folder below `probe_flow_runs`. For anything else write
+    a workflow file: `probe-flow templates` lists examples.
     """
     from probe_flow.api.running import How
     from probe_flow.cli.peer.compare_sides import check_framework, choose_sides

@@ -1,6 +1,6 @@
 """Offline models whose original is at hand: `compare -m offline_model` runs it on this machine, and then compares.
 
-The device side is a dump: an `.om` runs on the device only.
+The device side is a dump, or the `.om` itself on the machine that has the device.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from probe_flow.cli.peer.compare_workflow import Wanted, with_options
+from probe_flow.cli.peer.compare_workflow import Wanted, replaced, with_options
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.existing import is_folder
 
@@ -34,6 +34,9 @@ TEMPLATES: Mapping[str, str] = MappingProxyType(
 )
 """Ending of the original model's file, ``/`` for a folder -> the packaged workflow that runs it."""
 
+OM = ".om"
+"""Ending of an offline model, which the device runs."""
+
 OFFLINE_MODEL = "offline_model"
 """Value of `compare -m`."""
 
@@ -50,7 +53,7 @@ class ModelInputs(Struct, frozen=True):
         data: files with commas between them.
         shape: ``x:1,3,224,224;y:1,5``.
         shape_range: the same with ranges ``200~224~8`` and lists ``224-230``.
-        output_size: of the outputs on the device, whose run is over.
+        output_size: bytes of the outputs on the device, of use where it runs the model.
         fusion_switch: ``True`` to optimise the graph first.
     """
 
@@ -74,12 +77,12 @@ def template_for(model: Path, option: str) -> str:
     Raises:
         UsageError: PF2140 for a model that only the device runs, or none that is known.
     """
-    if model.suffix == ".om":
+    if model.suffix == OM:
         raise UsageError(
             Diagnostic(
                 "PF2140",
                 f"`{option}`: `{model.name}` runs on the device only",
-                help="dump it there (`probe-flow init --snippet om` prints how), and give the folder of the dump",
+                help="give the original model here, and the `.om` or its dump as `-tp`",
             )
         )
     found = TEMPLATES.get("/" if is_folder(model) else model.suffix)
@@ -148,6 +151,8 @@ def model_workflow(
     variant: Variant,
     *,
     cwd: Path,
+    ranks: Sequence[int] | None = None,
+    steps: Sequence[int] | None = None,
 ) -> Workflow:
     """Return the packaged workflow that compares a dump with a model, as the command line wants it.
 
@@ -158,19 +163,62 @@ def model_workflow(
         inputs: of the model.
         variant: the shapes of this run.
         cwd: the working directory.
+        ranks, steps: of the dump to keep; of a model, the device that runs it.
+
+    Raises:
+        UsageError: PF2140 for several devices to run a model on.
     """
     from probe_flow.workflow.loading.loader import load_workflow
     from probe_flow.workflow.templates.packaged import templates
 
     sets = {name: str(path) for name, path in paths.items()} | files_of(paths["golden"])
-    found = rule if rule is not None else rule_beside(paths["target"])
+    is_model = paths["target"].suffix == OM
+    beside = paths["target"] if is_model else rule_beside(paths["target"])
+    found = rule if rule is not None else beside
     # A parameter that is not optional, and that the stages below lose again.
     sets["fusion_rule"] = str(found if found is not None else paths["target"])
     if variant.shape is not None:
         sets["input_shape"] = variant.shape
     workflow = load_workflow(templates()[template], sets=sets, env=os.environ, cwd=cwd)
     stages = tuple(_adapted(stage, inputs, cwd, has_rule=found is not None) for stage in workflow.stages)
+    if is_model:
+        if len(ranks or ()) > 1 or steps is not None:
+            what = f"the model `{paths['target'].name}` runs once, on one device"
+            raise UsageError(Diagnostic("PF2140", what, help="give one number with `--rank`, and leave `--step` out"))
+        run = on_device(paths["target"], inputs, variant, cwd, device=ranks[0] if ranks else None)
+        stages = tuple(replaced(stage, "dump.om", run) if stage.name == "target" else stage for stage in stages)
+    else:
+        kept = {name: list(chosen) for name, chosen in (("ranks", ranks), ("steps", steps)) if chosen is not None}
+        stages = tuple(with_options(stage, select=kept) if stage.name == "target" else stage for stage in stages)
     return replace(workflow, stages=stages)
+
+
+def on_device(
+    model: Path, inputs: ModelInputs, variant: Variant, cwd: Path, *, device: int | None, output: Path | None = None
+) -> dict[str, Any]:
+    """Return the options of the stage that has the device run an offline model.
+
+    Args:
+        model: its file.
+        inputs: of the model.
+        variant: the shapes of this run.
+        cwd: the working directory.
+        device: its number; None = the first.
+        output: folder of the dump; None = below that of the run.
+    """
+    options = {
+        "model": str(model),
+        "inputs": {"files": _files(inputs.data, cwd)} if inputs.data is not None else None,
+        "input_shape": variant.shape,
+        "output_size": inputs.output_size,
+        "device": device,
+        "output": str(output) if output is not None else None,
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _files(text: str, cwd: Path) -> list[str]:
+    return [str(cwd / file) for file in text.split(",") if file]
 
 
 def _adapted(stage: ResolvedStage, inputs: ModelInputs, cwd: Path, *, has_rule: bool) -> ResolvedStage:
@@ -193,7 +241,7 @@ def _fed(stage: ResolvedStage, inputs: ModelInputs, cwd: Path) -> ResolvedStage:
     """Return the stage that runs a model with the inputs that the command line names."""
     changed: dict[str, Any] = {}
     if inputs.data is not None:
-        changed["inputs"] = {"files": [str(cwd / file) for file in inputs.data.split(",") if file]}
+        changed["inputs"] = {"files": _files(inputs.data, cwd)}
     if (inputs.fusion_switch or "").lower() == "true" and "optimizations" in type(stage.options).model_fields:
         changed["optimizations"] = "all"
     return with_options(stage, **changed) if changed else stage
@@ -280,7 +328,7 @@ def compare_model(
     """Run the golden model once for each shape, compare it with the dump of that shape, and return the exit code.
 
     Args:
-        paths: of `target`, a dump, and `golden`, a model.
+        paths: of `target`, a dump or an offline model, and `golden`, the original model.
         inputs: of the model.
         wanted: tables and rules.
         checked: sets what a run must cover.
@@ -293,20 +341,22 @@ def compare_model(
         what = "an original model is paired by the fusion rules of the OM (`-fr`) alone"
         raise UsageError(Diagnostic("PF2129", what, help="leave the other options that pair out"))
     template = template_for(paths["golden"], "-gp")
-    if paths["target"].is_file():
+    is_model = paths["target"].suffix == OM and paths["target"].is_file()
+    if paths["target"].is_file() and not is_model:
         template_for(paths["target"], "-tp")
     variants = variants_of(inputs)
     rule = wanted.rules.get("fusion_rule")
     codes = []
     for variant in variants:
-        target = paths["target"] / variant.folder
-        if not target.is_dir():
+        target = paths["target"] if is_model else paths["target"] / variant.folder
+        if not is_model and not target.is_dir():
             cure = "the dumps of several shapes lie in a folder each, named by the shapes"
             what = f"`-tp`: there is no dump of the shapes `{variant.shape}`: `{target}` does not exist"
             raise UsageError(Diagnostic("PF2101", what, path=str(target), help=cure))
         chosen = {**paths, "target": target}
         rules = running.cwd / rule if rule is not None else None
-        workflow = checked(model_workflow(template, chosen, rules, inputs, variant, cwd=running.cwd))
+        selected = {"ranks": wanted.ranks, "steps": wanted.steps}
+        workflow = checked(model_workflow(template, chosen, rules, inputs, variant, cwd=running.cwd, **selected))
         output = wanted.output / variant.folder
         workflow = reports_in(workflow, output, is_xlsx=wanted.is_xlsx, shows_overflow=wanted.shows_overflow)
         codes.append(show_variant(workflow, variant, running))

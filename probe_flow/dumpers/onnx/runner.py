@@ -19,7 +19,8 @@ from probe_flow.dumpers.onnx.codes import OP_TYPE, SUFFIX, quantisations, with_v
 from probe_flow.dumpers.onnx.graph import Operator, inside, operators
 from probe_flow.dumpers.onnx.model_file import not_loaded, read_model, weight_files
 from probe_flow.dumpers.onnx.precise import run_in_double
-from probe_flow.dumpers.onnx.segments import EXTERNAL_FOLDER, Plan, run_segments
+from probe_flow.dumpers.onnx.segments import Plan, run_segments
+from probe_flow.dumpers.onnx.sessions import cuts_sums_off, exact_sums, session_options
 from probe_flow.dumpers.onnx.sizes import runs_of, tensor_sizes
 from probe_flow.dumpers.onnx.values import TYPES, ElementType, array_of, items_of, type_name, value_of
 from probe_flow.dumps.manifest import ManifestNode
@@ -33,12 +34,6 @@ SEGMENT_OPERATORS = 256
 _SHARE = 8
 """Part of `memory_limit` that the tensors of a segment may take, beside weights, inputs and the library."""
 
-_LEVELS = {
-    "none": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "all": "ORT_ENABLE_ALL",
-}
 _RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 )
@@ -79,6 +74,7 @@ class OnnxRunner(Runner):
         taken = [each for each in given if model.ir_version >= 4 or not each.has_default]
         self._declared = taken
         self._numbers = {each.name: each.type.tensor_type.elem_type for each in model.graph.input}
+        self._exact = [] if self.job.dump.get("precision") == "float64" else exact_sums(model, self._place)
         try:
             self._order = operators(model.graph)
         except ValueError as error:
@@ -86,7 +82,7 @@ class OnnxRunner(Runner):
             raise UsageError(Diagnostic("PF6322", what, help="export the model again")) from error
         self._is_double = self.job.dump.get("precision") == "float64"
         self._codes = {} if self._is_double else quantisations(model, self._order)
-        self._options = _session_options(
+        self._options = session_options(
             self.job.dump, self.threads, self._place, is_deterministic=self.job.is_deterministic
         )
         self._folder = ArrayFolder(self.folder, ArrayOptions.of(self.job.dump))
@@ -244,6 +240,8 @@ class OnnxRunner(Runner):
             "segments": self._segments,
             "threads": self.threads,
             "unseeded": unseeded,
+            "exact_sums": [each.name for each in self._exact],
+            "cuts_sums": cuts_sums_off(),
             "ir_version": self._model.ir_version,
             "opsets": {each.domain or "ai.onnx": each.version for each in self._model.opset_import},
         }
@@ -274,28 +272,3 @@ def _dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
     if dim.HasField("dim_value"):
         return int(dim.dim_value) if dim.dim_value >= 0 else None
     return str(dim.dim_param) or None
-
-
-def _session_options(
-    dump: Mapping[str, Any], threads: int, folder: Path, *, is_deterministic: bool
-) -> ort.SessionOptions:
-    options = ort.SessionOptions()
-    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[dump.get("optimizations", "none")])
-    options.intra_op_num_threads = threads
-    options.use_deterministic_compute = is_deterministic
-    options.enable_cpu_mem_arena = False  # it would keep the memory of the largest tensors for good
-    options.enable_mem_pattern = False
-    options.log_severity_level = 3
-    options.add_session_config_entry(EXTERNAL_FOLDER, str(folder))
-    for library in dump.get("custom_ops_library") or ():
-        _register(options, str(library))
-    return options
-
-
-def _register(options: ort.SessionOptions, library: str) -> None:
-    """Load a library of operators."""
-    try:
-        options.register_custom_ops_library(library)
-    except Exception as error:  # what the loader of libraries says
-        what = f"`custom_ops_library`: `{library}` cannot be loaded: {str(error).splitlines()[0]}"
-        raise UsageError(Diagnostic("PF6322", what, help="build it for this machine and this onnxruntime")) from error

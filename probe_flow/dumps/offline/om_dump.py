@@ -16,6 +16,7 @@ from probe_flow.dumps.device_folders.layout import GeFolder, ge_folder, is_time
 from probe_flow.dumps.device_folders.nodes import GeNodes
 from probe_flow.dumps.device_folders.runs import choose_runs
 from probe_flow.dumps.file_names import safe_name
+from probe_flow.dumps.manifest import ManifestError, manifest_problems, read_manifest, unreadable_manifest
 from probe_flow.dumps.offline.names import name_filter, names_of_quantised
 from probe_flow.dumps.offline.om_files import OmFiles, sort_om_files, with_true_names
 from probe_flow.dumps.reduced.reduced_tensors import reduced_beside_tensors, task_of
@@ -178,6 +179,7 @@ def read_om(
             raise UsageError(no_dump_file(listing.files[0], "named as device files are"))
         raise IncompleteError(_nothing_to_read(root, listing, files))
     problems = files.problems
+    problems.extend(_unlike_manifest(listing))
     executions = om_executions(files.folders, select, problems, root_name=root.name, time=time, last_step=last_step)
     problems.extend(select.unanswered(executions))
     found, tensors = _read(executions, name_filter(select.nodes), duplicates, slices, problems)
@@ -204,6 +206,17 @@ def read_om(
         },
         flow=Flow.GRAPH,
     )
+
+
+def _unlike_manifest(listing: DumpListing) -> list[Problem]:
+    """Return what is wrong with a dump of ours, or with the manifest in it; nothing for one of another program."""
+    try:
+        manifest = read_manifest(listing.root)
+    except ManifestError as error:
+        return [unreadable_manifest(listing.root, error)]
+    if manifest is None:
+        return []
+    return [*manifest_problems(listing.root, manifest, {str(file.relative) for file in listing.files})]
 
 
 def _read(

@@ -18,6 +18,7 @@ from probe_flow.dumps.device_folders.dump_files import (
     not_a_dump_file,
 )
 from probe_flow.dumps.file_names import GeFileName, is_hashed, real_name, safe_name, stem_of, without_slice
+from probe_flow.dumps.manifest import DUMP_MANIFEST
 from probe_flow.dumps.offline.names import FFTS_TASK_TYPES, parse_array_name, parse_om_array_name, parse_om_name
 from probe_flow.errors import Diagnostic, FormatError, Severity, UsageError
 from probe_flow.files.walk import DumpFile, DumpListing
@@ -26,7 +27,7 @@ from probe_flow.records import Problem
 OP_DEBUG = "Opdebug"
 """Operator type of overflow records."""
 
-_NEVER_DATA = (MAPPING_FILE, "convert_failed_file_list.txt")
+_NEVER_DATA = (MAPPING_FILE, DUMP_MANIFEST, "convert_failed_file_list.txt")
 
 
 class OmFiles(Struct):

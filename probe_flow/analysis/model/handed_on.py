@@ -1,0 +1,323 @@
+"""What is handed on from call to call without being computed with: tensors that show again, gradients that add up.
+
+A dump shows what a call gave and what the next one got, and nothing of what lies between. Mostly nothing does, so that
+both are one tensor. Where several calls read one result, autograd adds up what they give back for it, and no dump has
+that sum. Both are told by the golden: its two tensors are equal, or its sum comes out. Then the target's have to as
+well, whatever error it has by then. Minimum, maximum, mean and norm of one tensor do not change by being handed on, and
+the mean of a sum is the sum of the means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from probe_flow.analysis.flow.calls import Call, Calls, is_collective
+from probe_flow.analysis.flow.links import Given, Links
+from probe_flow.analysis.model.deviation import UNIT
+from probe_flow.analysis.model.growth import common_share
+from probe_flow.records import Mode, NodeKey, Phase, SlotRole, Statistics
+from probe_flow.records.row import Row
+
+RECORDED = 2.0**-20
+"""Relative error of recorded statistics, which are sums in float32."""
+
+RESTATED = 0.25
+"""Rounding steps between two records of one tensor, whose norm and mean some collectors take in its own type."""
+
+TELLING = 2.0**-10
+"""Mean from which it tells sums apart, in what it is for elements of random signs: a gradient behind a softmax or a
+layer norm has none, and any sum of such comes out."""
+
+SAME = 2.0**-6
+"""Part of the largest mean that a sum of the golden's may be off by to be the sum."""
+
+MOST = 16
+"""Ways to tell which gradient of a call is of which of its arguments that are tried."""
+
+TWO_VALUED = 1e-4
+"""Relative distance from a tensor of two values, such as a mask, which has the statistics of many others."""
+
+
+FEW = 8
+"""Rows before its result among which a call's arguments are looked for."""
+
+SLOPE = 0.01
+"""That of a leaky relu where none is given (torch, MindSpore's ``mint``)."""
+
+_RELU = frozenset(("relu", "leaky_relu"))
+_SLOPE = frozenset(((1,), ("negative_slope",)))
+
+
+class Moments(Struct, frozen=True, gc=False):
+    """Statistics of one side of a row.
+
+    Args:
+        low, high: the extremes.
+        mean: of the elements.
+        size: their root mean square.
+        count: of elements.
+        unit: relative error that storage explains.
+        recorded: relative error of the statistics themselves.
+    """
+
+    low: float
+    high: float
+    mean: float
+    size: float
+    count: int
+    unit: float
+    recorded: float
+
+    @property
+    def is_two_valued(self) -> bool:
+        """Whether each element is the smallest or the largest: then mean and norm say the same."""
+        gap = self.size * self.size - (self.low + self.high) * self.mean + self.low * self.high
+        return abs(gap) <= TWO_VALUED * (self.size * self.size + abs(self.low * self.high))
+
+
+def moments_of(row: Row, side: str) -> Moments | None:
+    """Return the statistics of the ``target`` or ``golden`` of a row; None where they are not all known and finite."""
+    measured, tensor = row.measurement, getattr(row.pair, side)
+    data = getattr(measured, side) if measured is not None else None
+    if measured is None or data is None or tensor is None or measured.nonfinite_mismatch or measured.count < 2:
+        return None
+    known: Statistics = data.statistics
+    figures = (known.min, known.max, known.mean, known.l2norm)
+    if any(each is None or not math.isfinite(each) for each in figures) or tensor.dtype not in UNIT:
+        return None
+    low, high, mean, norm = (float(each) for each in figures if each is not None)
+    is_recorded = measured.mode is Mode.STATISTICS
+    unit = UNIT[tensor.dtype]
+    recorded = max(RECORDED, RESTATED * unit if is_recorded else 0.0)
+    return Moments(low, high, mean, norm / math.sqrt(measured.count), measured.count, unit, recorded)
+
+
+class HandedOn:
+    """Where what a call reads is what others gave, as it is or added up.
+
+    Args:
+        rows: all rows.
+        calls: of them.
+        links: where rows came from.
+    """
+
+    def __init__(self, rows: Sequence[Row], calls: Calls, links: Links) -> None:
+        self._rows = rows
+        self._calls = calls
+        self.sums: Mapping[int, tuple[int, ...]] = dict(_sums(rows, calls, links))
+        """Row of a gradient that reaches a call -> rows of those that add up to it."""
+        self.whole = links if not self.sums else replace(links, producers={**links.producers, **self.sums})
+        """Where rows came from, what adds up included."""
+
+    def parts(self, number: int) -> tuple[int, ...]:
+        """Return the rows that a row shows again (one) or is the sum of; ``()`` where it is neither.
+
+        Others that read the same tensor before are passed: what was done to what they got is no concern of this one.
+        """
+        if self._rows[number].is_produced or number in self.sums:
+            return self.sums.get(number, ())
+        found = number
+        while not self._rows[found].is_produced and found not in self.whole.before and found not in self.sums:
+            before = self.whole.producers.get(found, ())
+            if len(before) != 1:
+                break
+            found = before[0]
+        return (found,) if found != number and found not in self.whole.before else ()
+
+    def through_gate(self, number: int) -> Given | None:
+        """Return what a row is made of that a relu in place left to it; None where it is none, or of another kind."""
+        gates = self.whole.before.get(number, ())
+        given = self.whole.producers.get(number, ())
+        if len(gates) != 1 or len(given) != 1 or gates[0].phase is not Phase.BACKWARD:
+            return None
+        forward = self._calls.by_key.get(replace(gates[0], phase=Phase.FORWARD))
+        word = forward.node.op_type.strip("_").lower() if forward is not None and forward.node is not None else ""
+        if forward is None or word not in _RELU or len(forward.written) != 1:
+            return None
+        return Given(given, forward.written[0], self._slope(forward) if word == "leaky_relu" else 0.0)
+
+    def _slope(self, call: Call) -> float:
+        """Return the slope of a leaky relu below zero, as the dump records it."""
+        around = range(call.written[0], max(-1, call.written[0] - FEW), -1)
+        sides = (self._rows[n].pair.target for n in around if self._rows[n].node == call.key)
+        given = (each.value for each in sides if each is not None and each.slot.path in _SLOPE)
+        return next((float(value) for value in given if isinstance(value, (int, float))), SLOPE)
+
+    def gap(self, number: int) -> float:
+        """Return how far what a call got is from what the others gave, in what rounding explains of it.
+
+        It is the target's own contradiction, found by its statistics, and so it holds whatever error both have. Zero
+        where nothing is known of it: where the golden has the same contradiction, a pair is a guess, or one of the
+        calls is recorded as it left its tensors, in place.
+        """
+        parts = self.parts(number)
+        gap = self._gap(number, parts, "target") if parts else None
+        if gap is None or gap <= 1.0:
+            return gap or 0.0
+        golden, rows = self._gap(number, parts, "golden"), [self._rows[n] for n in (number, *parts)]
+        if golden is None or golden > 1.0 or any(row.node.execution is not rows[0].node.execution for row in rows):
+            return 0.0
+        if any(row.pair.is_guess or row.pair.rule.is_self for row in rows):
+            return 0.0
+        return 0.0 if any(self._is_in_place(row.node) for row in rows) else gap
+
+    def told(self, number: int) -> str:
+        """Return how a row differs from what others gave, in words."""
+        given = self.parts(number) or self.whole.producers.get(number, ())
+        return _told(self._rows[number], [self._rows[n] for n in given])
+
+    def _gap(self, number: int, parts: Sequence[int], side: str) -> float | None:
+        """Return the gap of one side; None where its statistics tell nothing."""
+        whole, *terms = (moments_of(self._rows[n], side) for n in (number, *parts))
+        known = [each for each in terms if each is not None]
+        if whole is None or len(known) < len(terms):
+            return None
+        if len(known) > 1:
+            return _gap_of_sum(whole, known)
+        (same,) = known
+        if same.unit != whole.unit or same.count != whole.count or whole.is_two_valued:
+            return None
+        return _gap_of_same(whole, same)
+
+    def _is_in_place(self, key: NodeKey) -> bool:
+        """Whether the target alone shows one tensor at both ends of a call, or it is a collective.
+
+        Collectors record what a call in place read before or after it, and sides may be of different collectors.
+        """
+        call = self._calls.by_key[key]
+        if is_collective(call):
+            return True
+        for read in call.read:
+            for written in call.written:
+                if self._rows[read].pair.shown.shape == self._rows[written].pair.shown.shape:
+                    target, golden = (self._gap(read, (written,), side) for side in ("target", "golden"))
+                    if target is not None and target <= 1.0 and (golden is None or golden > 1.0):
+                        return True
+        return False
+
+
+def _gap_of_same(whole: Moments, same: Moments) -> float:
+    top = max(abs(same.low), abs(same.high))
+    if not top:
+        return 0.0
+    moved = max(abs(whole.low - same.low), abs(whole.high - same.high)) / (RECORDED * top)
+    moments = max(abs(whole.mean - same.mean), abs(whole.size - same.size)) / (whole.recorded * same.size)
+    return max(moved, moments)
+
+
+def _gap_of_sum(whole: Moments, terms: Sequence[Moments]) -> float:
+    sizes = whole.size + sum(each.size for each in terms)
+    explained = (common_share(whole.count) * whole.unit + whole.recorded) * sizes
+    return abs(whole.mean - sum(each.mean for each in terms)) / explained if explained else 0.0
+
+
+def _sums(rows: Sequence[Row], calls: Calls, links: Links) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the gradients that reach a call from several others, with what these gave back.
+
+    All calls that read a result and have a gradient must have one of its size, and the golden's must add up.
+    """
+    open_rows = [
+        n
+        for call in calls
+        if call.key.phase is Phase.BACKWARD
+        for n in call.read
+        if n not in links.producers and rows[n].pair.shown.slot.role is SlotRole.INPUT
+    ]
+    if not open_rows:
+        return
+    readers = _readers(rows)
+    for number in open_rows:
+        key, slot = rows[number].node, rows[number].pair.shown.slot
+        forward = replace(key, phase=Phase.FORWARD)
+        given = [n for n in _written(calls, forward) if rows[n].pair.shown.slot.path == slot.path]
+        whole = moments_of(rows[number], "golden")
+        if len(given) != 1 or whole is None:
+            continue
+        choices = []
+        for read in readers.get(given[0], ()):
+            backward = calls.by_key.get(replace(rows[read].node, phase=Phase.BACKWARD))
+            if backward is not None:
+                choices.append(_of_argument(read, backward.written, rows, whole.count))
+        if len(choices) < 2 or not all(choices):
+            continue
+        for parts in islice(product(*choices), MOST):
+            if len(set(parts)) == len(parts) and _adds_up(whole, [moments_of(rows[n], "golden") for n in parts]):
+                yield number, parts
+                break
+
+
+def _written(calls: Calls, key: NodeKey) -> tuple[int, ...]:
+    call = calls.by_key.get(key)
+    return call.written if call is not None else ()
+
+
+def _of_argument(read: int, gradients: Sequence[int], rows: Sequence[Row], count: int) -> list[int]:
+    """Return the gradients of a call that may be of the argument that a row is, the likeliest first."""
+    like = [
+        n
+        for n in gradients
+        if rows[n].measurement is not None and rows[n].measurement.count == count  # type: ignore[union-attr]
+    ]
+    place = rows[read].pair.shown.slot.path
+    return sorted(like, key=lambda n: rows[n].pair.shown.slot.path != place)
+
+
+def _adds_up(whole: Moments, terms: Sequence[Moments | None]) -> bool:
+    known = [each for each in terms if each is not None]
+    if len(known) < len(terms):
+        return False
+    means = [abs(each.mean) for each in known]
+    if max(means) < TELLING * max(each.size for each in known) / math.sqrt(whole.count):
+        return False
+    gap = abs(whole.mean - sum(each.mean for each in known))
+    return gap <= SAME * max(means) and _gap_of_sum(whole, known) <= 1.0
+
+
+def _readers(rows: Sequence[Row]) -> Mapping[int, Sequence[int]]:
+    """Return row of a forward result -> rows of the arguments that are that very tensor, by the golden's statistics."""
+    owners: dict[object, int] = {}
+    found: dict[int, list[int]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        key = row.node
+        golden = row.pair.golden
+        if key.phase is not Phase.FORWARD or golden is None or (own := moments_of(row, "golden")) is None:
+            continue
+        identity = id(key.execution), golden.shape, own.low, own.high, own.size
+        if row.is_produced:
+            owners[identity] = number
+        elif identity in owners:
+            found[owners[identity]].append(number)
+    return found
+
+
+def _told(row: Row, parts: Sequence[Row]) -> str:
+    """Return how something that a call read differs from what others gave, in words.
+
+    An example: ``is not what `a.output.0` gave: minimum -3.1, there -2.9; in the golden both are one tensor``.
+    """
+    names = " and ".join(f"`{part.pair.shown.id}`" for part in parts)
+    whole, *terms = (moments_of(each, "target") for each in (row, *parts))
+    known = [each for each in terms if each is not None]
+    if whole is None or len(known) < len(terms):
+        return f"is not what {names} gave, as it is in the golden"
+    if len(known) > 1:
+        mean = sum(each.mean for each in known)
+        return (
+            f"is not the sum of {names}, as it is in the golden: its mean is {whole.mean:.4g}, theirs add up to "
+            f"{mean:.4g}"
+        )
+    (same,) = known
+    figures = {
+        "minimum": (whole.low, same.low),
+        "maximum": (whole.high, same.high),
+        "mean": (whole.mean, same.mean),
+        "root mean square": (whole.size, same.size),
+    }
+    name, (here, there) = max(figures.items(), key=lambda each: abs(each[1][0] - each[1][1]))
+    return f"is not what {names} gave, as it is in the golden: its {name} is {here:.4g}, there it is {there:.4g}"
