@@ -57,7 +57,7 @@ def reproduce(
             was made of), and of the golden.
 
     Raises:
-        UsageError: PF2134 no such suspect or call; PF6320, PF6322 a model cannot be read.
+        UsageError: PF2134 no such suspect or call; PF6322 a model cannot be read.
         IncompleteError: PF6631 no script can be made of it; PF6632 a dump is gone or has changed; PF7001 a file cannot
             be written.
     """

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from probe_flow.apis.calls import FLOATS, Path, UnusableError, canonical_dtype
+from probe_flow.apis.operators import operator
 from probe_flow.apis.side import Held, flat_results, replaced, tensors_of
 
 _OWN_HOMES: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -40,6 +41,7 @@ class MindSporeSide:
     """
 
     homes = _OWN_HOMES
+    packages: tuple[str, ...] = ("mindspore",)
     library = "MindSpore"
 
     def __init__(self, device_id: int = 0) -> None:
@@ -67,10 +69,8 @@ class MindSporeSide:
         module, owner = self.homes[kind]
         home = import_module(module)
         name = ".".join(part for part in (module, owner, api) if part)
-        found: Any = getattr(home, owner) if owner else home
-        for part in api.split("."):
-            found = getattr(found, part, None)
-        if not callable(found):
+        found = operator(getattr(home, owner) if owner else home, api, self.packages)
+        if found is None:
             raise UnusableError(f"{self.library} has no `{name}` that can be called")
         return found, name
 
@@ -158,6 +158,7 @@ class MSAdapterSide(MindSporeSide):
     """
 
     homes = _ADAPTED_HOMES
+    packages = ("mindspore", "mindtorch", "msadapter", "torch")
     library = "MSAdapter"
 
     def __init__(self, device_id: int = 0) -> None:

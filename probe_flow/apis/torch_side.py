@@ -12,6 +12,7 @@ import numpy as np
 
 from probe_flow.apis.calls import FLOATS, Path, UnusableError
 from probe_flow.apis.fused import ATTENTIONS, FUSED
+from probe_flow.apis.operators import operator
 from probe_flow.apis.side import Held, flat_results, replaced, tensors_of
 from probe_flow.apis.values import numpy_dtype
 
@@ -26,6 +27,12 @@ _HOMES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Where the APIs of a kind are."""
+
+_PACKAGES = (
+    "torch._C", "torch._VF", "torch._jit_internal", "torch._linalg_utils", "torch._lobpcg", "torch._lowrank",
+    "torch._ops.aten", "torch._tensor", "torch.functional", "torch.nn.functional", "torch.sparse",
+)  # fmt: skip
+"""Modules of torch whose functions take tensors and give tensors."""
 
 
 class TorchSide:
@@ -50,10 +57,11 @@ class TorchSide:
         if home is None:
             raise UnusableError(f"APIs of kind `{kind}` have no counterpart in torch", is_expected=True)
         name = f"{home}.{api}"
-        found: Any = self._torch
-        for part in name.split(".")[1:]:
-            found = getattr(found, part, None)
-        if not callable(found):
+        place: Any = self._torch
+        for part in home.split(".")[1:]:
+            place = getattr(place, part)
+        found = operator(place, api, _PACKAGES, is_registry=kind == "Aten")
+        if found is None:
             raise UnusableError(f"torch has no `{name}`", is_expected=True)
         return found, name
 

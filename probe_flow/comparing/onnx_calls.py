@@ -14,7 +14,7 @@ from probe_flow.apis.calls import Path as Place
 from probe_flow.apis.numpy_core.names import ONNX, attributes_of
 from probe_flow.comparing.recompute_worker import SideCall
 from probe_flow.dumps.manifest import MODEL_GRAPH
-from probe_flow.dumps.offline.onnx_model import (
+from probe_flow.dumps.onnx.model import (
     MODEL_FILE,
     OnnxModel,
     OnnxOperator,

@@ -168,7 +168,7 @@ def _onnx_calls(catalog: Catalog) -> OnnxCalls | None:
     if catalog.framework != NPY:
         return None
     from probe_flow.comparing.onnx_calls import OnnxCalls
-    from probe_flow.dumps.offline.onnx_model import MODEL_FILE
+    from probe_flow.dumps.onnx.model import MODEL_FILE
 
     return OnnxCalls(catalog) if MODEL_FILE in catalog.attrs else None
 

@@ -27,8 +27,13 @@ Made by probe_flow {version}. Needs numpy and {needs}, and nothing of probe_flow
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
+
+if importlib.util.find_spec("numpy") is None:
+    print("this Python has no module `numpy`: run the script with one that has it", file=sys.stderr)
+    sys.exit(3)
 
 FROZEN = json.loads(
     r\'\'\'

@@ -251,6 +251,10 @@ def innermost(suspect: Suspect) -> tuple[Node, Node | None]:
     """Return the call to compute on both sides: the suspect, or for a module the API that it called last.
 
     What a module returns is what the last API inside gave; the last of a backward pass gives its input's gradient.
+    Where the recorded results say otherwise, that API tells nothing of the module.
+
+    Raises:
+        IncompleteError: PF6631 there is no such call.
     """
     node = suspect.node
     if node.kind is NodeKind.API and node.key.phase is not Phase.NONE:
@@ -259,11 +263,14 @@ def innermost(suspect: Suspect) -> tuple[Node, Node | None]:
     if inside is None:
         if node.kind is not NodeKind.MODULE:
             raise unusable(suspect.name, "it is no call", "name a call of an API with `--node`")
+        raise _without_calls(suspect)
+    if not _ends(suspect.target, node) <= _ends(suspect.target, inside):
+        last = inside.entry or inside.key.name
         why = (
-            "it is a module in which the dump has no API (level L0): what went in and came out is there, and nothing "
-            "of what it computed in between"
+            f"it is a module, and what it gives is not all that the API gives which it called last (`{last}`): calls "
+            "that dumps leave out, such as cat or chunk, come behind it, or several results are joined"
         )
-        raise unusable(suspect.name, why, "dump it again with level mix or L1; then the API it called last is computed")
+        raise unusable(suspect.name, why, f"`--node {last}` computes that one; look at what comes behind it")
     golden = suspect.golden
     other = None if golden is None else golden.nodes.get(inside.key)
     if other is None and golden is not None and suspect.golden_node is not None:
@@ -271,6 +278,23 @@ def innermost(suspect: Suspect) -> tuple[Node, Node | None]:
         if other is not None and other.key.name != inside.key.name:
             other = None
     return inside, other
+
+
+def _without_calls(suspect: Suspect) -> IncompleteError:
+    """Return the error of a module of which the dump has no call inside."""
+    if suspect.target.attrs.get("level") == "L0":
+        why = (
+            "it is a module in which the dump has no API (level L0): what went in and came out is there, and nothing "
+            "of what it computed in between"
+        )
+        return unusable(
+            suspect.name, why, "dump it again with level mix or L1; then the API it called last is computed"
+        )
+    why = (
+        "it is a module inside which the dump has no call of an API: it runs as one kernel (as LSTM and GRU do), or "
+        "its calls were left out of the dump"
+    )
+    return unusable(suspect.name, why, "hand the module over with its inputs, parameters and results, which are dumped")
 
 
 def _last_inside(catalog: Catalog, module: Node) -> Node | None:
@@ -292,6 +316,15 @@ def _last_inside(catalog: Catalog, module: Node) -> Node | None:
             if node.kind is NodeKind.API and node.key.phase is module.key.phase:
                 found = node if found is None or node.order > found.order else found
     return found
+
+
+def _ends(catalog: Catalog, node: Node) -> set[str]:
+    """Return what tells results of a call from others: size and extremes, in any order of axes."""
+    return {
+        f"{ref.numel} {ref.recorded.min} {ref.recorded.max}"
+        for ref in catalog.tensors
+        if ref.node == node.key and ref.slot.role is SlotRole.OUTPUT and ref.recorded is not None
+    }
 
 
 def entries_of(catalog: Catalog, nodes: Iterable[Node]) -> dict[NodeKey, dict[str, Any]]:

@@ -105,8 +105,29 @@ def test_a_module_is_computed_by_the_api_that_it_called_last(tmp_path, probe_flo
         done = probe_flow("repro", "run", "--node", module, *words)
         assert done.out.startswith("written: scripts/repro_Functional.relu.0.forward.py"), done.err
     done = probe_flow("repro", "run", "--node", "Module.empty.Empty.forward.0", *words)
-    assert (done.code, "it is a module in which the dump has no API (level L0)" in done.err) == (3, True)
-    assert "dump it again with level mix or L1; then the API it called last is computed" in done.err
+    assert (done.code, "it is a module inside which the dump has no call of an API" in done.err) == (3, True)
+    assert "level" not in done.err  # this dump is of level mix
+
+
+def test_a_module_that_ends_with_a_call_that_dumps_leave_out_is_not_cleared_by_its_last_api(tmp_path, probe_flow):
+    tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [4], "Max": 1.0, "Min": 0.0, "Mean": 0.5}
+    joined = {**tensor, "shape": [8], "Max": 9.0}
+    calls = {"Functional.gelu.0.forward": tensor, "Module.net.Net.forward.0": joined}
+    for side in ("target", "golden"):
+        (tmp_path / side).mkdir()
+        head = {"task": "statistics", "level": "mix", "framework": "pytorch", "dump_data_dir": None}
+        data = {
+            name: {"input_args": [tensor], "input_kwargs": {}, "output": [output]} for name, output in calls.items()
+        }
+        (tmp_path / side / "dump.json").write_text(json.dumps({**head, "data": data}))
+        callers = {"Functional.gelu.0.forward": "Module.net.Net.forward.0", "Module.net.Net.forward.0": None}
+        (tmp_path / side / "construct.json").write_text(json.dumps(callers))
+    assert probe_flow("compare", "-tp", "target", "-gp", "golden", "-o", "run").code == 0
+
+    done = probe_flow("repro", "run", "--node", "Module.net.Net.forward.0", "-o", "scripts")
+
+    assert (done.code, "PF6631" in done.err) == (3, True), done.out
+    assert "what it gives is not all that the API gives which it called last (`Functional.gelu.0.forward`)" in done.err
 
 
 def test_a_dump_of_modules_alone_leaves_every_suspect_undecided_and_says_so(tmp_path, probe_flow):
@@ -323,9 +344,14 @@ def test_other_dumps_have_no_script(probe_flow):
     assert "name the ONNX model that the OM was made of with `--model FILE`" in done.err
 
 
-def test_without_onnx_an_offline_model_is_told_what_to_install(probe_flow, monkeypatch):
+def test_the_script_of_an_offline_operator_is_written_without_onnx(probe_flow, tmp_path):
+    """The script imports onnx and onnxruntime; the command reads the model itself."""
     workflow = EXAMPLES.parents[1] / "workflows" / "offline_om_vs_onnx.yaml"
     assert probe_flow("run", workflow, "--output", "run").code == 1
-    monkeypatch.setattr("probe_flow.dumpers.requirements.missing_modules", lambda *names: iter(names))
-    done = probe_flow("repro", "run", "--model", EXAMPLES.parent / "offline" / "models" / "sample.onnx")
-    assert (done.code, "PF6320" in done.err, "probe-flow[onnx]" in done.err) == (2, True, True), done.err
+    model = EXAMPLES.parent / "offline" / "models" / "sample.onnx"
+    done = probe_flow("repro", "run", "--model", model, "-o", "scripts", "--no-run")
+    assert (done.code, done.err) == (0, ""), done.err
+    (script,) = Path("scripts").glob("*.py")
+    ast.parse(script.read_text())
+    assert done.out == f"written: {script}\nnot run\n"
+    assert sorted(path.name for path in Path("scripts", script.stem).iterdir()) == ["constants", "golden", "target"]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.apis.calls import DtypeName, UnusableError, shown_path
+from probe_flow.apis.operators import SIDE_EFFECTS
 from probe_flow.apis.side import Held, Side, replaced, tensors_of
 
 Array = NDArray[Any]
@@ -21,12 +22,6 @@ _HOMES = (
 )  # fmt: skip
 """Modules whose functions take tensors and give tensors, as those do that are written in C."""
 
-_SIDE_EFFECTS = frozenset({
-    "apply", "backward", "dump", "from_file", "load", "map", "module_load", "print", "register_hook", "save",
-    "set_data", "share_memory", "storage", "tensor_dump", "tofile", "untyped_storage",
-})  # fmt: skip
-"""What is asked of a framework in vain, for it writes, reads or does something else than compute."""
-
 
 def check_name(api: str) -> None:
     """Raise where an API is none that computes: dumps may name anything.
@@ -34,7 +29,7 @@ def check_name(api: str) -> None:
     Raises:
         UnusableError: its name says so.
     """
-    if not _NAME.fullmatch(api) or api.rpartition(".")[2].strip("_") in _SIDE_EFFECTS:
+    if not _NAME.fullmatch(api) or api.rpartition(".")[2].strip("_") in SIDE_EFFECTS:
         raise UnusableError(f"`{api}` is no operator that is computed", is_expected=True)
 
 

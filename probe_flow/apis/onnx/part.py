@@ -22,41 +22,6 @@ _FIELDS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def frozen_attributes(node: Any, keep: Callable[[Any], str]) -> dict[str, Any]:
-    """Return the attributes of an operator as JSON holds them; `node_of` makes them again.
-
-    Args:
-        node: ``onnx.NodeProto``.
-        keep: is given a constant tensor, and returns the key under which the script will find it.
-    """
-    kinds: Any = import_module("onnx").AttributeProto
-    found: dict[str, Any] = {}
-    for attribute in node.attribute:
-        kind = kinds.AttributeType.Name(attribute.type)
-        if kind == "TENSOR":
-            found[attribute.name] = {"type": kind, "constant": keep(attribute.t)}
-        elif kind in ("INT", "FLOAT", "INTS", "FLOATS"):
-            value = getattr(attribute, _FIELDS[kind])
-            found[attribute.name] = {"type": kind, "value": value if kind in ("INT", "FLOAT") else list(value)}
-        elif kind in ("STRING", "STRINGS") and (texts := _texts(attribute, kind)) is not None:
-            found[attribute.name] = {"type": kind, "value": texts}
-        else:  # bodies, sparse tensors, types: what protobuf has of them
-            found[attribute.name] = {"type": "PROTO", "value": packed(attribute)}
-    return found
-
-
-def _texts(attribute: Any, kind: str) -> Any:
-    try:
-        return attribute.s.decode() if kind == "STRING" else [each.decode() for each in attribute.strings]
-    except UnicodeDecodeError:
-        return None
-
-
-def packed(message: Any) -> str:
-    """Return a message of protobuf as text."""
-    return base64.b64encode(message.SerializeToString(deterministic=True)).decode()
-
-
 class OnnxPart:
     """Runs a part of a graph; a side of a script.
 

@@ -21,14 +21,14 @@ from probe_flow.apis.acc_check import Figures, Judgement
 from probe_flow.apis.calls import FLOATS, Call, Gradients, TensorSpec, UnusableError, leaves, read_call, read_gradients
 from probe_flow.apis.mindspore_side import MindSporeSide
 from probe_flow.apis.op_figures import ERROR, OP_GENERATE, PASS, ROWS, STANDARD_NAMES, verdicts
-from probe_flow.apis.op_tables import write_tables
 from probe_flow.apis.run import Checked, Direction, How, Runner
+from probe_flow.apis.scripts.op_tables import write_tables
 from probe_flow.apis.side import Held, Result, Side
 from probe_flow.apis.standards import Standard, is_eight_bits, standard_figures, standard_of
 from probe_flow.apis.torch_side import TorchSide
 from probe_flow.apis.values import Values, of_files, per_slot
 
-OK, WRONG, INCOMPLETE = 0, 1, 3
+OK, WRONG, MISTAKE, INCOMPLETE = 0, 1, 2, 3
 STATUSES = {OK: "no_error", WRONG: "error", INCOMPLETE: "undecided"}
 
 
@@ -76,13 +76,12 @@ def main(frozen: Mapping[str, Any], arguments: Sequence[str] | None = None) -> i
         reference = _outputs_of(asked.reference) if asked.reference else {}
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"{asked.reference} is no result of such a script: {error}", file=sys.stderr)  # noqa: T201
-        return 2
+        return MISTAKE
     try:
         runs = list(_run(settings, asked.device))
     except (UnusableError, ImportError) as error:
         print(f"ERROR: {error}")  # noqa: T201
-        _write(asked.json, INCOMPLETE, str(error), [])
-        return INCOMPLETE
+        return _written(asked.json, INCOMPLETE, str(error), [])
     said: list[dict[str, Any]] = []
     for number, direction in enumerate(runs):
         print(f"iter: {number}:")  # noqa: T201
@@ -111,15 +110,19 @@ def main(frozen: Mapping[str, Any], arguments: Sequence[str] | None = None) -> i
         if skipped is not None
         else (f"{len(wrong)} verdicts are `error`" if wrong else "no verdict is `error`")
     )
-    _write(asked.json, code, why, said)
-    return code
+    return _written(asked.json, code, why, said)
 
 
-def _write(file: str | None, code: int, why: str, outputs: Sequence[Mapping[str, Any]]) -> None:
-    """Write what was found as JSON, where that is asked for."""
+def _written(file: str | None, code: int, why: str, outputs: Sequence[Mapping[str, Any]]) -> int:
+    """Write what was found as JSON, where that is asked for; return the exit code."""
     if file:
         content = {"status": STATUSES[code], "why": why, "outputs": outputs}
-        FilePath(file).write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
+        try:
+            FilePath(file).write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
+        except OSError as error:
+            print(f"`{file}` cannot be written: {error.strerror or error}", file=sys.stderr)  # noqa: T201
+            return MISTAKE
+    return code
 
 
 def _parser(settings: Settings) -> argparse.ArgumentParser:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path as FilePath
@@ -34,6 +36,7 @@ from probe_flow.apis.values import Values, of_files
 
 REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not_reproduced", "undecided"
 EXIT_CODES = {NOT_REPRODUCED: 0, REPRODUCED: 1, UNDECIDED: 3}
+MISTAKE = 2
 
 ROUNDINGS = 10.0
 """How many times its own rounding a result may be off, for another processor or version adds in another order."""
@@ -48,6 +51,8 @@ class Output:
         relative_error: L2 norm of dumped minus recomputed, over that of recomputed.
         roundings: the same as a multiple of the rounding of the call.
         from_truth: relative error of what was dumped, from float64.
+        place: index of the element that is furthest off; empty where none is.
+        strays: elements that are NaN or infinite on one side alone.
     """
 
     side: str
@@ -55,6 +60,8 @@ class Output:
     relative_error: float
     roundings: float
     from_truth: float
+    place: str = ""
+    strays: int = 0
 
 
 Decide: TypeAlias = "Callable[[list[Output]], tuple[str, str]]"
@@ -78,11 +85,12 @@ def reproduce(
         libraries: whose versions the result tells.
 
     Returns:
-        0 where the dumped result is what this processor gives too, 1 where it is not, 3 where that cannot be told.
+        0 where the dumped result is what this processor gives too, 1 where it is not, 3 where that cannot be told; 2
+        for a mistake in the command line.
     """
     parser = argparse.ArgumentParser(
         description="Compute one call of a dump again from its own inputs.",
-        epilog="Exit code: 0 the same result; 1 another one; 3 it cannot be told.",
+        epilog="Exit code: 0 the same result; 1 another one; 2 a mistake in the command; 3 it cannot be told.",
     )
     parser.add_argument("--json", metavar="FILE", help="write the result there too")
     asked = parser.parse_args(arguments)
@@ -94,6 +102,8 @@ def reproduce(
             differs = _difference(frozen)
     except UnusableError as error:
         status, why = UNDECIDED, error.reason
+    except ModuleNotFoundError as error:
+        status, why = UNDECIDED, f"this Python has no module `{error.name}`: run the script with one that has it"
     except Exception as error:  # whatever a framework raises
         status, why = UNDECIDED, f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
     worst = max((each.relative_error for each in outputs if each.side == "target"), default=None)
@@ -113,10 +123,20 @@ def reproduce(
             "why": why,
             "differs": differs or None,
             "outputs": [{name: _number(value) for name, value in asdict(each).items()} for each in outputs],
-            "versions": {name: str(import_module(name).__version__) for name in libraries},
+            "versions": dict(_versions(libraries)),
         }
-        FilePath(asked.json).write_text(json.dumps(said, indent=2), encoding="utf-8")
+        try:
+            FilePath(asked.json).write_text(json.dumps(said, indent=2), encoding="utf-8")
+        except OSError as error:
+            print(f"`{asked.json}` cannot be written: {error.strerror or error}", file=sys.stderr)  # noqa: T201
+            return MISTAKE
     return EXIT_CODES[status]
+
+
+def _versions(libraries: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name in libraries:
+        with suppress(ImportError):
+            yield name, str(import_module(name).__version__)
 
 
 def _number(value: Any) -> Any:
@@ -147,10 +167,19 @@ def decided(frozen: Mapping[str, Any], outputs: list[Output], sides: Sides) -> t
         )
     where = f"output {target.name}" if frozen["direction"] == "forward" else f"gradient {target.name}"
     note = f"; {frozen['note']}" if frozen.get("note") else ""
-    return REPRODUCED, (
-        f"for the same inputs this processor gives another result: {where} is off by {target.relative_error:.2g}, "
-        f"{target.roundings:.3g} times its rounding{note}"
-    )
+    return REPRODUCED, f"for the same inputs this processor gives another result: {where} {_off(target)}{note}"
+
+
+def _off(output: Output) -> str:
+    """Return how far off a result is and where, in words."""
+    if output.strays:
+        several = "elements, the first" if output.strays > 1 else "element"
+        at = f" at {output.place}" if output.place else ""
+        return f"is NaN or infinite on one side alone in {output.strays:,} {several}{at}"
+    at = f", most at {output.place}" if output.place else ""
+    if math.isinf(output.relative_error):
+        return f"is not zero, as this processor's is{at}"
+    return f"is off by {output.relative_error:.2g}, {output.roundings:.3g} times its rounding{at}"
 
 
 def _settled(frozen: Mapping[str, Any], sides: Sides) -> Mapping[str, Any]:
@@ -214,7 +243,8 @@ def _of_side(frozen: Mapping[str, Any], sides: Sides, name: str, entries: Mappin
         bits = FORMATS.get(values.dtype, (0, 0))[1]
         rounding = max(own if math.isfinite(own) else 0.0, 2.0 ** -(bits + 1) if bits else 0.0)
         times = 0.0 if error == 0 else error / rounding if rounding else math.inf
-        yield Output(name, label, error, times, relative_error(shaped, right))
+        place, strays = _worst(shaped, other, values.values.shape)
+        yield Output(name, label, error, times, relative_error(shaped, right), place, strays)
 
 
 def _as_dumped(held: Held, dumped: Held) -> Values:
@@ -278,6 +308,26 @@ def relative_error(one: Values, other: Values) -> float:
         size = float(np.linalg.norm(b[finite]))
         gap = float(np.linalg.norm(a[finite] - b[finite]))
     return 0.0 if gap == 0 else gap / size if size else math.inf
+
+
+def _worst(one: Values, other: Values, shape: Sequence[int]) -> tuple[str, int]:
+    """Return the index of the element that is furthest off, and how many are not finite on one side alone.
+
+    Args:
+        one, other: elements in one order.
+        shape: of the first.
+    """
+    a, b = (each.reshape(-1).astype(np.complex128 if np.iscomplexobj(each) else np.float64) for each in (one, other))
+    if a.size != b.size or not a.size:
+        return "", 0
+    with np.errstate(all="ignore"):
+        alike = (a == b) | (np.isnan(a) & np.isnan(b))
+        stray = ~(alike | (np.isfinite(a) & np.isfinite(b)))
+        gap = np.where(alike, 0.0, np.where(stray, np.inf, np.abs(a - b)))
+    if alike.all():
+        return "", 0
+    place = [int(each) for each in np.unravel_index(int(np.argmax(gap)), tuple(shape))]
+    return str(place) if place else "", int(stray.sum())
 
 
 def _difference(frozen: Mapping[str, Any]) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import onnx
 from msgspec import Struct
 
 from probe_flow.dumps.manifest import ManifestNode
+from probe_flow.dumps.onnx.order import in_running_order, unique_names
 
 
 class Operator(Struct, frozen=True):
@@ -39,29 +40,14 @@ class Operator(Struct, frozen=True):
 
 
 def operators(graph: onnx.GraphProto) -> list[Operator]:
-    """Return the operators of a graph, each behind those that it reads; nodes without a name get one, in the graph too.
-
-    A node without name is called ``{type}_{place in the graph}``; of several of one name the later ones get a suffix.
+    """Return the operators of a graph, each behind those that it reads; in the graph too they get unique names.
 
     Raises:
         ValueError: the graph has a circle.
     """
-    _name(graph.node)
-    found = [Operator(node, tuple(reads(node))) for node in graph.node]
-    return _sorted(found)
-
-
-def _name(nodes: Sequence[onnx.NodeProto]) -> None:
-    taken = {node.name for node in nodes if node.name}
-    seen: set[str] = set()
-    for place, node in enumerate(nodes):
-        plain = node.name or f"{node.op_type}_{place}"
-        name, number = plain, 1
-        while name in seen or (name in taken and name != node.name):
-            number += 1
-            name = f"{plain}__{number}"
-        seen.add(name)
+    for node, name in zip(graph.node, unique_names((each.name, each.op_type) for each in graph.node), strict=True):
         node.name = name
+    return in_running_order([Operator(node, tuple(reads(node))) for node in graph.node])
 
 
 def reads(node: onnx.NodeProto) -> Iterator[str]:
@@ -99,29 +85,3 @@ def inside(node: onnx.NodeProto, prefix: str = "") -> Iterator[str]:
             name = inner.name or f"{inner.op_type}_{place}"
             yield from (f"{path}/{name}:{output}" for output in inner.output if output)
             yield from inside(inner, f"{path}/")
-
-
-def _sorted(found: Sequence[Operator]) -> list[Operator]:
-    """Return operators behind those that they read, in their own order where that is one already."""
-    producer = {name: place for place, operator in enumerate(found) for name in operator.gives}
-    done: set[int] = set()
-    order: list[Operator] = []
-    for start in range(len(found)):
-        ahead = [start]
-        waiting: set[int] = set()
-        while ahead:
-            place = ahead[-1]
-            needed = (producer.get(name, place) for name in found[place].reads)
-            missing = [each for each in needed if each != place and each not in done]
-            if place in done:
-                ahead.pop()
-            elif missing:
-                if place in waiting:
-                    raise ValueError(f"the graph has a circle through node `{found[place].name}`")
-                waiting.add(place)
-                ahead += reversed(missing)
-            else:
-                done.add(place)
-                order.append(found[place])
-                ahead.pop()
-    return order

@@ -17,7 +17,7 @@ from probe_flow.dumps.manifest import MODEL_GRAPH
 from probe_flow.dumps.offline.known import Known, known_of
 from probe_flow.dumps.offline.names import name_filter, names_of_quantised, owner_of_input
 from probe_flow.dumps.offline.npy_folder_files import ArrayFile, ArrayFiles, array_files, one_array
-from probe_flow.dumps.offline.onnx_model import MODEL_FILE
+from probe_flow.dumps.onnx.model import MODEL_FILE
 from probe_flow.dumps.reduced.reduced_tensors import array_ref, task_of
 from probe_flow.dumps.selection import EVERYTHING, Duplicates, Selection, choose, skipped_duplicate
 from probe_flow.errors import Diagnostic, FormatError, UsageError

@@ -6,8 +6,6 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from probe_flow.errors import Diagnostic, UsageError
-
 if TYPE_CHECKING:
     from probe_flow.records import Catalog
     from probe_flow.scripts.onnx_operator import Model
@@ -26,7 +24,7 @@ def onnx_models(
             of, which counts while it has the same content.
 
     Raises:
-        UsageError: PF6320 onnx is not installed; PF6322 a file is no model that can be read.
+        UsageError: PF6322 a file is no model that can be read.
     """
     from probe_flow.records.frameworks import NPY, OM
 
@@ -64,16 +62,6 @@ def _digest(path: Path) -> str:
 def _read(path: str | None) -> Model | None:
     if path is None:
         return None
-    from probe_flow.dumpers.requirements import missing_modules
-
-    if [*missing_modules("onnx")]:
-        raise UsageError(
-            Diagnostic(
-                "PF6320",
-                "onnx is not installed, and the operators of an ONNX model cannot be read without it",
-                help="install it with `pip install 'probe-flow[onnx]'`; `--python` names who runs the script",
-            )
-        )
-    from probe_flow.dumpers.onnx.parts import ModelParts
+    from probe_flow.scripts.onnx_parts import ModelParts
 
     return ModelParts(Path(path))

@@ -145,10 +145,13 @@ def functions(kind: type[Tensor]) -> dict[str, Callable[..., Any]]:
     def item(x: Any) -> Any:
         return x.values.item()
 
-    return {
+    found: dict[str, Callable[..., Any]] = {
         "add": add, "mul": mul, "exp": exp, "matmul": matmul, "where": where, "sum": total, "cat": cat,
         "max": largest, "relu": relu, "add_": add_, "item": item,
     }  # fmt: skip
+    for function in found.values():
+        function.__module__ = f"{kind.__module__}.functional"
+    return found
 
 
 def _summed(gradient: Any, shape: tuple[int, ...]) -> Any:

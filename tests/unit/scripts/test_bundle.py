@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,15 @@ def test_two_modules_with_one_name_make_no_script(room):
 
 def test_the_script_of_op_generate_is_sound_python():
     compile(script_text("scripts.op_script", {}, needs="torch"), "script", "exec")
+
+
+def test_a_python_without_numpy_is_told_what_it_lacks(room, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(script_text("top", {}, needs="nothing"))
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(script)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (
+        3,
+        "this Python has no module `numpy`: run the script with one that has it\n",
+    )

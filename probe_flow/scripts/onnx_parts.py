@@ -1,27 +1,27 @@
-"""Cut a part out of the graph of an ONNX model: the operators between some tensors and others, as plain data."""
+"""Cut a part out of the graph of an ONNX model: the operators between some tensors and others, as plain data.
+
+The model is read without the library, which only the script needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import base64
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import onnx
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from probe_flow.apis.onnx.part import frozen_attributes, packed
-from probe_flow.dumpers.onnx.graph import Operator, operators
-from probe_flow.dumpers.onnx.model_file import read_model
 from probe_flow.dumps.file_names import safe_name
-from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.dumps.onnx.constants import WireTensor, elements
+from probe_flow.dumps.onnx.order import in_running_order, unique_names
+from probe_flow.dumps.onnx.wire import WireAttribute, WireModel, WireNode, read_wire_model
+from probe_flow.errors import Diagnostic, FormatError, UsageError
+from probe_flow.files.binary_file import BinaryFile
 
 MOST_OPERATORS = 64
 """Operators of a part: a device fuses fewer."""
-
-_PLAIN = "fiub"
-"""Kinds of numpy's own element types."""
 
 
 class ModelPart(Struct, frozen=True):
@@ -38,6 +38,23 @@ class ModelPart(Struct, frozen=True):
     constants: Mapping[str, NDArray[Any]]
 
 
+class Operator(Struct, frozen=True):
+    """One node of the graph under its unique name."""
+
+    name: str
+    node: WireNode
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of all tensors that it needs."""
+        return self.node.reads
+
+    @property
+    def gives(self) -> tuple[str, ...]:
+        """Names of its outputs."""
+        return tuple(name for name in self.node.outputs if name)
+
+
 class ModelParts:
     """The graph of a model file, to cut parts out of.
 
@@ -50,17 +67,18 @@ class ModelParts:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._model = read_model(path)
+        self._model = _read(path)
+        nodes = self._model.nodes or ()
+        names = unique_names((node.name, node.op_type) for node in nodes)
         try:
-            self._order = operators(self._model.graph)
+            self._order = in_running_order([*map(Operator, names, nodes)])
         except ValueError as error:
-            what = f"`model: {path}` cannot be read: {error}"
-            raise UsageError(Diagnostic("PF6322", what, help="export the model again")) from error
-        self._weights = {tensor.name: tensor for tensor in self._model.graph.initializer}
+            raise _no_model(path, f"cannot be read: {error}", "export the model again") from error
+        self._weights = {tensor.name: tensor for tensor in self._model.weights}
         self._place = {operator.name: place for place, operator in enumerate(self._order)}
         self._clean = {safe_name(operator.name): operator.name for operator in self._order}
         self._producer = {name: operator for operator in self._order for name in operator.gives}
-        self._inputs = {each.name: each.name for each in self._model.graph.input}
+        self._inputs = {name: name for name in self._model.inputs}
         self._inputs |= {safe_name(name): name for name in self._inputs}
 
     def tensor(self, node: str, output: int) -> str:
@@ -73,21 +91,24 @@ class ModelParts:
         place = self._where(node)
         if place is None:
             return self._inputs.get(node, "") if output == 0 else ""
-        outputs = self._order[place].proto.output
-        return str(outputs[output]) if output < len(outputs) else ""
+        outputs = self._order[place].node.outputs
+        return outputs[output] if output < len(outputs) else ""
 
     def reads(self, node: str) -> tuple[str, ...]:
         """Return the names of the tensors that an operator reads, by their places; empty for none."""
         place = self._where(node)
-        return () if place is None else tuple(map(str, self._order[place].proto.input))
+        return () if place is None else self._order[place].node.inputs
 
     def weight(self, name: str) -> NDArray[Any] | None:
-        """Return the elements of a constant; None where there is none of that name, or it cannot be read."""
+        """Return the elements of a constant; None where there is none of that name, or it cannot be read.
+
+        Those of types that numpy lacks are bytes, in one row.
+        """
         if name not in self._weights:
             return None
         try:
-            return np.asarray(onnx.numpy_helper.to_array(self._weights[name], str(self.path.parent)))
-        except (OSError, ValueError, TypeError):
+            return elements(self._model.path, self._weights[name])
+        except (ValueError, FormatError):
             return None
 
     def _where(self, node: str) -> int | None:
@@ -130,11 +151,11 @@ class ModelParts:
         files: dict[str, NDArray[Any]] = {}
         constants: dict[str, dict[str, Any]] = {}
 
-        def keep(tensor: onnx.TensorProto, key: str = "") -> str:
+        def keep(tensor: WireTensor, key: str = "") -> str:
             key = key or _free(f"attribute {len(constants)}", self._weights)
             file = f"constants/{len(constants)}.npy"
-            values = files[file] = self._elements(tensor)
-            facts = {"type": tensor.data_type, "dims": list(tensor.dims), "file": file, "shape": list(values.shape)}
+            values = files[file] = elements(self._model.path, tensor)
+            facts = {"type": tensor.kind, "dims": list(tensor.shape), "file": file, "shape": list(values.shape)}
             constants[key] = facts
             return key
 
@@ -143,34 +164,70 @@ class ModelParts:
                 keep(self._weights[name], name)
             nodes = [
                 {
-                    "op_type": operator.proto.op_type,
-                    "domain": operator.proto.domain,
+                    "op_type": operator.node.op_type,
+                    "domain": operator.node.domain,
                     "name": operator.name,
-                    "inputs": list(operator.proto.input),
-                    "outputs": list(operator.proto.output),
-                    "attributes": frozen_attributes(operator.proto, keep),
+                    "inputs": list(operator.node.inputs),
+                    "outputs": list(operator.node.outputs),
+                    "attributes": {each.name: self._attribute(each, keep) for each in operator.node.attributes},
                 }
                 for operator in order
             ]
-        except (OSError, ValueError, TypeError) as error:
+            functions = [self._packed(start, stop) for start, stop in self._model.functions]
+        except ValueError as error:
             return f"a constant of the model cannot be read: {error}"
+        except FormatError as error:
+            return f"a constant of the model cannot be read: {error.diagnostic.message}"
         graph = {
             "ir_version": self._model.ir_version,
-            "opsets": [(each.domain, each.version) for each in self._model.opset_import],
-            "functions": [packed(each) for each in self._model.functions],
+            "opsets": list(self._model.opsets),
+            "functions": functions,
             "nodes": nodes,
             "constants": constants,
         }
         return ModelPart(graph, inputs, files)
 
-    def _elements(self, tensor: onnx.TensorProto) -> NDArray[Any]:
-        """Return the elements of a constant, those of types that numpy lacks as their bytes."""
-        values = onnx.numpy_helper.to_array(tensor, str(self.path.parent))
-        if values.dtype.kind in _PLAIN and values.dtype.isbuiltin:
-            return np.asarray(values)
-        if tensor.data_type == onnx.TensorProto.STRING:
-            raise TypeError(f"`{tensor.name}` holds texts")
-        return np.frombuffer(onnx.numpy_helper.from_array(values).raw_data, np.uint8)
+    def _attribute(self, attribute: WireAttribute, keep: Callable[[WireTensor], str]) -> dict[str, Any]:
+        """Return an attribute as JSON holds it; what else there is (bodies, types) as its message in the file."""
+        if attribute.kind == "TENSOR" and attribute.tensor is not None:
+            return {"type": "TENSOR", "constant": keep(attribute.tensor)}
+        try:
+            value = _plain(attribute.value)
+        except UnicodeDecodeError:
+            value = None
+        if not attribute.kind or value is None:
+            return {"type": "PROTO", "value": self._packed(attribute.start, attribute.stop)}
+        return {"type": attribute.kind, "value": value}
+
+    def _packed(self, start: int, stop: int) -> str:
+        with BinaryFile(self._model.path) as file:
+            return base64.b64encode(file.read_at(start, stop - start)).decode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [*map(_plain, value)]
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _read(path: Path) -> WireModel:
+    try:
+        with BinaryFile(path) as file:
+            model = read_wire_model(file)
+    except FormatError as error:
+        if error.diagnostic.code in ("PF3001", "PF3002"):
+            what = error.diagnostic.message.removeprefix(f"`{path.name}` ")
+            raise _no_model(path, what, "check the path and your rights") from error
+        what = "is no ONNX model: it is cut off, encrypted, or of another kind"
+        raise _no_model(path, what, "export or copy it again") from error
+    if not model.nodes:
+        what = "holds no graph" if model.nodes is None else "has no operators"
+        raise _no_model(path, what, "export the model again")
+    return model
+
+
+def _no_model(path: Path, what: str, cure: str) -> UsageError:
+    return UsageError(Diagnostic("PF6322", f"`model: {path}` {what}", help=cure))
 
 
 def _free(name: str, taken: Collection[str]) -> str:

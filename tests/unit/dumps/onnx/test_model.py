@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ge_writer import field_bytes, field_varint
 
-from probe_flow.dumps.offline.onnx_model import OtherModelError, read_onnx_model
+from probe_flow.dumps.onnx.model import OtherModelError, read_onnx_model
 from probe_flow.errors import FormatError
 
 FLOAT, INT64 = 1, 7

@@ -11,8 +11,8 @@ import pytest
 
 from probe_flow.apis.acc_check import Figures, Judgement
 from probe_flow.apis.calls import UnusableError
-from probe_flow.apis.op_tables import DETAILS_COLUMNS, RESULT_COLUMNS, write_tables
 from probe_flow.apis.run import Checked, Direction
+from probe_flow.apis.scripts.op_tables import DETAILS_COLUMNS, RESULT_COLUMNS, write_tables
 from probe_flow.apis.side import Held, Result
 
 RIGHT = Judgement(is_right=True, figures=Figures())

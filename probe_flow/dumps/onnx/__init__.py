@@ -1,0 +1,1 @@
+"""ONNX models, read without the library: their graph, constants, and the order in which operators can run."""

@@ -1,0 +1,74 @@
+"""What a script that reproduces a call says: where a result is off, and what cannot be written or imported."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from probe_flow.apis.scripts.repro_steps import Output, _off, _worst, reproduce
+
+FROZEN: dict[str, Any] = {"entry": "Torch.add.0.forward", "direction": "forward", "sides": {}, "folder": "x"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shape", "expected"),
+    [
+        ([1, 2, 3, 4], [1, 2, 3, 4], (2, 2), ("", 0)),
+        ([1, 2, 3, 9], [1, 0, 3, 4], (2, 2), ("[1, 1]", 0)),
+        ([1, np.nan, 3, 9], [1, 0, np.inf, 4], (2, 2), ("[0, 1]", 2)),
+        ([np.nan, 2], [np.nan, 1], (2,), ("[1]", 0)),
+        ([np.inf, 2], [-np.inf, 2], (2,), ("[0]", 1)),
+        ([5], [4], (), ("", 0)),
+        ([], [], (0, 3), ("", 0)),
+        ([1, 2], [1, 2, 3], (2,), ("", 0)),
+    ],
+)
+def test_the_element_that_is_furthest_off_is_found(one, other, shape, expected):
+    assert _worst(np.array(one, np.float32), np.array(other, np.float32), shape) == expected
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (
+            Output("target", "0", 0.0123, 456.7, 0.01, "[0, 3]"),
+            "is off by 0.012, 457 times its rounding, most at [0, 3]",
+        ),
+        (Output("target", "0", 0.0123, 456.7, 0.01), "is off by 0.012, 457 times its rounding"),
+        (
+            Output("target", "0", math.inf, math.inf, math.inf, "[2]", 1),
+            "is NaN or infinite on one side alone in 1 element at [2]",
+        ),
+        (
+            Output("target", "0", math.inf, math.inf, math.inf, "[2]", 1234),
+            "is NaN or infinite on one side alone in 1,234 elements, the first at [2]",
+        ),
+        (Output("target", "0", math.inf, math.inf, 1.0, "[2]"), "is not zero, as this processor's is, most at [2]"),
+    ],
+)
+def test_errors_are_told_with_their_place(output, expected):
+    assert _off(output) == expected
+
+
+def test_a_missing_framework_is_told_and_leaves_a_result(tmp_path: Path, capsys) -> None:
+    def decide(_outputs: list[Output]) -> tuple[str, str]:
+        import no_such_framework  # noqa: F401
+
+        raise AssertionError
+
+    code = reproduce(FROZEN, ["--json", str(tmp_path / "found.json")], decide, ("no_such_framework", "numpy"))
+    assert code == 3
+    assert "undecided: this Python has no module `no_such_framework`" in capsys.readouterr().out
+    said = json.loads((tmp_path / "found.json").read_text())
+    assert (said["status"], said["versions"]) == ("undecided", {"numpy": np.__version__})
+
+
+def test_a_result_that_cannot_be_written_is_a_mistake_and_no_error_of_the_operator(tmp_path: Path, capsys) -> None:
+    code = reproduce(FROZEN, ["--json", str(tmp_path / "no" / "x.json")], lambda _: ("reproduced", "why"), ("numpy",))
+    assert code == 2
+    assert "x.json` cannot be written: No such file or directory" in capsys.readouterr().err
