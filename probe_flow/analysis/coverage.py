@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from probe_flow.analysis.search.guesses import doubtful_rows
 from probe_flow.analysis.silent_operators import SilentOperator
-from probe_flow.analysis.tensor_fates import RANK, Fates
+from probe_flow.analysis.tensor_fates import COMPARED, Fates, fate_of, fates_of_sides
 from probe_flow.errors import Diagnostic
 from probe_flow.records import (
     Catalog,
@@ -21,15 +21,11 @@ from probe_flow.records import (
     Role,
     SlotRole,
     Status,
-    TensorKind,
-    TensorRef,
     Verdict,
 )
 from probe_flow.records.row import PRODUCED, Row
 
 _OTHER_HASHES = "PF5117"
-
-COMPARED = frozenset({Status.PASS, Status.WARNING, Status.FAIL})
 
 MAX_NONFINITE = 0.1
 """Share of compared outputs that may be NaN or infinite everywhere on both sides. They agree and say nothing, so that
@@ -79,20 +75,11 @@ def cover(
             if found is not None:
                 found.update((id(target), id(golden)))
     covered = {}
-    strangers: list[tuple[TensorRef, int]] = []  # golden tensors of pairs within the target
-    for side, catalog in (("golden", pairs.golden), ("target", pairs.target)):
-        fates = Fates(catalog.tensors)
-        fates.take(strangers)
-        for begin in range(0, len(rows), _PART):
-            part = zip(rows[begin : begin + _PART], verdicts[begin : begin + _PART], strict=True)
-            sides = ((getattr(row.pair, side), row, verdict) for row, verdict in part)
-            strangers += fates.take([(ref, RANK[_fate(ref, row, said)]) for ref, row, said in sides if ref is not None])
+    for side, fates in fates_of_sides(pairs, rows, verdicts):
+        catalog = pairs.golden if side == "golden" else pairs.target
         covered[side] = _cover_side(catalog, fates, nonfinite, zero, silent_outputs.get(side, 0))
     return {side: covered[side] for side in ("target", "golden")}
 
-
-_PART = 8192
-"""Rows that are taken together."""
 
 _Recorded: TypeAlias = list[tuple[list[float], bool]]
 
@@ -114,21 +101,6 @@ def _cover_side(catalog: Catalog, fates: Fates, nonfinite: set[int], zero: set[i
         outputs_zero=sum(id(tensor) in zero for tensor in produced) if zero else 0,
         outputs_silent=silent,
     )
-
-
-def _fate(tensor: TensorRef, row: Row, verdict: Verdict) -> str:
-    if verdict.status in COMPARED:
-        return "compared"
-    if tensor.kind is TensorKind.UNREADABLE or verdict.status is Status.ERROR:
-        return "unreadable"
-    if row.pair.target is None or row.pair.golden is None:
-        reason = row.pair.reason
-        return reason.expectation.value if reason is not None else "missing"
-    if row.measurement is None and verdict.status is Status.SKIPPED:
-        return "outside"  # `only` leaves it to the comparison before
-    # A pair without a verdict on its values (quantised side, no rule of the policy) was paired and looked at; what is
-    # no tensor on either side has no values.
-    return "expected" if row.measurement is not None or row.pair.is_opaque else "missing"
 
 
 def _are_nonfinite(sides: _Recorded) -> bool:
@@ -299,7 +271,7 @@ def _executions_without_pair(rows: Sequence[Row], verdicts: Sequence[Verdict], r
             runs[place] = run
             if verdict.status in COMPARED:
                 done.add(place)
-            elif not asked.get(place) and (fate := _fate(tensor, row, verdict)) != "outside":
+            elif not asked.get(place) and (fate := fate_of(tensor, row, verdict)) != "outside":
                 asked[place] = fate != "expected"
                 why[place] = _first_clause(row)
     known = [{run.identity for run in runs.values()} for runs in sides]

@@ -19,7 +19,7 @@ from probe_flow.api.dumps import adopt
 from probe_flow.api.problems import told_whole
 from probe_flow.api.rows import SIDES, Rows
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, Span, UsageError
-from probe_flow.errors.exit_codes import EXIT_WRONG_INPUT
+from probe_flow.exit_codes import EXIT_WRONG_INPUT
 from probe_flow.record.conclusion import headline, last_line, verdict_word
 from probe_flow.record.places import operator, slot, where
 from probe_flow.record.run_folder import StoredRun, read_run

@@ -33,7 +33,7 @@ from probe_flow.errors import (
     out_of_memory,
 )
 from probe_flow.errors.diagnostics import NO_SOURCES
-from probe_flow.errors.exit_codes import EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_WRONG_INPUT
+from probe_flow.exit_codes import EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_WRONG_INPUT
 from probe_flow.version import __version__
 
 if TYPE_CHECKING:

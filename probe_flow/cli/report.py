@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from probe_flow.cli.options import run_argument, run_or_newest
-from probe_flow.errors.exit_codes import EXIT_INCOMPLETE, EXIT_PASSED
+from probe_flow.exit_codes import EXIT_INCOMPLETE, EXIT_PASSED
 
 if TYPE_CHECKING:
     from probe_flow.record.types.run import RunRecord

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from probe_flow.errors.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED, EXIT_WRONG_INPUT
+from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED, EXIT_WRONG_INPUT
 from probe_flow.record.excuses import excuses_any
 from probe_flow.record.places import operator, printable, slot, where
 from probe_flow.record.run_json import comparison_summary

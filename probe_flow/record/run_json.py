@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec.structs import asdict
 
-from probe_flow.errors.exit_codes import EXIT_INCOMPLETE
+from probe_flow.exit_codes import EXIT_INCOMPLETE
 from probe_flow.files.atomic import atomic_text
 from probe_flow.record.advice import advise
 from probe_flow.record.excuses import baseline_facts, waiver_facts

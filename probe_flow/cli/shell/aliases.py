@@ -20,7 +20,7 @@ from probe_flow.cli.number import Number
 from probe_flow.cli.peer.peer_syntax import PeerCommand
 from probe_flow.cli.shell.prompt import Prompt, pass_asker
 from probe_flow.errors import Diagnostic, UsageError, WorkflowError
-from probe_flow.errors.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED
+from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED
 from probe_flow.files.existing import exists, is_file
 from probe_flow.runs.queries.asker import Asker, Reply
 

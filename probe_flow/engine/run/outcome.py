@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic
-from probe_flow.errors.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_WRONG_INPUT
+from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_WRONG_INPUT
 
 
 class StageStatus(enum.Enum):

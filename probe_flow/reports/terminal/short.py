@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from probe_flow.errors.exit_codes import EXIT_GATE_FAILED
+from probe_flow.exit_codes import EXIT_GATE_FAILED
 from probe_flow.record.conclusion import dumps_line, headline, last_line, verdict_word
 from probe_flow.record.excuses import excuses_text
 from probe_flow.record.facts import advice_texts, problems_text, roles_text

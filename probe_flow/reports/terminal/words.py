@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from probe_flow.errors.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE
+from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE
 from probe_flow.record.places import (
     figure,
     in_dump,

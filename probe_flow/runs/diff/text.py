@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from probe_flow.errors.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED
+from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED
 from probe_flow.record.excuses import MAX_CHANGES, baseline_facts, change_text, deviant_facts
 from probe_flow.record.facts import counts_text
 from probe_flow.record.json_values import json_number, json_value

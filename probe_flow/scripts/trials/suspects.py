@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, IncompleteError
-from probe_flow.errors.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED
+from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED
 from probe_flow.records import Catalog, Comparison, FindingKind, Node, NodeKey
 from probe_flow.records.frameworks import NPY, OM, TORCHAIR_FX, TORCHAIR_GE
 from probe_flow.scripts.fx_operator import ComparedTensor
