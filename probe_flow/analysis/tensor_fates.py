@@ -38,7 +38,7 @@ class Fates:
     def __init__(self, tensors: Sequence[TensorRef]) -> None:
         import numpy as np
 
-        self._ids = np.append(np.sort(_ids(tensors)), _NO_ID)
+        self._ids = np.concatenate([np.sort(_ids(tensors)), [_NO_ID]])
         self._ranks = np.zeros(len(self._ids), np.int8)
 
     def take(self, found: Sequence[tuple[TensorRef, int]]) -> list[tuple[TensorRef, int]]:

@@ -220,7 +220,7 @@ class _Written:
         regions, parts = _placed(records)
         entries = parts | np.arange(self._count, self._count + len(records))
         self._count += len(records)
-        for region in np.unique(regions).tolist():
+        for region in sorted({*regions.tolist()}):
             older, recent = self._regions.get(region, (_NO_NUMBERS, _NO_NUMBERS))
             recent = _merged(recent, entries[regions == region])
             is_full = len(recent) > len(older) // 4 + STRETCH
