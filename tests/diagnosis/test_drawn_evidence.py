@@ -29,8 +29,6 @@ def drawn(suite, name, number):
 def test_healthy_pairs_do_not_alarm(name, tmp_path):
     for number in range(2):
         for score in scored(drawn(HEALTHY, name, number), tmp_path / str(number)):
-            if (name, score.mode) == ("trained", "statistics"):
-                continue  # one of these two alarms: docs/explanation/diagnosis.md says why
             assert not score.fails, (score.case.name, score.mode, score.named)
 
 

@@ -23,10 +23,11 @@ from probe_flow.analysis.model.growth import (
     common_share,
     explained_error,
     flipped_share,
+    of_copy,
     turned_share,
     widest,
 )
-from probe_flow.analysis.model.past_errors import PastErrors
+from probe_flow.analysis.model.past_errors import HIDDEN_UNITS, CrossedEdges, PastErrors
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
 from probe_flow.records import Execution, FigureColumn, Mode, NodeKey, NodeKind, Pairs
@@ -38,14 +39,8 @@ if TYPE_CHECKING:
 STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
 
-HIDDEN_UNITS = 0.5
-"""Rounding steps that a tensor of which only statistics are known may be off by beyond what they prove."""
-
 AVERAGED = 0.65
 """Share of common errors in norm and mean, compared with tensors whose every element is known."""
-
-RESTATED = 0.25
-"""Rounding steps between two records of one tensor."""
 
 FLIPPED = 0.3
 """Error that gates are expected to leave, of the most that they may."""
@@ -93,6 +88,7 @@ class Allowances:
         self.updates = Updates(rows, self.deviations, calls)
         self._flips: dict[int, float] = {}
         self._latest_flips: dict[Execution, float] = {}
+        self._crossed = CrossedEdges(rows, self.deviations)
         self._saved_of: tuple[Call | None, Sequence[Saved]] = None, ()
         self.is_flow_unknown = is_flow_unknown(pairs)
         self._shows_modules_only = all(node.kind not in (None, NodeKind.API) for node in self._nodes.values())
@@ -140,7 +136,9 @@ class Allowances:
         """Whether a row is off by no more than storage alone explains, so that nothing else need be asked."""
         self.scales[number] = deviation.size
         call = self.calls.of[number]
-        if call is None or self.updates.noise(number, call.read, deviation):
+        if call is None or self.updates.may_hide(number) or self.updates.noise(number, call, deviation):
+            return False
+        if self._crossed.meet(number, call, self.sources):
             return False
         if call.is_gradient and (self._maker(number, call).is_gated or not self._is_free_of_flips(number)):
             return False
@@ -167,6 +165,7 @@ class Allowances:
         row, own = self.rows[number], self.calls.of[number]
         assert own is not None
         assert row.measurement is not None
+        is_bare = row.measurement.mode is Mode.STATISTICS
         call = self._maker(number, own)
         known = [d for n in behind if (d := self.deviations[n]) is not None]
         before = self.links.before.get(number, ())
@@ -178,23 +177,27 @@ class Allowances:
             families = _COLLECTIVE
         rule = self._gradient if call.is_gradient and not is_read else self._forward
         unseen = self._unseen(number, sources, deviation)
-        if row.measurement.mode is not Mode.STATISTICS:
+        if not is_bare:
             allowed = rule(call, deviation, known, families, 0.0)
             if row.is_produced:
                 allowed = self._by_parts(call, deviation, allowed)
         elif copies and known and self._is_same(number, behind):
-            allowed = _of_copy(deviation, known)
+            allowed = of_copy(deviation, known)
             self._hand_on(number, behind)
         else:
             allowed = self._of_statistics(number, call, deviation, behind, families, rule)
         passed = before
         if row.is_produced and not row.pair.rule.is_self:
             passed = (call.key, *self.links.through.get(call.key, ()))
-        changed = [n for n in behind if n in self.updates.gradients]
+        saved = call.forward if is_bare and call.is_gradient and not is_read else ()
+        changed = [n for n in (*behind, *saved) if n in self.updates.gradients]
         if changed:
             allowed = replace(allowed, gain=allowed.gain + UPDATED * sum(map(self.updates.error_of, changed)))
-            if noise := self.updates.noise(number, call.read, deviation):
+            if noise := self.updates.noise(number, call, deviation):
                 self._flips[number] = max(self._flips.get(number, 0.0), noise)
+                allowed = with_unseen(allowed, noise * deviation.size, deviation, is_update=True)
+            if copies:
+                self.updates.hand_on(number, changed[0])
         if passed:
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
         self.scales[number] = max([deviation.size, allowed.scale, *[self._passed_on(n) for n in behind if copies]])
@@ -261,7 +264,8 @@ class Allowances:
         """Allow for what recorded statistics do not show of the inputs' errors, and for their own rounding."""
         known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
         proven = self._proven(call, output, [d for _, d in known], families, rule)
-        likely = [d.with_rms(max(d.likely, self._flips.get(n, 0.0) * d.size)) if d.unit else d for n, d in known]
+        hidden = [max(self._flips.get(n, 0.0) * d.size, self._crossed.error(n)) for n, d in known]
+        likely = [d.with_rms(max(d.likely, more)) if d.unit else d for (_, d), more in zip(known, hidden, strict=True)]
         allowed = rule(call, output, likely, families, HIDDEN_UNITS * output.unit)
         size = max(output.size, TINY)
         noise = max([self._flips.get(n, 0.0) for n, _ in known], default=0.0)
@@ -332,7 +336,8 @@ class Allowances:
         # State of earlier steps (caches, updated parameters) enters as an input without producer.
         if updated is not None:
             return updated
-        return UNSHOWN * self._past.usual_before(step) * deviation.size if step else 0.0
+        usual = self._past.usual_before(step) * deviation.size if step else 0.0
+        return UNSHOWN * max(usual, self.updates.kept(number))
 
     def _of_update(self, number: int, step: int, *, is_known: bool) -> float | None:
         """Error of a parameter that was compared in a step before."""
@@ -390,11 +395,3 @@ def _are_frameworks_different(pairs: Pairs) -> bool:
     """Whether one side is a dump of PyTorch and the other one of MindSpore, whose kernels mindtorch runs, too."""
     sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)}
     return len(sides - {None}) == 2
-
-
-def _of_copy(output: Deviation, known: Sequence[Deviation]) -> Allowance:
-    """Allow a tensor that shows again what it was off by before: nothing was computed or rounded in between."""
-    allowed = allowance(Family.MOVE, output, known)
-    gain = sum(2.0 * abs(tensor.gain) for tensor in known) + max(output.systematic, RESTATED * output.unit)
-    offset = sum(2.0 * abs(tensor.offset) for tensor in known) + RESTATED * allowed.floor
-    return Allowance(allowed.floor, allowed.explained, allowed.peak, gain, allowed.scale, offset)

@@ -24,6 +24,9 @@ PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""
 
 
+RESTATED = 0.25
+"""Rounding steps between two records of one tensor."""
+
 TINY = 1e-300
 """Keeps ratios of all-zero tensors finite."""
 
@@ -309,6 +312,14 @@ def flipped_share(relative: float, count: int) -> float:
     """Return the relative error that flipped gates may leave in a gradient of so many elements."""
     moved = FLIP_SHARE * relative * count
     return math.sqrt(min(1.0, max(MIN_FLIPS, moved) / count)) if moved > RARE else 0.0
+
+
+def of_copy(output: Deviation, known: Sequence[Deviation]) -> Allowance:
+    """Allow a tensor that shows again what it was off by before: nothing was computed or rounded in between."""
+    allowed = allowance(Family.MOVE, output, known)
+    gain = sum(2.0 * abs(tensor.gain) for tensor in known) + max(output.systematic, RESTATED * output.unit)
+    offset = sum(2.0 * abs(tensor.offset) for tensor in known) + RESTATED * allowed.floor
+    return Allowance(allowed.floor, allowed.explained, allowed.peak, gain, allowed.scale, offset)
 
 
 def turned_share(row: Row, deviation: Deviation, call: Call) -> float:

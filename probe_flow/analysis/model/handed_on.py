@@ -37,6 +37,9 @@ layer norm has none, and any sum of such comes out."""
 SAME = 2.0**-6
 """Part of the largest mean that a sum of the golden's may be off by to be the sum."""
 
+NARROW = 8.0
+"""Spread of a tensor, in rounding steps of its size, up to which its elements may all be rounded alike."""
+
 MOST = 16
 """Ways to tell which gradient of a call is of which of its arguments that are tried."""
 
@@ -73,6 +76,11 @@ class Moments(Struct, frozen=True, gc=False):
     count: int
     unit: float
     recorded: float
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the elements."""
+        return math.sqrt(max(0.0, self.size * self.size - self.mean * self.mean))
 
     @property
     def is_two_valued(self) -> bool:
@@ -213,7 +221,8 @@ def _gap_of_same(whole: Moments, same: Moments) -> float:
 
 def _gap_of_sum(whole: Moments, terms: Sequence[Moments]) -> float:
     sizes = whole.size + sum(each.size for each in terms)
-    explained = (common_share(whole.count) * whole.unit + whole.recorded) * sizes
+    share = common_share(whole.count) if whole.spread > NARROW * whole.unit * whole.size else 1.0
+    explained = (share * whole.unit + whole.recorded) * sizes
     return abs(whole.mean - sum(each.mean for each in terms)) / explained if explained else 0.0
 
 

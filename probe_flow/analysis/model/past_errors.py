@@ -1,15 +1,35 @@
-"""The errors that earlier outputs had: what state kept between steps, and what paths not shown, may carry."""
+"""The errors that earlier rows had: what state kept between steps, and what paths not shown, may carry.
+
+And what statistics hide of values that were rounded to whole numbers: some are a step apart, and nothing shows it.
+Extremes stay as they are, and in mean and norm steps up and down cancel. So that error is not guessed from these but
+from what was rounded: of values that lie anywhere between two edges, those cross one that are nearer than their error.
+"""
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import insort
 from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 
-from probe_flow.records import Execution
+from probe_flow.analysis.flow.calls import Call
+from probe_flow.analysis.model.deviation import Deviations
+from probe_flow.analysis.model.families import Family, family_of
+from probe_flow.records import Execution, Mode
+from probe_flow.records.row import Row
 
 RECENT = 32
 """Outputs whose errors an unknown path may carry: what is computed is used soon, or came along a skip."""
+
+
+HIDDEN_UNITS = 0.5
+"""Rounding steps that a tensor of which only statistics are known may be off by beyond what they prove."""
+
+MEAN_OF_NORMAL = 0.8
+"""Mean magnitude of normally distributed errors, in their root mean square."""
+
+_HANDING = frozenset((Family.MOVE, Family.CONTRACT))  # elements stay what they are
 
 
 class PastErrors:
@@ -75,3 +95,50 @@ class RecentErrors:
     def largest(self) -> float:
         """The largest of them, 0 without any."""
         return self._falling[0][1] if self._falling else 0.0
+
+
+class CrossedEdges:
+    """The rows so far that hold whole numbers of which some may be a step apart.
+
+    Args:
+        rows: all rows.
+        deviations: of them.
+    """
+
+    def __init__(self, rows: Sequence[Row], deviations: Deviations) -> None:
+        self._rows = rows
+        self._deviations = deviations
+        self._errors: dict[int, float] = {}
+
+    def error(self, number: int) -> float:
+        """Return the error that a row is likely to have, as root mean square; 0 where it has no such."""
+        return self._errors.get(number, 0.0)
+
+    def meet(self, number: int, call: Call, sources: Callable[[int], tuple[int, ...] | None]) -> bool:
+        """Say whether statistics of a row may hide such an error, and remember it.
+
+        Args:
+            number: the row.
+            call: that owns it.
+            sources: gives the rows that a row came from.
+        """
+        row = self._rows[number]
+        measured = row.measurement
+        if measured is None or measured.mode is not Mode.STATISTICS or call.is_gradient or call.node is None:
+            return False
+        family = family_of(call.node.op_type) if row.is_produced else Family.MOVE
+        if family is Family.STEP:
+            found = self._of_rounding(call)
+        elif family in _HANDING and self._errors:
+            read = call.read if row.is_produced else sources(number) or ()
+            found = max((self.error(n) for n in read), default=0.0)
+        else:
+            return False
+        if found:
+            self._errors[number] = found
+        return found > 0.0
+
+    def _of_rounding(self, call: Call) -> float:
+        known = [d for n in call.read if (d := self._deviations[n]) is not None and d.unit]
+        error = max((d.likely + HIDDEN_UNITS * d.unit * d.size for d in known), default=0.0)
+        return math.sqrt(min(1.0, 2.0 * MEAN_OF_NORMAL * error))

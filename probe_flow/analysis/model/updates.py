@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.flow.calls import Calls
+from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.model.deviation import Deviation, Deviations
 from probe_flow.analysis.model.growth import TINY, Allowance, common_share
-from probe_flow.records import Mode, Phase, Statistics
+from probe_flow.records import Execution, Mode, Phase, Statistics
 from probe_flow.records.row import Row
 
 UPDATE = 4.0
@@ -27,6 +28,9 @@ small that their signs are noise. Of vectors (biases) whole parts may be zero in
 STORED = 2.0
 """Largest error of a stored element, in half rounding steps (`UNIT`) of the largest value: one, and as much in
 reserve."""
+
+FOLLOWED = 2.0
+"""Relative error of a running variance, in that of what it is the variance of."""
 
 SMALL_STEP = 0.1
 """Change that a step of an optimizer makes at most in what a parameter's statistics say, in its size."""
@@ -74,13 +78,48 @@ class Updates:
         found = [each for n in gradients if (each := self._deviations[n]) is not None]
         gradient = max((min(each.relative, 1e3) for each in found), default=usual)
         likely = max((min(each.likely / each.size, 1.0) for each in found if each.size), default=usual)
-        self._hidden[number] = min(1.0, UPDATE * change * likely / error.size) if error.size else 0.0
+        # Where an optimizer keeps little but signs, a share of about `likely` of the elements is off by a whole step.
+        signs = math.sqrt(likely) if self._is_weight(number) else 0.0
+        self._hidden[number] = min(1.0, change * max(UPDATE * likely, signs) / error.size) if error.size else 0.0
         return 2.0 * error.rms + UPDATE * change * max(gradient, self._decided(number, max(gradient, likely)))
 
     def _decided(self, number: int, gradient: float) -> float:
         """Return the error of an update whose optimizer keeps little but the signs of a gradient."""
-        is_weight = len(self._rows[number].pair.shown.shape or ()) > 1
-        return min(DECIDED, UNDECIDED * math.sqrt(gradient)) if is_weight or not gradient else DECIDED
+        is_sure = self._is_weight(number) or not gradient
+        return min(DECIDED, UNDECIDED * math.sqrt(gradient)) if is_sure else DECIDED
+
+    def _is_weight(self, number: int) -> bool:
+        return len(self._rows[number].pair.shown.shape or ()) > 1
+
+    def kept(self, number: int) -> float:
+        """Return the error that state may have which no gradient changes: what its call read in the step before.
+
+        A running mean follows the means of what its norm reads, a running variance their squares, so that its relative
+        error is twice that of these.
+        """
+        row, error = self._rows[number], self._deviations[number]
+        golden, step = row.pair.golden, row.node.execution.step
+        if golden is None or golden.requires_grad is not False or not step or error is None:
+            return 0.0
+        before = self._call_before(number)
+        read = [each for n in before.read if (each := self._deviations[n]) is not None] if before is not None else []
+        return max(
+            (max(each.likely, FOLLOWED * min(each.likely / each.size, 1.0) * error.size) for each in read if each.size),
+            default=0.0,
+        )
+
+    def _call_before(self, number: int) -> Call | None:
+        """Return the same call of the step before."""
+        key = self._rows[number].node
+        run = key.execution
+        assert run.step is not None
+        before = self._runs.get((run.rank, run.graph, run.step - 1))
+        return self._calls.by_key.get(replace(key, execution=before)) if before is not None else None
+
+    @cached_property
+    def _runs(self) -> dict[tuple[object, ...], Execution]:
+        runs = {id(run): run for run in (call.key.execution for call in self._calls)}.values()
+        return {(run.rank, run.graph, run.step): run for run in runs}
 
     def error_of(self, number: int) -> float:
         """Return the relative error of a changed parameter.
@@ -92,7 +131,19 @@ class Updates:
         is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
         return max(shown, self._hidden[number]) if is_proven else shown
 
-    def noise(self, number: int, read: Sequence[int], output: Deviation) -> float:
+    def may_hide(self, number: int) -> bool:
+        """Say whether a row is of a parameter that was changed, and whose statistics may agree though it does not."""
+        row, golden = self._rows[number], self._rows[number].pair.golden
+        if row.is_produced or golden is None or golden.requires_grad is not True or not row.node.execution.step:
+            return False
+        return row.measurement is not None and row.measurement.mode is Mode.STATISTICS
+
+    def hand_on(self, number: int, before: int) -> None:
+        """Take a row for the same parameter as one before, read again."""
+        self.gradients[number] = self.gradients[before]
+        self._hidden[number] = self._hidden[before]
+
+    def noise(self, number: int, call: Call, output: Deviation) -> float:
         """Return the relative error that changed parameters leave in a result of which only statistics are known.
 
         A bias whose gradient is zero in mathematics (that of the keys of attention) moves by whole steps of Adam. One
@@ -100,13 +151,15 @@ class Updates:
 
         Args:
             number: row of the result.
-            read: rows that it was made of.
+            call: that made it. A gradient is made of the weights that the forward call read, too.
             output: the result.
         """
         row = self._rows[number]
         is_hiding = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
         if not self._hidden or not row.is_produced or not is_hiding:
             return 0.0
+        saved = [n for n in call.forward if n in self._hidden and self._has_axes(n)] if call.is_gradient else []
+        read = (*call.read, *saved)
         total, has_weight = 0.0, any(self._has_axes(n) for n in read)
         for n in read:
             hidden, deviation = self._hidden.get(n, 0.0), self._deviations[n]

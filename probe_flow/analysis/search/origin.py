@@ -175,7 +175,9 @@ class _Search:
         """Judge a row; return whether its error may explain others."""
         row, call = self.rows[number], self.calls.of[number]
         assert call is not None
-        if self.allowances.is_rounding(number, deviation):
+        is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
+        # What is other data goes on through statistics that agree by chance.
+        if not (is_proven and self.shaken.noise) and self.allowances.is_rounding(number, deviation):
             self.scores[number] = 0.0
             return True
         sources = self.allowances.sources(number)

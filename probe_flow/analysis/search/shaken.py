@@ -7,7 +7,8 @@ so there only gross errors accuse.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from probe_flow.analysis.flow.calls import Call, is_random
@@ -34,6 +35,7 @@ class Shaken:
         self._rows = rows
         self._decided: dict[object, float] = {}  # identity of an execution -> share of elements that are others
         self._most = 0.0
+        self._resized: dict[int, float] = {}
         self.noise: dict[int, float] = {}
         """Shaken row -> root of the share of elements that may be others."""
         self.random: list[int] = []
@@ -71,12 +73,13 @@ class Shaken:
         if not noise:
             return score
         self.noise[number] = noise
+        resized = self._of_sizes(number, call, around)
         self._most = max(self._most, noise)
         if row.measurement is not None and row.measurement.mode is Mode.STATISTICS:
             if not deviation.size or deviation.unit == 0.0:  # other indices and masks; zeros measure nothing
                 return 0.0
             part = min(1.0, noise / GROSS)
-            return min(score / (1.0 + (GROSS_TIMES - 1.0) * part), deviation.relative / (GROSS * part))
+            return min(score / (1.0 + (GROSS_TIMES - 1.0) * part), deviation.relative / max(GROSS * part, resized))
         return 0.0 if chosen else score
 
     def _chosen(self, row: Row, call: Call) -> float:
@@ -86,20 +89,29 @@ class Shaken:
         forward = NodeKey(key.execution, key.name, key.call, Phase.FORWARD) if call.is_gradient else key
         return share if share and (forward in self._choosers or key in self._choosers) else 0.0
 
+    def _of_sizes(self, number: int, call: Call, around: Sequence[int]) -> float:
+        """Return the root of the share of a row's elements that the sizes of what was picked show to be others."""
+        found = max([self._choosers.get(call.key, 0.0), *(self._resized.get(n, 0.0) for n in around)])
+        if found:
+            self._resized[number] = found
+        return found
+
     @cached_property
-    def _choosers(self) -> frozenset[NodeKey]:
+    def _choosers(self) -> Mapping[NodeKey, float]:
         """Nodes that read indices or masks, or tensors of other sizes than the golden's: as many rows as were picked.
 
+        With them the root of the share of elements that the sizes show to be others: of few rows few more are many.
         With tensors those whose indices agree are left out.
         """
-        found = set()
+        found: dict[NodeKey, float] = {}
         for row in self._rows:
             target, golden = row.pair.target, row.pair.golden
             if target is None or golden is None or target.numel is None or golden.numel is None:
                 continue
             if target.numel != golden.numel or (not row.is_produced and _is_index(target) and not _agrees(row)):
-                found.add(target.node)
-        return frozenset(found)
+                share = abs(target.numel - golden.numel) / max(1, target.numel, golden.numel)
+                found[target.node] = max(math.sqrt(share), found.get(target.node, 0.0))
+        return found
 
 
 def _is_index(tensor: TensorRef) -> bool:

@@ -74,7 +74,7 @@ def _coarse(x: torch.Tensor, fault: Fault, _chance: random.Random) -> torch.Tens
     """Results that keep ``strength`` bits of mantissa."""
     mantissa, exponent = np.frexp(x.double().numpy())
     steps = 2.0**fault.strength
-    return torch.from_numpy(np.ldexp(np.round(mantissa * steps) / steps, exponent))
+    return torch.from_numpy(np.asarray(np.ldexp(np.round(mantissa * steps) / steps, exponent)))
 
 
 def _rows_zero(x: torch.Tensor, _fault: Fault, _chance: random.Random) -> torch.Tensor:

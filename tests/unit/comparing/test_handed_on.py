@@ -171,3 +171,9 @@ def test_the_evidence_says_what_adds_up_to_what(tmp_path):
     assert "is not what `Tensor.add.backward.output.1` gave, as it is in the golden" in copied
     ((_, by_tensors),) = told(tmp_path / "tensor", "tensor", {SUM: FAULTS["offset"]})
     assert "element by element it is off by" in by_tensors
+
+
+def test_gradients_that_are_all_alike_are_rounded_alike(tmp_path, monkeypatch):
+    for name, value in (("A", 0.3333), ("B", 0.0004), ("G", 1.0)):
+        monkeypatch.setattr(__name__ + f".{name}", np.full((64, 48), value) + 1e-5 * CHANCE.standard_normal((64, 48)))
+    assert told(tmp_path, "statistics", {}) == []

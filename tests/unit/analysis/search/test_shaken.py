@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from comparison_rows import IN, edge, pairs_of, passes, row
+from comparison_rows import IN, edge, pairs_of, passes, row, tensor
 from msgspec.structs import replace
 
 from probe_flow.analysis.search.conclude import conclude
@@ -100,3 +100,23 @@ def test_results_that_stand_out_are_asked_about_the_most_striking_first():
     rows[8] = row("norm", relative=2.5 * 2.0**-11 * 0.3)
     rows[1] = row("score", relative=2.5 * 2.0**-11 * 0.3)
     assert diagnose(rows, pairs).asked == ()
+
+
+def test_of_few_rows_that_were_picked_a_few_more_are_many_by_statistics():
+    rows, pairs = routed(3e-3, 0.2, 0.35, dtype="bfloat16")
+    rows = by_statistics(rows)
+    index = {"role": IN, "place": 1, "dtype": "int64"}
+    sides = [tensor("take", shape=(count,), **index) for count in (13, 10)]
+    few = replace(rows[5], pair=replace(rows[5].pair, target=sides[0], golden=sides[1]))
+    assert named(rows, pairs) == ["take"]  # as many rows as in the golden
+    assert named([*rows[:5], few, *rows[6:]], pairs) == []
+
+
+def test_what_is_drawn_otherwise_goes_on_through_statistics_that_agree_by_chance():
+    types = {"drop": "dropout", "mask": "add", "soft": "softmax"}
+    edges = [edge("nowhere", "drop", 9), edge("drop", "mask"), edge("mask", "soft")]
+    errors = ("drop", IN, 0.0), ("drop", None, 0.03), ("mask", IN, 0.03), ("mask", None, 0.0), ("soft", IN, 0.0)
+    rows = [row(name, *([role] if role else []), relative=error, dtype="float32") for name, role, error in errors]
+    rows = by_statistics([*rows, row("soft", relative=1e-2, dtype="float32")])
+    assert named(rows, pairs_of(rows, types, edges)) == []
+    assert named(rows, pairs_of(rows, {**types, "drop": "relu"}, edges)) == ["drop", "soft"]
