@@ -14,7 +14,13 @@ from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
 from probe_flow.analysis.model.deviation import Deviation, Deviations, rounding_between
 from probe_flow.analysis.model.families import Family, families_of
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
-from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, gradient_allowance, scales_by_number
+from probe_flow.analysis.model.gradients import (
+    Saved,
+    coherent_gradient_error,
+    gradient_allowance,
+    scales_by_number,
+    with_flips,
+)
 from probe_flow.analysis.model.growth import (
     TINY,
     Allowance,
@@ -231,19 +237,18 @@ class Allowances:
         return all(a is not None and b is not None and a.dtype == b.dtype and a.numel == b.numel for a, b in sides)
 
     def _hand_on(self, number: int, behind: Sequence[int]) -> None:
-        noise = max((self._flips.get(n, 0.0) for n in behind), default=0.0)
-        if noise:
+        if noise := max((self._flips.get(n, 0.0) for n in behind), default=0.0):
             self._flips[number] = noise
 
     def _passed_on(self, number: int) -> float:
         """Return the size of the terms that a copied tensor was summed up from."""
-        deviation = self.deviations[number]
-        return self.scales.get(number, 0.0) if deviation is not None else 0.0
+        return self.scales.get(number, 0.0) if self.deviations[number] is not None else 0.0
 
     def _forward(
-        self, _call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], _hidden: float
+        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], _hidden: float
     ) -> Allowance:
-        return widest([allowance(family, output, known) for family in families])
+        allowed = widest([allowance(family, output, known) for family in families])
+        return with_flips(allowed, output, known) if call.is_gate_gradient else allowed
 
     def _gradient(
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], hidden: float
@@ -265,9 +270,7 @@ class Allowances:
         """Allow for what recorded statistics do not show of the inputs' errors, and for their own rounding."""
         known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
         proven = self._proven(call, output, [d for _, d in known], families, rule)
-        relative = [max(self._flips.get(n, 0.0), self._lost.hidden_in(n, d, output)) for n, d in known]
-        hidden = [max(r * d.size, self._crossed.error(n)) for r, (n, d) in zip(relative, known, strict=True)]
-        likely = [d.with_rms(max(d.likely, more)) if d.unit else d for (_, d), more in zip(known, hidden, strict=True)]
+        likely = [d.with_rms(max(d.likely, self._concealed(n, d, output))) if d.unit else d for n, d in known]
         allowed = rule(call, output, likely, families, self._lost.around(call.key.execution, output))
         size = max(output.size, TINY)
         noise = max([self._flips.get(n, 0.0) for n, _ in known], default=0.0)
@@ -296,6 +299,11 @@ class Allowances:
             + noise * output.size
             + output.unit * math.sqrt(max(0.0, output.size * output.size - output.spread * output.spread)),
         )
+
+    def _concealed(self, number: int, tensor: Deviation, output: Deviation) -> float:
+        """Return the error that statistics of an input may not show: flips, edges that were crossed, lost steps."""
+        relative = max(self._flips.get(number, 0.0), self._lost.hidden_in(number, tensor, output))
+        return max(relative * tensor.size, self._crossed.error(number))
 
     def _proven(
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], rule: _Rule
@@ -366,12 +374,10 @@ class Allowances:
 
     def remember(self, number: int, deviation: Deviation) -> None:
         """Take note of a judged row's error, for what comes later."""
-        row = self.rows[number]
-        run = row.node.execution
+        row, run = self.rows[number], self.rows[number].node.execution
         self._lost.add(number, deviation, self.sources)
         if row.is_produced:
-            relative = min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0)
-            self._past.add(run, relative)
+            self._past.add(run, min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0))
         elif run.step is not None:
             self._read.append(number)
 

@@ -69,12 +69,6 @@ ACROSS_FRAMEWORKS = Rounding(
 )
 
 
-def rounding_between(pairs: Pairs) -> Rounding:
-    """Return what needs no fault: more where kernels of PyTorch meet those of MindSpore, which mindtorch runs, too."""
-    sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)}
-    return ACROSS_FRAMEWORKS if len(sides - {None}) == 2 else WITHIN_FRAMEWORK
-
-
 class Deviation(Struct, frozen=True, gc=False):
     """Error of one tensor.
 
@@ -391,3 +385,9 @@ def _difference(target: float | None, golden: float | None) -> float:
 def _number(value: float | None) -> float | None:
     """Return a finite float; recorded infinities and NaN tell nothing about distances."""
     return None if value is None or not math.isfinite(value) else float(value)
+
+
+def rounding_between(pairs: Pairs) -> Rounding:
+    """Return what the kernels of both sides leave; those of PyTorch and MindSpore differ, which mindtorch runs too."""
+    sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)}
+    return ACROSS_FRAMEWORKS if len(sides - {None}) == 2 else WITHIN_FRAMEWORK
