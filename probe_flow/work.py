@@ -5,6 +5,7 @@ The rooms below the stages use the same services, so that they need neither YAML
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -108,6 +109,7 @@ class Context(Struct, frozen=True):
         compile_later: called where compiled code would serve this run, and is not there yet.
         place: where the stage's options were written, for problems that show only while it runs; None = nowhere.
         isolate: gives a map whose batches may end their process (`Isolate`).
+        consumed: the names of the stages whose results each option gets, in the order of these.
     """
 
     stage: str
@@ -123,3 +125,21 @@ class Context(Struct, frozen=True):
     compile_later: Callable[[], object] = lambda: None
     place: Place | None = None
     isolate: Isolate = no_processes
+    consumed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def file_suffixes(self, option: str, count: int) -> list[str]:
+        """Return what follows the names of the files about each of the results that an option gets.
+
+        That is nothing for a single one, ``_run=a`` for a variant of a stage with a matrix, else a number.
+        """
+        if count < 2:
+            return [""] * count
+        names = self.consumed.get(option, ())
+        variants = [_VARIANT.sub("", name).rstrip("]") for name in names]
+        found = ["_" + variant.replace("=#", "").replace(",", "_") for variant in variants]
+        is_told = len(names) == count == len({*found}) and all("[" in name for name in names)
+        return found if is_told else [f"_{number}" for number in range(1, count + 1)]
+
+
+_VARIANT = re.compile(r"^[^\[]*\[")
+"""What stands before the values in the name of a variant, ``stage[run=a]``."""

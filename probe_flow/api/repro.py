@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,12 +20,13 @@ from probe_flow.record.run_folder import RECORD, VERSION, StoredRun, read_run
 from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.conclusions import FindingRecord
 from probe_flow.record.types.rows import RowRecord
-from probe_flow.records import Catalog, Node, TensorKind, TensorRef
+from probe_flow.records import Catalog, Node, NodeKind, Phase, TensorKind, TensorRef
 from probe_flow.records.frameworks import NPY
 from probe_flow.runs.queries.tensor import side_view
 from probe_flow.runs.reopen import StoredDumps
 from probe_flow.scripts.fx_operator import ComparedTensor
-from probe_flow.scripts.repro import Suspect, unusable, write_script
+from probe_flow.scripts.repro import write_script
+from probe_flow.scripts.suspect import Suspect, computed_call, unusable
 from probe_flow.scripts.trials.suspects import Reproduction, Trial, Writer, compute_alike, same_call
 from probe_flow.scripts.trials.suspects import reproduce as reproduce_all
 from probe_flow.stages.scripts.onnx_models import onnx_models
@@ -78,6 +80,7 @@ def reproduce(
     )
     _check_producers(run, call, catalogs, moved)
     wanted = Suspect(target, call, golden, same_call(golden, call), row, tensors, *onnx_models(target, golden, *models))
+    _check_computed(run, wanted, catalogs, moved)
     reproductions, problems = reproduce_all([wanted], folder, trial, write=write)
     if problems:
         if trial is not None:
@@ -177,6 +180,25 @@ def _check_producers(run: StoredRun, call: Node, catalogs: Mapping[str, Catalog]
         node = catalogs["target"].nodes.get(producer)
         if node is not None:
             deque(_compared(run, node, catalogs, moved), maxlen=0)
+
+
+def _check_computed(
+    run: StoredRun, suspect: Suspect, catalogs: Mapping[str, Catalog], moved: Mapping[str, str]
+) -> None:
+    """Check the API that is computed in the place of a module.
+
+    Raises:
+        IncompleteError: PF6632 a dump does not hold any more what was compared.
+    """
+    if suspect.node.kind not in (NodeKind.MODULE, NodeKind.PARAMETERS_GRAD):
+        return
+    calls: list[Node] = []
+    with suppress(IncompleteError):  # that there is none is said where its script is written
+        call, _ = computed_call(suspect)
+        forward = suspect.target.nodes.get(replace(call.key, phase=Phase.FORWARD))
+        calls = [call] if forward is None or forward is call else [call, forward]
+    for each in calls:
+        deque(_compared(run, each, catalogs, moved), maxlen=0)
 
 
 def _as_compared(catalog: Catalog, dumps: StoredDumps, row: RowRecord, side: str) -> tuple[TensorRef | None, str]:

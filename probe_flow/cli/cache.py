@@ -23,19 +23,26 @@ def command() -> None:
 
 @command.command("ls")
 @DIR_OPTION
-def list_shards(*, folder: Path | None) -> None:
-    """List the files of the cache, the newest first, with what they hold."""
-    from probe_flow.files.shards import ShardStore, inspect
+@click.option(
+    "--by",
+    type=click.Choice(("run", "workflow", "dump", "file")),
+    default="run",
+    show_default=True,
+    help="What a line is about.",
+)
+def list_shards(*, folder: Path | None, by: str) -> None:
+    """List what the cache holds, the newest first.
 
-    store = ShardStore(_pairs(folder))
-    total = 0
-    for path in store.shards():
-        size = path.stat().st_size
-        total += size
-        written = datetime.fromtimestamp(path.stat().st_mtime).strftime("%Y-%m-%d %H:%M:%S")
-        state = inspect(path)
-        holds = f"{state.entries} results" if state.problem is None else state.problem.message
-        click.echo(f"{written}  {_size(size):>10}  {path.name}  {holds}")
+    A line is about the run that measured it, its workflow, the folder of the target's files, or one file of the cache.
+    """
+    from probe_flow.engine.cache_contents import holdings
+    from probe_flow.files.shards import ShardStore
+
+    found = holdings(ShardStore(_pairs(folder)).shards(), by)
+    for each in found:
+        written = datetime.fromtimestamp(each.newest_s).strftime("%Y-%m-%d %H:%M:%S")
+        click.echo(f"{written}  {_size(each.size_bytes):>10}  {each.text}")
+    total = sum(each.size_bytes for each in found)
     tensors = [path.stat().st_size for path in _tensors(folder)]
     if tensors:
         click.echo(f"{len(tensors)} converted tensors  {_size(sum(tensors))}")

@@ -56,7 +56,16 @@ def command(*, run: Path | None, formats: Sequence[str], columns: Sequence[str],
     def nothing(*_given: Any, **_named: Any) -> Any:
         return None
 
-    context = Context("report", output, nothing, nothing, problems.extend, Settings(), _before_reports(stored.record))
+    context = Context(
+        "report",
+        output,
+        nothing,
+        nothing,
+        problems.extend,
+        Settings(),
+        _before_reports(stored.record),
+        consumed={"comparison": tuple(stored.comparisons)},
+    )
     written = STAGE.run(options, {"comparison": found}, context)
     for path in written if isinstance(written, list) else ():
         click.echo(path)

@@ -239,9 +239,16 @@ def _rows_or_summary(asker: Asker, options: Mapping[str, Any]) -> None:
         click.echo(last_line(stored.record, folder=folder))
     else:
         width = shutil.get_terminal_size((WIDTH_WITHOUT_TERMINAL, 24)).columns
-        color = wants_color(os.environ, is_terminal=sys.stdout.isatty())
-        is_verbose = options["verbose"]
-        text = render_run(stored, color=color, width=width, folder=folder, is_verbose=is_verbose)
+        is_terminal = sys.stdout.isatty()
+        color = wants_color(os.environ, is_terminal=is_terminal)
+        text = render_run(
+            stored,
+            color=color,
+            width=width,
+            folder=folder,
+            is_verbose=options["verbose"],
+            to_terminal=is_terminal,
+        )
         if color:
             shown = report_path(stored.record, folder)
             text = linked(text, shown, Path(shown), is_terminal=True)

@@ -17,6 +17,7 @@ from probe_flow.analysis.search.origin import diagnose
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
 from probe_flow.comparing.asked import Asked, Only
 from probe_flow.comparing.closer_looks import look_closer
+from probe_flow.comparing.error_looks import with_looks
 from probe_flow.comparing.noise import measure_noise
 from probe_flow.comparing.picks import with_picks
 from probe_flow.comparing.recompute import with_recomputed
@@ -170,10 +171,11 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     problems = *reference_problems(rows), *left_out(rows, scope.max_elements)
     compared = with_verdicts(rows, excused.verdicts)
     same = _same_dump(pairs)
+    details = look_closer(compared, context, max_elements=scope.max_elements)
     return Comparison(
         pairs=_as_compared(pairs),
         rows=compared,
-        findings=excused.findings,
+        findings=with_looks(excused.findings, compared, details),
         coverage=coverage,
         gate=asked.gate,
         gate_passed=gate_passes(asked.gate, excused.findings, excused.verdicts),
@@ -199,7 +201,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
             *excused.problems,
             *([same] if same is not None and not _is_told(same, context) else []),
         ),
-        details=look_closer(compared, context, max_elements=scope.max_elements),
+        details=details,
         waivers=excused.waivers,
         baseline=excused.baseline,
     )

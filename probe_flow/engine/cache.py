@@ -6,6 +6,7 @@ nothing is kept between runs, results still go to the run's folder until it ends
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,6 +41,10 @@ def cache_folder(configured: str | None, environ: Mapping[str, str]) -> Path:
     return (Path(home) if home else Path(environ.get("HOME", "~")).expanduser() / ".cache") / "probe_flow"
 
 
+_MAX_NAME = 120
+"""Characters of a name in files of the cache."""
+
+
 class RunCache(Struct):
     """The `ResultCache` of one run.
 
@@ -47,14 +52,16 @@ class RunCache(Struct):
         shared: folder of the cache between runs, None when it is switched off.
         partial: folder inside the run's folder, for what the shared cache does not take.
         key: what identifies an input file: ``stat`` or ``content``.
-        forced: whether kept results are ignored (they are replaced).
         report: takes diagnostics.
+        made_by: the names of the workflow and of the run's folder, for people who look at what the cache holds.
+        forced: whether kept results are ignored (they are replaced).
     """
 
     shared: Path | None
     partial: Path
     key: str
     report: Callable[[Iterable[Diagnostic]], None]
+    made_by: tuple[str, str] = ("", "")
     forced: bool = False
     counts: Counter[str] = field(default_factory=Counter)
     _stores: dict[Path, ShardStore] = field(default_factory=dict)
@@ -119,7 +126,9 @@ class RunCache(Struct):
         from probe_flow.files.shards import ShardStore
 
         if folder not in self._stores:
-            self._stores[folder] = ShardStore(folder)
+            workflow, run = (name[:_MAX_NAME] for name in self.made_by)
+            text = json.dumps({"workflow": workflow, "run": run}, ensure_ascii=False)
+            self._stores[folder] = ShardStore(folder, made_by=text)
         return self._stores[folder]
 
 

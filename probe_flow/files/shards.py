@@ -3,11 +3,12 @@
 A shard is written whole by one writer under a temporary name and renamed; readers open final names only and never
 lock. Layout of a shard (format 1): ``/index``, one compound row per entry (key, offset, nbytes, crc32, label offset,
 label nbytes), and ``/blob``, the UTF-8 texts of entries and labels one after the other; the attributes ``format`` and
-``writer`` say who wrote it.
+``writer`` say who wrote it, ``made_by`` (a text, for people; shards of earlier versions have none) for whom.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -33,6 +34,10 @@ MAX_SHARD_BYTES = 64 << 20
 """More than twenty times what a batch of results takes; a file that is larger, if only by its name, is none of ours."""
 
 
+MAX_MADE_BY = 1 << 10
+"""Bytes of ``made_by``, as UTF-8."""
+
+
 class Entry(Struct, frozen=True):
     """One text of the store; ``label`` says for people (and for the question why) what it was made from."""
 
@@ -44,10 +49,15 @@ class ShardStore:
     """Texts by key below one folder. Shards that cannot be read count as absent and are listed in ``problems``.
 
     Of a shard that was read only its keys stay in memory: a cache holds far more than a run asks for.
+
+    Args:
+        folder: of the shards.
+        made_by: what shards that are written say of who they are for.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, made_by: str = "") -> None:
         self.folder = folder
+        self._made_by = made_by
         self.problems: list[Diagnostic] = []
         self._paths: list[Path] | None = None
         self._keys: dict[Path, NDArray[np.bytes_]] = {}
@@ -91,7 +101,7 @@ class ShardStore:
         path = self.folder / f"{uuid4().hex}.h5"
         temporary = temporary_path(path)
         try:
-            _write(temporary, entries)
+            _write(temporary, entries, self._made_by)
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -149,7 +159,7 @@ def _is_shard(entry: os.DirEntry[str]) -> bool:
     return entry.name.endswith(".h5") and is_file(entry.path)
 
 
-def _write(path: Path, entries: Mapping[str, Entry]) -> None:
+def _write(path: Path, entries: Mapping[str, Entry], made_by: str) -> None:
     rows = []
     blob = bytearray()
     for key, entry in entries.items():
@@ -161,24 +171,50 @@ def _write(path: Path, entries: Mapping[str, Entry]) -> None:
     index = np.array(rows, _INDEX)
     with new_file(path) as file:
         file.attrs["format"] = FORMAT
+        if made_by:
+            file.attrs["made_by"] = np.frombuffer(made_by.encode()[:MAX_MADE_BY], np.uint8)
         file.create_dataset("index", data=index, track_times=False)
         file.create_dataset("blob", data=np.frombuffer(blob, np.uint8), track_times=False)
 
 
 class ShardState(Struct, frozen=True):
-    """One shard: how many texts it holds, or what is wrong with it."""
+    """One shard: how many texts it holds, or what is wrong with it.
+
+    Args:
+        path: of the shard.
+        entries: how many texts it holds.
+        problem: what is wrong with it.
+        label: of one of its texts, that of the first key; empty where it holds none.
+        made_by: for whom it was written, as its writer said; empty in shards of earlier versions.
+    """
 
     path: Path
     entries: int
     problem: Diagnostic | None = None
+    label: str = ""
+    made_by: str = ""
 
 
 def inspect(path: Path) -> ShardState:
     """Read a shard whole and say what it holds."""
     try:
-        return ShardState(path, len(read_shard(path)[1]))
+        entries = read_shard(path)[1]
     except FormatError as error:
         return ShardState(path, 0, error.diagnostic)
+    return ShardState(path, len(entries), label=entries[0][1].label if entries else "", made_by=_made_by(path))
+
+
+def _made_by(path: Path) -> str:
+    """Return what a sound shard says of whom it is for; empty where that is no short text."""
+    try:
+        with sealed_file(path) as file:
+            attribute = file.attrs.get_id("made_by") if "made_by" in file.attrs else None
+            if attribute is None or attribute.dtype != np.uint8 or not 0 < math.prod(attribute.shape) <= MAX_MADE_BY:
+                return ""
+            found: bytes = file.attrs["made_by"].tobytes()
+    except DAMAGE:
+        return ""
+    return found.decode(errors="replace")
 
 
 def read_shard(path: Path, wanted: Collection[str] | None = None) -> tuple[NDArray[np.bytes_], list[tuple[str, Entry]]]:

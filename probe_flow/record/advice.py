@@ -54,6 +54,20 @@ _SHAPES: dict[ErrorShape | None, tuple[str, str]] = {
         "is wrong in a few elements only: see where they lie, and look at borders, tails and padding",
     ),
     ErrorShape.CHOICE: ("PF7424", "picks other elements than its own input says: compare axis, order and ties"),
+    ErrorShape.ZEROS: (
+        "PF7432",
+        "left zeros only: see whether its kernel ran, and whether the dump was taken before it had",
+    ),
+    ErrorShape.ORDER: (
+        "PF7433",
+        "has the golden's values in other places: compare axes, transposes, permutations and storage layouts",
+    ),
+    ErrorShape.SATURATED: (
+        "PF7434",
+        "stops at {at}, and the golden goes on: look for a clip, a saturating cast or the range of a quantisation",
+    ),
+    ErrorShape.CHANNEL: ("PF7435", "is wrong at {at} only: look at what this index has of its own"),
+    ErrorShape.TAIL: ("PF7436", "is wrong at {at} only, the end of it: look at padding, masks and the tail of a block"),
 }
 """Errors that more precision does not cure: code, and what is wrong with the operator and what to look at."""
 
@@ -147,6 +161,8 @@ def _steps(finding: Finding, facts: _Facts) -> Iterator[AdviceRecord]:
             "PF7430", "set the same seeds before both runs, or take random operators out of the comparison"
         )
     key = finding.node
+    if key is not None and finding.kind is FindingKind.FAILURE:
+        yield from _of_shape(key, facts, finding)
     if key is None or finding.kind not in _ACCUSING:
         return
     row = next((row for row in facts.rows(key) if row.order == finding.row), None)
@@ -166,7 +182,7 @@ def _steps(finding: Finding, facts: _Facts) -> Iterator[AdviceRecord]:
         if finding.kind is FindingKind.NONFINITE_ORIGIN:
             yield AdviceRecord("PF7416", f"NaN or infinity begins at `{key.name}`: look at the size of its inputs")
         is_far = finding.kind is FindingKind.ORIGIN and finding.severity >= FAR
-        yield from _of_operator(key, facts, is_far=is_far, shape=finding.shape)
+        yield from _of_operator(key, facts, is_far=is_far, finding=finding)
 
 
 def _before_the_node(key: NodeKey, slot: Slot, row: Row | None, facts: _Facts) -> AdviceRecord:
@@ -206,9 +222,21 @@ def _broken_prerequisite(row: Row | None, facts: _Facts) -> str | None:
     return None
 
 
-def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape | None) -> Iterator[AdviceRecord]:
-    node, rows = facts.target.nodes.get(key), facts.rows(key)
-    name = f"`{key.name}` ({node.op_type})" if node is not None and node.op_type else f"`{key.name}`"
+def _of_shape(key: NodeKey, facts: _Facts, finding: Finding) -> Iterator[AdviceRecord]:
+    """Yield what the shape of an error says of its cause, where it says anything."""
+    if finding.shape in _SHAPES:
+        code, text = _SHAPES[finding.shape]
+        yield AdviceRecord(code, f"{_named(key, facts)} {text.format(at=finding.shape_at)}")
+
+
+def _named(key: NodeKey, facts: _Facts) -> str:
+    node = facts.target.nodes.get(key)
+    return f"`{key.name}` ({node.op_type})" if node is not None and node.op_type else f"`{key.name}`"
+
+
+def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, finding: Finding) -> Iterator[AdviceRecord]:
+    node, rows, shape = facts.target.nodes.get(key), facts.rows(key), finding.shape
+    name = _named(key, facts)
     if node is not None and _runs_again(node, rows, facts):
         given = "its own inputs"
         if facts.target.task == "statistics":
@@ -227,8 +255,7 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape
         yield AdviceRecord(
             "PF7411", f"{name} is fused of {parts}{more}: compare with a dump made with fusion switched off"
         )
-    if shape in _SHAPES:
-        yield AdviceRecord(_SHAPES[shape][0], f"{name} {_SHAPES[shape][1]}")
+    yield from _of_shape(key, facts, finding)
     is_custom = _is_custom(node, rows, facts)
     half = sorted({row.pair.target.dtype for row in rows if row.pair.target is not None} & HALF)
     if is_custom:

@@ -128,13 +128,21 @@ class ErrorShape(enum.Enum):
     """What an error looks like, which says more about its cause than its size does.
 
     ``factor``: all elements are off by one ratio. ``offset``: by one amount. ``part``: few elements hold it, one or a
-    row. ``choice``: other elements were picked. ``noise``: none of these, as rounding leaves it.
+    row. ``choice``: other elements were picked. ``noise``: none of these, as rounding leaves it. Where more was read of
+    the elements: ``zeros``: the target wrote nothing else. ``order``: the golden's values in other places.
+    ``saturated``: the target stops at a value. ``channel``, ``tail``: few neighbouring indices of one axis hold it, or
+    its last ones.
     """
 
     FACTOR = "factor"
     OFFSET = "offset"
     PART = "part"
     CHOICE = "choice"
+    ZEROS = "zeros"
+    ORDER = "order"
+    SATURATED = "saturated"
+    CHANNEL = "channel"
+    TAIL = "tail"
     NOISE = "noise"
 
 
@@ -154,6 +162,7 @@ class Finding(Struct, frozen=True, gc=False):
         metrics: the figures behind the evidence.
         excuse: why a finding that would fail the gate does not; the evidence ends with its text.
         shape: what the error looks like, where it has finite elements.
+        shape_at: where that shows, e.g. ``index 3 of axis 1``, or the value at which the target stops.
     """
 
     kind: FindingKind
@@ -167,6 +176,7 @@ class Finding(Struct, frozen=True, gc=False):
     excuse: Excuse | None = None
     size: str = ""
     shape: ErrorShape | None = None
+    shape_at: str = ""
 
 
 class WaiverState(enum.Enum):

@@ -115,7 +115,9 @@ class Selection:
             self.matching += sum(1 for _ in numbers)
 
 
-def render_run(run: StoredRun, *, color: bool, width: int, folder: str, is_verbose: bool) -> str:
+def render_run(
+    run: StoredRun, *, color: bool, width: int, folder: str, is_verbose: bool, to_terminal: bool = False
+) -> str:
     """Return the summary of a stored run, which ends with the same line as that of the run itself.
 
     Args:
@@ -124,10 +126,11 @@ def render_run(run: StoredRun, *, color: bool, width: int, folder: str, is_verbo
         width: columns of the terminal.
         folder: the run's folder as the user typed it.
         is_verbose: all that there is to say in place of 24 lines.
+        to_terminal: whether a terminal shows it.
     """
     if not is_verbose:
         more = "`-v` shows executions, coverage, the largest errors and the files"
-        return render_short(run.record, color=color, width=width, folder=folder, more=more)
+        return render_short(run.record, color=color, width=width, folder=folder, more=more, to_terminal=to_terminal)
     heat = HeatText(run.record)
     comparisons = [*run.stored_rows()]
     for rows in comparisons:
@@ -138,7 +141,9 @@ def render_run(run: StoredRun, *, color: bool, width: int, folder: str, is_verbo
         "Largest errors, relative to the golden tensor": table,
     }
     tables = {title: lines for title, lines in found.items() if lines}
-    return render_summary(run.record, (), color=color, width=width, folder=folder, tables=tables)
+    return render_summary(
+        run.record, (), color=color, width=width, folder=folder, tables=tables, to_terminal=to_terminal
+    )
 
 
 def render_rows(selection: Selection, run: StoredRun, *, folder: str) -> Iterator[str]:

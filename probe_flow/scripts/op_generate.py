@@ -18,7 +18,8 @@ from probe_flow.files.atomic import atomic_text
 from probe_flow.files.opening import read_text
 from probe_flow.records.frameworks import MINDSPORE
 from probe_flow.scripts.bundle import script_text
-from probe_flow.scripts.repro import MODULES, Entries, Script, Suspect, entries_of, innermost, unusable
+from probe_flow.scripts.repro import MODULES, Entries, Script, entries_of
+from probe_flow.scripts.suspect import Suspect, computed_call, unusable
 
 MAX_NAME = 300
 MAX_ITERATIONS = 1000
@@ -128,7 +129,7 @@ def write_random_script(
     Raises:
         IncompleteError: PF6630, PF6631 nothing of the kind can be made of the call; PF7001 a file cannot be written.
     """
-    node, _ = innermost(suspect)
+    node, _ = computed_call(suspect)
     entry = node.entry or node.key.name
     name, _, direction = entry.rpartition(".")
     known = entries_of(suspect.target, [node])[node.key] if entries is None else entries.get(("target", node.key), {})

@@ -13,12 +13,13 @@ from msgspec import Struct
 from probe_flow.dumps.dump_json.raw_entries import raw_entries
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, NotComparableError
 from probe_flow.files.atomic import atomic_text
-from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase, SlotRole
+from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, SlotRole
 from probe_flow.records.frameworks import MINDSPORE, NPY, OM, TORCHAIR_FX, TORCHAIR_GE
 from probe_flow.scripts.bundle import script_text
-from probe_flow.scripts.fx_operator import KIND, ComparedTensor, FxCall, fx_call, write_tensors
+from probe_flow.scripts.fx_operator import KIND, FxCall, fx_call, write_tensors
 from probe_flow.scripts.onnx_operator import KIND as ONNX_KIND
-from probe_flow.scripts.onnx_operator import Model, OnnxCall, device_call, own_call, write_files
+from probe_flow.scripts.onnx_operator import OnnxCall, device_call, own_call, write_files
+from probe_flow.scripts.suspect import Suspect, computed_call, unusable
 
 FORMAT = "dump_json"
 
@@ -32,35 +33,6 @@ MODULES: Mapping[str, tuple[str, ...]] = {
 
 Entries: TypeAlias = "Mapping[tuple[str, NodeKey], dict[str, Any]]"
 """Side and call -> its entries by their direction."""
-
-
-class Suspect(Struct, frozen=True):
-    """A call of the target, and the same of the golden where it has one.
-
-    Args:
-        target, golden: the catalogs.
-        node: of the target.
-        golden_node: of the golden.
-        row: order of the row that accuses it; None where none does.
-        tensors: its tensors and what each was compared with, of graphs of a device.
-        model: of operators of an offline model, the ONNX model that they are computed by: the one that the device's
-            was made of, or that the target is a dump of.
-        golden_model: the one that the golden is a dump of.
-    """
-
-    target: Catalog
-    node: Node
-    golden: Catalog | None = None
-    golden_node: Node | None = None
-    row: int | None = None
-    tensors: tuple[ComparedTensor, ...] = ()
-    model: Model | None = None
-    golden_model: Model | None = None
-
-    @property
-    def name(self) -> str:
-        """Its entry in the dump."""
-        return self.node.entry or self.node.key.name
 
 
 class Script(Struct, frozen=True):
@@ -92,7 +64,7 @@ def write_script(
     """Write ``repro_ENTRY.py`` and the folder ``repro_ENTRY`` with the tensors of the call; return the script.
 
     Args:
-        suspect: a call of an API, or a module, for which the API that it called last is computed.
+        suspect: a call of an API, or what stands for one: see `computed_call`.
         folder: of both; made where it is missing.
         taken: names of other scripts; one of another rank or step gets these into its name.
         announce: is told of every file before it is begun.
@@ -108,8 +80,10 @@ def write_script(
     if suspect.target.attrs.get("format") != FORMAT:
         what = "scripts are made of dumps with a dump.json, of TorchAir's, and of offline models of ONNX"
         raise unusable(suspect.name, what)
-    node, golden_node = innermost(suspect)
-    key, entry = node.key, node.entry or node.key.name
+    node, golden_node = computed_call(suspect)
+    key = node.key
+    of_parameters = suspect.node.kind is NodeKind.PARAMETERS_GRAD
+    entry = suspect.name if of_parameters else node.entry or node.key.name
     kind, _, api = key.name.partition(".")
     sides: dict[str, dict[str, Any]] = {}
     files: dict[str, Mapping[str, Path]] = {}
@@ -121,19 +95,15 @@ def write_script(
             if side == "golden":
                 continue
             raise unusable(entry, "the dump has no forward entry of it, which holds its inputs")
+        if of_parameters:
+            gradients = suspect.node if side == "target" else catalog.nodes[suspect.node.key]
+            found = _with_gradients(found, catalog, gradients)
         sides[side], files[side] = found, _tensor_files(catalog, call.key.execution, found)
     if not files["target"] and suspect.target.task != "statistics":
         raise unusable(entry, f"its dump of task `{suspect.target.task}` holds neither tensors nor statistics")
     name = _file_name(entry, key.execution, taken)
-    tensors: list[Path] = []
     try:
-        for side, named in files.items():
-            place = folder / name / side
-            place.mkdir(parents=True, exist_ok=True)
-            for file_name, source in named.items():
-                announce(place / file_name)
-                _copy(source, place / file_name, entry)
-                tensors.append(place / file_name)
+        tensors = list(_copied(files, folder / name, entry, announce))
     except OSError as error:
         raise _unwritable(folder, error) from error
     settings = {
@@ -247,86 +217,6 @@ def _file_name(entry: str, execution: Execution, taken: Collection[str]) -> str:
     return f"{name}_rank{execution.rank}_step{execution.step}"
 
 
-def innermost(suspect: Suspect) -> tuple[Node, Node | None]:
-    """Return the call to compute on both sides: the suspect, or for a module the API that it called last.
-
-    What a module returns is what the last API inside gave; the last of a backward pass gives its input's gradient.
-    Where the recorded results say otherwise, that API tells nothing of the module.
-
-    Raises:
-        IncompleteError: PF6631 there is no such call.
-    """
-    node = suspect.node
-    if node.kind is NodeKind.API and node.key.phase is not Phase.NONE:
-        return node, suspect.golden_node
-    inside = _last_inside(suspect.target, node)
-    if inside is None:
-        if node.kind is not NodeKind.MODULE:
-            raise unusable(suspect.name, "it is no call", "name a call of an API with `--node`")
-        raise _without_calls(suspect)
-    if not _ends(suspect.target, node) <= _ends(suspect.target, inside):
-        last = inside.entry or inside.key.name
-        why = (
-            f"it is a module, and what it gives is not all that the API gives which it called last (`{last}`): calls "
-            "that dumps leave out, such as cat or chunk, come behind it, or several results are joined"
-        )
-        raise unusable(suspect.name, why, f"`--node {last}` computes that one; look at what comes behind it")
-    golden = suspect.golden
-    other = None if golden is None else golden.nodes.get(inside.key)
-    if other is None and golden is not None and suspect.golden_node is not None:
-        other = _last_inside(golden, suspect.golden_node)
-        if other is not None and other.key.name != inside.key.name:
-            other = None
-    return inside, other
-
-
-def _without_calls(suspect: Suspect) -> IncompleteError:
-    """Return the error of a module of which the dump has no call inside."""
-    if suspect.target.attrs.get("level") == "L0":
-        why = (
-            "it is a module in which the dump has no API (level L0): what went in and came out is there, and nothing "
-            "of what it computed in between"
-        )
-        return unusable(
-            suspect.name, why, "dump it again with level mix or L1; then the API it called last is computed"
-        )
-    why = (
-        "it is a module inside which the dump has no call of an API: it runs as one kernel (as LSTM and GRU do), or "
-        "its calls were left out of the dump"
-    )
-    return unusable(suspect.name, why, "hand the module over with its inputs, parameters and results, which are dumped")
-
-
-def _last_inside(catalog: Catalog, module: Node) -> Node | None:
-    """Return the API that ran last in a module, at any depth; None where there is none."""
-    run = module.key.execution
-    inside, found = {module.entry or module.key.name}, None
-    callers: dict[str, list[Node]] = {}
-    for node in catalog.nodes.values():
-        if node.key.execution == run and node.caller is not None:
-            callers.setdefault(node.caller, []).append(node)
-    pending = list(inside)
-    while pending:
-        for node in callers.get(pending.pop(), ()):
-            name = node.entry or node.key.name
-            if name in inside:
-                continue
-            inside.add(name)
-            pending.append(name)
-            if node.kind is NodeKind.API and node.key.phase is module.key.phase:
-                found = node if found is None or node.order > found.order else found
-    return found
-
-
-def _ends(catalog: Catalog, node: Node) -> set[str]:
-    """Return what tells results of a call from others: size and extremes, in any order of axes."""
-    return {
-        f"{ref.numel} {ref.recorded.min} {ref.recorded.max}"
-        for ref in catalog.tensors
-        if ref.node == node.key and ref.slot.role is SlotRole.OUTPUT and ref.recorded is not None
-    }
-
-
 def entries_of(catalog: Catalog, nodes: Iterable[Node]) -> dict[NodeKey, dict[str, Any]]:
     """Return the entries of calls by their direction, as the dump has them; each dump.json is read once.
 
@@ -347,6 +237,15 @@ def entries_of(catalog: Catalog, nodes: Iterable[Node]) -> dict[NodeKey, dict[st
                 for key in wanted.get(start, ()):
                     found[key][direction] = value
     return found
+
+
+def _with_gradients(found: Mapping[str, Any], catalog: Catalog, node: Node) -> dict[str, Any]:
+    """Return the entries of a call with the gradients of parameters as what its backward pass gives."""
+    for entry, value in raw_entries(catalog, node.key.execution):
+        if entry == node.entry and isinstance(value, dict):
+            leaves = {name: each[0] if isinstance(each, list) and each else each for name, each in value.items()}
+            return {**found, "backward": {**found["backward"], "output": [leaves]}}
+    raise unusable(str(node.entry), "the dump has no such entry any more")
 
 
 def _tensor_files(catalog: Catalog, execution: Execution, entries: Mapping[str, Any]) -> dict[str, Path]:
@@ -375,6 +274,18 @@ def _names(value: object) -> Iterator[str]:
             pending.extend(each)
 
 
+def _copied(
+    files: Mapping[str, Mapping[str, Path]], folder: Path, entry: str, announce: Callable[[Path], object]
+) -> Iterator[Path]:
+    """Copy the tensors of both sides, and yield the copies."""
+    for side, named in files.items():
+        (folder / side).mkdir(parents=True, exist_ok=True)
+        for file_name, source in named.items():
+            announce(folder / side / file_name)
+            _copy(source, folder / side / file_name, entry)
+            yield folder / side / file_name
+
+
 def _copy(path: Path, place: Path, entry: str) -> None:
     try:
         shutil.copyfile(path, place)
@@ -382,12 +293,6 @@ def _copy(path: Path, place: Path, entry: str) -> None:
         if error.filename == str(path):
             raise unusable(entry, f"`{path.name}` cannot be copied: {error.strerror or error}") from error
         raise
-
-
-def unusable(entry: str, why: str, help_: str | None = None) -> IncompleteError:
-    """Return the error of a call that no script can be made of."""
-    cure = help_ or "`show --node` says what is known of it"
-    return IncompleteError(Diagnostic("PF6631", f"no script can be made of `{entry}`: {why}", help=cure))
 
 
 def _unwritable(folder: Path, error: OSError) -> IncompleteError:

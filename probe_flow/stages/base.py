@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
@@ -78,6 +78,24 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=False, defer_build=True)
 
 
+MatrixValue: TypeAlias = str | int | float | bool
+"""What an entry of a matrix may be."""
+
+
+class Matrix(Model):
+    """Entries, each with its values; one variant for every combination of them."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, list[MatrixValue]]
+
+    include: list[dict[str, MatrixValue]] | None = Field(
+        None, description="Further combinations, each with a value for every entry."
+    )
+    exclude: list[dict[str, MatrixValue]] | None = Field(
+        None, description="Combinations to leave out: those that have all values of one of these."
+    )
+
+
 class Select(Model):
     """Narrow a dump to some executions or nodes. An absent key selects everything."""
 
@@ -112,8 +130,10 @@ class StageOptions(Model):
 
     uses: str = Field(description="`kind.variant` of the stage.")
     description: str | None = Field(None, description="What the stage is for, for people.")
-    matrix: dict[str, list[str | int | float | bool]] | None = Field(
-        None, description="Variants of this stage: one instance per combination, read as `${matrix.NAME}`."
+    matrix: Matrix | None = Field(
+        None,
+        description="Variants of this stage: one instance per combination of the entries' values, read as "
+        "`${matrix.NAME}`.",
     )
 
     @property

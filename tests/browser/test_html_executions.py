@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from report_builders import comparison, key, measurement, missing_golden, origin, row, tensor
+from report_builders import comparison, missing_golden, origin
+from report_pictures import executed, sample
 
-from probe_flow.records import Comparison, Role, Row, Status
+from probe_flow.records import Comparison, Role, Status
 
 pytestmark = pytest.mark.browser
 
 Open = Callable[..., Any]
-
-OPERATORS = ("MatMul_1", "Gelu_1", "Add_1", "Mul_1")
-WRONG = {(1, 1): "Gelu_1", (63, 0): "Gelu_2"}
-"""(rank, step) -> operator that goes wrong there; what follows inherits."""
 
 DOWN, UP, RIGHT, LEFT, ENTER, HOME, END = "\ue015", "\ue013", "\ue014", "\ue012", "\ue007", "\ue011", "\ue010"
 MAP = "#heat-map"
@@ -37,32 +34,6 @@ const seen = new Set();
 for (let at = 0; at < pixels.length; at += 4) if (pixels[at + 3] === 255) seen.add(pixels.slice(at, at + 3).join(' '));
 return [...seen];
 """
-
-
-def executed(rank: int, step: int, start: int, operators: Sequence[str] = OPERATORS, graph: int = 1) -> list[Row]:
-    found: list[Row] = []
-    is_wrong = False
-    for place, name in enumerate(operators):
-        node, golden = (key(each, rank=rank, step=step, graph=graph) for each in (name, name.lower()))
-        verdict: dict[str, Any] = {"status": Status.PASS, "role": Role.CLEAN}
-        if WRONG.get((rank, step)) == name:
-            is_wrong, verdict = True, {"status": Status.FAIL, "role": Role.ORIGIN}
-        elif is_wrong:
-            verdict = {"status": Status.FAIL, "role": Role.INHERITED}
-        measured = measurement({"relative_euclidean_distance": 0.25 if is_wrong else 1e-4, "cosine": 1.0})
-        sides = {"target": tensor(node=node), "golden": tensor(side="golden", node=golden)}
-        found.append(row(start + place, **sides, measured=measured, **verdict))
-    return found
-
-
-def sample(ranks: int = 3, steps: int = 2, operators: Sequence[str] = OPERATORS) -> Comparison:
-    rows: list[Row] = []
-    for step in range(steps):
-        for rank in range(ranks):
-            rows += executed(rank, step, len(rows), operators)
-    wrong = [each for each in rows if each.verdict.role is Role.ORIGIN]
-    found = tuple(origin(each.order, each.pair.shown.node.name, node=each.pair.shown.node) for each in wrong)
-    return comparison(*rows, findings=found, gate_passed=not found)
 
 
 def opened(open_report: Open, found: Comparison, **more: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from report_builders import comparison, key, measurement, missing_golden, origin, row, tensor
+from report_pictures import COLOURS, MARKS, WRITTEN
 
 from probe_flow.records import (
     Comparison,
@@ -27,55 +28,6 @@ Open = Callable[..., Any]
 
 BOTH_THEMES = pytest.mark.parametrize("scheme", ["light", "dark"])
 
-COLOURS = """
-const tone = (name) => probeFlow.cssColor(name).match(/[0-9a-f]{2}/g).map((part) => parseInt(part, 16)).join(' ');
-const part = (c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
-const luminance = (text) => {
-  const [r, g, b] = text.match(/[0-9.]+/g).map(Number).map(part);
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-};
-const contrast = (one, other) => {
-  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
-  return (high + 0.05) / (low + 0.05);
-};
-"""
-MARKS = (
-    COLOURS
-    + """
-// How many pixels of the plot have the colour of each mark, and the box around them, in pixels of the page.
-const canvas = document.querySelector('#plot canvas');
-const {width, height} = canvas;
-const pixels = canvas.getContext('2d').getImageData(0, 0, width, height).data;
-const names = ['origin', 'inherited', 'over', 'fine', 'missing', 'gap'];
-const nothing = {count: 0, left: width, top: height, right: 0, bottom: 0};
-const found = Object.fromEntries(names.map((name) => [name, {...nothing}]));
-const byTone = new Map(names.map((name) => [tone(`${name}-mark`), found[name]]));
-for (let at = 0; at < pixels.length; at += 4) {
-  const mark = pixels[at + 3] === 255 ? byTone.get(`${pixels[at]} ${pixels[at + 1]} ${pixels[at + 2]}`) : undefined;
-  if (!mark) continue;
-  const [x, y] = [(at / 4) % width, Math.floor(at / 4 / width)];
-  mark.count += 1;
-  Object.assign(mark, {left: Math.min(mark.left, x), right: Math.max(mark.right, x)});
-  Object.assign(mark, {top: Math.min(mark.top, y), bottom: Math.max(mark.bottom, y)});
-}
-return found;
-"""
-)
-WRITTEN = """
-// What the plot writes when it is drawn, with the colour of each text.
-const texts = [];
-const plain = CanvasRenderingContext2D.prototype.fillText;
-CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
-  texts.push([text, this.fillStyle]);
-  return plain.call(this, text, ...place);
-};
-document.getElementById('plot-metric').dispatchEvent(new Event('change'));
-const done = arguments[0];
-requestAnimationFrame(() => setTimeout(() => {
-  CanvasRenderingContext2D.prototype.fillText = plain;
-  done([...new Map(texts.map((each) => [each.join(), each])).values()]);
-}, 50));
-"""
 CELLS = (
     COLOURS
     + """

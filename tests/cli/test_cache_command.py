@@ -138,6 +138,37 @@ def test_verify_finds_damage_and_gc_removes_it(probe_flow, sets, tmp_path):
     assert probe_flow("cache", "verify").code == 0
 
 
+def test_ls_says_which_run_of_which_workflow_measured_which_dump(probe_flow, sets, tmp_path):
+    other = tmp_path / "other.yaml"
+    other.write_text(f"extends: {WORKFLOW}\nversion: 1\nname: other\nstages:\n  result: {{max_elements: 7}}\n")
+    probe_flow("run", WORKFLOW, *sets, "--quiet", "--output", str(tmp_path / "first"))
+    probe_flow("run", str(other), *sets, "--quiet", "--output", str(tmp_path / "second"))
+
+    def listed(*by: str) -> list[str]:
+        lines = probe_flow("cache", "ls", *by).out.splitlines()
+        return [line.split("B  ", 1)[1] for line in lines if " results  " in line]
+
+    assert listed() == ["167 results  of other, run second", f"{RESULTS} results  of torchair-ge-vs-fx, run first"]
+    assert listed("--by", "workflow") == ["167 results  of other", f"{RESULTS} results  of torchair-ge-vs-fx"]
+    (of_dump,) = listed("--by", "dump")
+    assert str(tmp_path / "dumps" / "msprobe_ge_dump") in of_dump
+    assert len(listed("--by", "file")) > 2
+    assert all(line.endswith(".h5") for line in listed("--by", "file"))
+
+
+def test_ls_knows_nothing_of_files_of_earlier_versions_but_their_size(tmp_path):
+    from probe_flow.engine.cache_contents import holdings
+    from probe_flow.files.shards import Entry, ShardStore
+
+    for name in ("old", "odd", "long"):
+        made_by = {"old": "", "odd": "[1]", "long": "x" * 5000}[name]
+        ShardStore(tmp_path, made_by=made_by).add({"k" * 32: Entry(name, "no label")})
+    (found,) = holdings(ShardStore(tmp_path).shards(), "run")
+    assert found.text == "3 results  by a run of an earlier version"
+    (found,) = holdings(ShardStore(tmp_path).shards(), "dump")
+    assert found.text == "3 results  of files known by their content"
+
+
 def test_gc_keeps_the_newest(probe_flow, tmp_path, monkeypatch):
     folder = tmp_path / "cache" / "v2" / "pairs"
     folder.mkdir(parents=True)

@@ -130,6 +130,101 @@ def test_a_module_that_ends_with_a_call_that_dumps_leave_out_is_not_cleared_by_i
     assert "what it gives is not all that the API gives which it called last (`Functional.gelu.0.forward`)" in done.err
 
 
+def gradients_of_weights(tmp_path: Path, calls: dict[str, str]) -> dict:
+    """Write two dumps of a step of a module with a weight; return the entries.
+
+    Args:
+        tmp_path: of the dumps.
+        calls: entry of each forward call -> its caller.
+    """
+
+    def tensor(name: str, *shape: int, largest: float = 1.0) -> dict:
+        np.save(tmp_path / "tensors" / f"{name}.npy", np.full(shape, largest, np.float32))
+        facts = {"Max": largest, "Min": largest, "Mean": largest, "Norm": largest, "requires_grad": True}
+        return {
+            "type": "torch.Tensor",
+            "dtype": "torch.float32",
+            "shape": list(shape),
+            **facts,
+            "data_name": f"{name}.npy",
+        }
+
+    (tmp_path / "tensors").mkdir()
+    weight, given = tensor("w", 4, 8, largest=0.5), tensor("x", 2, 3, 8)
+    data: dict = {}
+    for name in calls:
+        entry = {"input_args": [given], "input_kwargs": {}, "output": [tensor("y", 2, 3, 4)]}
+        data[name] = {**entry, "parameters": {"weight": weight}} if "Module" in name else entry
+        if "linear" in name:
+            entry["input_args"].append(weight)
+            backward = {"input": [tensor("g", 2, 3, 4)], "output": [tensor("flat", 6, 4)]}
+            data[name.replace("forward", "backward")] = backward
+    data["Module.fc.Linear.parameters_grad.0"] = {"weight": [tensor("dw", 4, 8, largest=6.0)]}
+    for side in ("target", "golden"):
+        shutil.copytree(tmp_path / "tensors", tmp_path / side / "dump_tensor_data")
+        head = {"task": "tensor", "level": "mix", "framework": "pytorch", "dump_data_dir": "dump_tensor_data"}
+        (tmp_path / side / "dump.json").write_text(json.dumps({**head, "data": data}))
+        (tmp_path / side / "construct.json").write_text(json.dumps({name: calls.get(name) for name in data}))
+    return data
+
+
+WEIGHTS = "Module.fc.Linear.parameters_grad.0"
+
+
+def test_gradients_of_weights_are_those_that_the_api_gives_which_takes_them(tmp_path, probe_flow):
+    calls = {"Functional.linear.0.forward": "Module.fc.Linear.forward.0", "Module.fc.Linear.forward.0": None}
+    data = gradients_of_weights(tmp_path, calls)
+    assert probe_flow("compare", "-tp", "target", "-gp", "golden", "-o", "run").code == 0
+    done = probe_flow("repro", "run", "--node", WEIGHTS, "-o", "scripts", "--no-run")
+    assert (done.code, done.out) == (0, f"written: scripts/repro_{WEIGHTS}.py\nnot run\n"), done.err
+    text = Path(f"scripts/repro_{WEIGHTS}.py").read_text()
+    frozen = json.loads(text.partition("r'''")[2].partition("'''")[0])
+    assert (frozen["kind"], frozen["api"], frozen["direction"]) == ("Functional", "linear", "backward")
+    for side in ("target", "golden"):
+        backward = frozen["sides"][side]["backward"]
+        assert backward["input"] == data["Functional.linear.0.backward"]["input"]
+        assert backward["output"] == [{"weight": data[WEIGHTS]["weight"][0]}]
+        assert {path.name for path in Path("scripts", f"repro_{WEIGHTS}", side).iterdir()} == {
+            "x.npy", "w.npy", "y.npy", "g.npy", "dw.npy",
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("calls", "why"),
+    [
+        (
+            {
+                "Functional.linear.0.forward": "Module.fc.Linear.forward.0", "Module.fc.Linear.forward.0": None,
+                "Functional.linear.1.forward": "Module.fc.Linear.forward.1", "Module.fc.Linear.forward.1": None,
+            },
+            "its module was called 2 times, and what the dump has is the sum of their gradients",
+        ),
+        (
+            {
+                "Functional.linear.0.forward": "Module.fc.Linear.forward.0",
+                "Functional.linear.1.forward": "Module.fc.Linear.forward.0", "Module.fc.Linear.forward.0": None,
+            },
+            "2 APIs of its module take its parameters",
+        ),
+        ({"Module.fc.Linear.forward.0": None}, "0 APIs of its module take its parameters"),
+    ],
+)  # fmt: skip
+def test_gradients_of_weights_that_several_calls_give_have_no_script(tmp_path, probe_flow, calls, why):
+    gradients_of_weights(tmp_path, calls)
+    assert probe_flow("compare", "-tp", "target", "-gp", "golden", "-o", "run").code == 0
+    done = probe_flow("repro", "run", "--node", WEIGHTS, "-o", "scripts")
+    assert (done.code, "PF6631" in done.err, why in done.err) == (3, True, True), done.err
+
+
+def test_a_changed_tensor_of_the_api_that_stands_for_gradients_is_refused(tmp_path, probe_flow):
+    calls = {"Functional.linear.0.forward": "Module.fc.Linear.forward.0", "Module.fc.Linear.forward.0": None}
+    gradients_of_weights(tmp_path, calls)
+    assert probe_flow("compare", "-tp", "target", "-gp", "golden", "-o", "run").code == 0
+    np.save("target/dump_tensor_data/x.npy", np.full((2, 3, 8), 7, np.float32))
+    done = probe_flow("repro", "run", "--node", WEIGHTS, "-o", "scripts")
+    assert (done.code, "PF6632" in done.err) == (3, True), done.out + done.err
+
+
 def test_a_dump_of_modules_alone_leaves_every_suspect_undecided_and_says_so(tmp_path, probe_flow):
     name = "Module.net.Net.forward.0"
     for side, largest in (("target", 9.0), ("golden", 1.0)):

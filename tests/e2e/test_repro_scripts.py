@@ -276,6 +276,34 @@ def test_a_script_moves_with_its_folder_and_needs_nothing_of_ours(place):
     assert "not reproduced: this processor gives what was dumped" in runs[0].stdout
 
 
+def test_a_wrong_gradient_of_a_weight_is_reproduced(tmp_path, monkeypatch):
+    """Of a linear of three axes the last node gives the gradient that came in; no backward entry has the weight's."""
+    import torch
+
+    import probe_flow as pf
+
+    monkeypatch.chdir(tmp_path)
+    for side in ("target", "golden"):
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 4))
+        with pf.dump_torch(model, side):
+            model(torch.randn(2, 3, 8)).square().sum().backward()
+    (path,) = (tmp_path / "target").rglob("Module.2.Linear.parameters_grad*weight.pt")
+    gradient = torch.load(path)
+    gradient[1, 3] += 0.03 * gradient.norm()
+    torch.save(gradient, path)
+    assert main(["compare", "-tp", "target", "-gp", "golden", "-o", "run"]) == 1
+    (entry,) = (path.name.partition(".weight")[0] for path in [path])
+
+    code = main(["repro", "run", "--node", "Module.2.Linear.parameters_grad", "-o", "scripts"])
+
+    said = json.loads((tmp_path / "scripts" / f"repro_{entry}.json").read_text())
+    assert (code, said["status"]) == (1, "reproduced"), said
+    assert said["relative_error"] == pytest.approx(0.03, rel=0.01)
+    assert "gradient 0.weight is off by 0.03" in said["why"]
+    assert said["why"].endswith("most at [1, 3]")
+
+
 def test_a_wrong_input_is_named(place):
     import torch
 

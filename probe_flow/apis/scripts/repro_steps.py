@@ -23,6 +23,7 @@ from probe_flow.apis.calls import (
     Path,
     Plain,
     TensorSpec,
+    Tree,
     UnusableError,
     argument_leaves,
     read_call,
@@ -32,7 +33,7 @@ from probe_flow.apis.calls import (
 from probe_flow.apis.figures import FORMATS
 from probe_flow.apis.scripts.repro_call import check_is_defined, computed, fitting, recorded_results, widened
 from probe_flow.apis.side import Held, Side
-from probe_flow.apis.values import Values, of_files
+from probe_flow.apis.values import Source, Values, of_files
 
 REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not_reproduced", "undecided"
 EXIT_CODES = {NOT_REPRODUCED: 0, REPRODUCED: 1, UNDECIDED: 3}
@@ -233,7 +234,11 @@ def _of_side(frozen: Mapping[str, Any], sides: Sides, name: str, entries: Mappin
         wide = computed(precise, call, gradients, source, widened)
     except UnusableError:  # nothing has it in float64
         wide = computed(side, call, gradients, source, widened)
-    for label, values, number in _pairs(dumped, found, is_gradient=gradients is not None):
+    passed = () if gradients is None else tuple(_incoming(gradients.incoming, source))
+    for label, values, number in _pairs(dumped, found, passed, is_gradient=gradients is not None):
+        if number is None:
+            yield Output(name, label, 0.0, 0.0, 0.0)
+            continue
         mine, truth = found[number][1], wide[number][1]
         assert mine is not None
         assert truth is not None
@@ -247,6 +252,12 @@ def _of_side(frozen: Mapping[str, Any], sides: Sides, name: str, entries: Mappin
         yield Output(name, label, error, times, relative_error(shaped, right), place, strays)
 
 
+def _incoming(gradients: Sequence[Tree], source: Source) -> Iterator[Held]:
+    for number, leaf in enumerate(gradients):
+        if isinstance(leaf, TensorSpec):
+            yield Held(source(leaf, f"gradient {number}"), leaf.dtype)
+
+
 def _as_dumped(held: Held, dumped: Held) -> Values:
     """Return elements in the order of the dumped ones: a transposed gradient of a matrix is turned."""
     values = held.values
@@ -256,12 +267,17 @@ def _as_dumped(held: Held, dumped: Held) -> Values:
 
 
 def _pairs(
-    dumped: Sequence[tuple[Path, Held]], found: Sequence[tuple[Path, Held | None]], *, is_gradient: bool
-) -> Iterator[tuple[str, Held, int]]:
+    dumped: Sequence[tuple[Path, Held]],
+    found: Sequence[tuple[Path, Held | None]],
+    passed: Sequence[Held],
+    *,
+    is_gradient: bool,
+) -> Iterator[tuple[str, Held, int | None]]:
     """Yield the name of a dumped result, itself, and the number of the computed one that it is.
 
     Gradients stand in the order of the framework's own node, some transposed or flattened: they are found by shape, of
-    several of one shape the nearest.
+    several of one shape the nearest. A node that changes only the shape, as the last one of a linear of three axes
+    does, gives the gradient that came in, in another shape: None in place of the number.
 
     Raises:
         UnusableError: none fits.
@@ -276,12 +292,20 @@ def _pairs(
             fits.sort(key=lambda each: _gap(held, found[each][1]))
         else:
             fits = [known[place]] if place in known else [known[(0,)]] if len(known) == len(dumped) == 1 else []
+        if not fits and any(_is_reshaped(held, each) for each in passed):
+            yield shown_path(place), held, None
+            continue
         if not fits:
             raise UnusableError(
                 f"the call gives no result of shape {list(held.values.shape)}, as {shown_path(place)} has in the dump"
             )
         taken.add(fits[0])
         yield shown_path(place), held, fits[0]
+
+
+def _is_reshaped(one: Held, other: Held) -> bool:
+    a, b = one.values.reshape(-1), other.values.reshape(-1)
+    return a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
 
 
 def _gap(dumped: Held, other: Held | None) -> float:
@@ -331,7 +355,7 @@ def _worst(one: Values, other: Values, shape: Sequence[int]) -> tuple[str, int]:
 
 
 def _difference(frozen: Mapping[str, Any]) -> str:
-    """Return which argument differs most between the sides, in words; empty where that is not known."""
+    """Return which argument, or incoming gradient, differs most between the sides; empty where that is not known."""
     sides = frozen["sides"]
     if "golden" not in sides:
         return ""
@@ -347,6 +371,14 @@ def _difference(frozen: Mapping[str, Any]) -> str:
             found.append((error, f"input {name} differs from the golden's by {error:.2g}"))
         elif isinstance(leaf, Plain) and isinstance(other, Plain) and leaf.value != other.value:
             found.append((math.inf, f"argument {name} is {leaf.value!r}, in the golden {other.value!r}"))
+    if frozen["direction"] == "backward":
+        mine, theirs = (read_gradients(sides[name]["backward"]).incoming for name in ("target", "golden"))
+        for number, (leaf, other) in enumerate(zip(mine, theirs, strict=False)):
+            if isinstance(leaf, TensorSpec) and isinstance(other, TensorSpec):
+                name = f"gradient {number}"
+                a, b = of_files(str(root / "target"))(leaf, name), of_files(str(root / "golden"))(other, name)
+                error = relative_error(a, b)
+                found.append((error, f"incoming {name} differs from the golden's by {error:.2g}"))
     worst = max(found, default=(0.0, ""))
     return worst[1] if worst[0] > 0 else ""
 

@@ -99,20 +99,35 @@ def show_run(
     else:
         width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
         comparisons = list(outcome.comparisons.values())
-        color = wants_color(os.environ, is_terminal=sys.stdout.isatty())
+        is_terminal = sys.stdout.isatty()
+        color = wants_color(os.environ, is_terminal=is_terminal)
         record = _without_what_is_above(outcome) if _is_one_place() else outcome.record
         if is_verbose:
             from probe_flow.reports.terminal.console import render_summary
 
             summary = render_summary(
-                record, comparisons, color=color, width=width, folder=folder, resume=how.resume_option
+                record,
+                comparisons,
+                color=color,
+                width=width,
+                folder=folder,
+                resume=how.resume_option,
+                to_terminal=is_terminal,
             )
         else:
             from probe_flow.reports.terminal.short import render_short
 
             by = f"`probe-flow show -v {shlex.quote(folder)}`" if is_verbose is None else "`-v`"
             more = f"{by} shows coverage, gaps, the largest errors and the files"
-            summary = render_short(record, color=color, width=width, folder=folder, resume=how.resume_option, more=more)
+            summary = render_short(
+                record,
+                color=color,
+                width=width,
+                folder=folder,
+                resume=how.resume_option,
+                more=more,
+                to_terminal=is_terminal,
+            )
         if color:
             from probe_flow.cli.terminal.links import linked
 

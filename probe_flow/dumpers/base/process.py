@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -73,6 +74,9 @@ STOP_S = 10.0
 _TAIL_BYTES = 16 << 10
 _TAIL_LINES = 15
 _LINE_BYTES = 64 << 10
+_TRACEBACK = "Traceback (most recent call last):"
+_FRAME = re.compile(r'^ *File "([^"]+)", line [0-9]+', re.MULTILINE)
+_PACKAGE = f"{Path(__file__).resolve().parents[2]}/"
 _MEMORY = re.compile(r"memory|alloc", re.IGNORECASE)
 
 
@@ -154,6 +158,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 def _failure(job: ModelJob, failure: object, code: int, log: Path) -> UsageError | IncompleteError:
     notes = _tail(log)
     if isinstance(failure, dict):
+        notes = _without_own_traceback(_lines(log))[-_TAIL_LINES:]
         found, message, cure = str(failure.get("code")), str(failure.get("message")), failure.get("help")
         if _MEMORY.search(message):
             cure = (_limit(job) + (cure or "")) or None
@@ -198,10 +203,28 @@ def _said(pattern: str, log: Path) -> list[str]:
 
 def _tail(log: Path) -> tuple[str, ...]:
     """Return the last lines of the log."""
+    return _lines(log)[-_TAIL_LINES:]
+
+
+def _without_own_traceback(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the lines up to a traceback that the user's code has no part in: the failure says it in words."""
+    for number, line in enumerate(lines):
+        if line.startswith(_TRACEBACK) and all(map(_is_foreign, _FRAME.findall("\n".join(lines[number:])))):
+            return lines[:number]
+    return lines
+
+
+def _is_foreign(path: str) -> bool:
+    """Return True if a file is ours or of a library."""
+    return path.startswith((_PACKAGE, "<", sysconfig.get_path("stdlib"))) or "-packages/" in path
+
+
+def _lines(log: Path) -> tuple[str, ...]:
+    """Return the lines at the end of the log."""
     try:
         with open_bytes(log) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return ()
-    return tuple(line for line in lines if line.strip())[-_TAIL_LINES:]
+    return tuple(line for line in lines if line.strip())

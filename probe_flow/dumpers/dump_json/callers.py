@@ -55,7 +55,7 @@ class CallTree:
     """
 
     def __init__(self) -> None:
-        self.parents: dict[str, str | None] = {}
+        self._untold: dict[str, str | None] = {}
         self._open: dict[int, list[str]] = {}
         self._all_open: dict[str, None] = {}
 
@@ -67,9 +67,14 @@ class CallTree:
     def begin(self, name: str) -> None:
         """Note that a module began, forward or backward."""
         stack = self._open.setdefault(threading.get_ident(), [])
-        self.parents[name] = stack[-1] if stack else self._above(name)
+        self._untold[name] = stack[-1] if stack else self._above(name)
         self._all_open[name] = None
         stack.append(name)
+
+    def tell(self, parents: dict[str, str | None]) -> None:
+        """Add the parents of the modules that began since the last time."""
+        parents.update(self._untold)
+        self._untold.clear()
 
     def end(self, name: str) -> None:
         """Note that it ended, and with it whatever in it did not come to an end."""

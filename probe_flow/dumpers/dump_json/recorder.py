@@ -17,6 +17,10 @@ from probe_flow.dumpers.dump_json.selection import Selection
 from probe_flow.dumpers.dump_json.step_files import StepFiles
 
 _MODULES = ("Module.", "Cell.")
+_FORKS: list[None] = []
+"""Grows by one in each process that is a copy: to ask the system who one is takes longer, for every call."""
+
+os.register_at_fork(after_in_child=lambda: _FORKS.append(None))
 
 
 class StepLeaves(Leaves, ABC):
@@ -71,7 +75,7 @@ class Recorder:
         self._folder = folder
         self._leaves = leaves
         self._low_risk = low_risk
-        self._process = os.getpid()
+        self._forks = len(_FORKS)
         self._is_on = False
         self._frames = Stacks()
         self._begin_step()
@@ -138,7 +142,7 @@ class Recorder:
 
     def is_own_process(self) -> bool:
         """Return True if this is no copy of the process that the dump belongs to."""
-        return os.getpid() == self._process
+        return len(_FORKS) == self._forks
 
     def forget(self, tensor: Any) -> None:
         """Trust nothing that was found out about a tensor, now and later."""
@@ -284,7 +288,7 @@ class Recorder:
         step = self._open()
         if not name.startswith(_MODULES):
             step.construct[name] = self.tree.current()
-        step.construct.update(self.tree.parents)
+        self.tree.tell(step.construct)
 
 
 def _is_checkpoint(frames: Sequence[str]) -> bool:

@@ -224,7 +224,7 @@ def _statistics(tensor: torch.Tensor) -> _Figures:
         return value, value, value, value
     least, largest = torch.aminmax(tensor)
     if dtype in _HAS_MEAN:
-        return largest, least, torch.mean(tensor), torch.linalg.vector_norm(tensor)
+        return largest, least, tensor.mean(), torch.linalg.vector_norm(tensor)
     if dtype.is_floating_point:
         return _NONE
     total, squares = 0, 0.0

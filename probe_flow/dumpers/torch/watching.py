@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -82,17 +82,9 @@ class Watch:
             with self.recorder.lock, self.quiet():
                 self.recorder.gradients(name, incoming, outgoing)
 
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
+    def quiet(self) -> AbstractContextManager[None]:
         """Keep the recorder's own work on tensors out of the graph, of the dump, and of the user's modes."""
-        busy = self.recorder.busy
-        before = getattr(busy, "is_set", False)
-        busy.is_set = True
-        try:
-            with torch._C.DisableTorchFunction(), torch.no_grad(), _without_modes():
-                yield
-        finally:
-            busy.is_set = before
+        return _Quiet(self.recorder.busy)
 
     # -- tensors
 
@@ -138,6 +130,33 @@ class Watch:
             return
 
 
+class _Quiet:
+    """The recorder is at work on this thread. Entered several times a tensor, so it does without generators."""
+
+    __slots__ = ("_before", "_busy", "_had_gradients", "_modes", "_subclasses")
+
+    def __init__(self, busy: Any) -> None:
+        self._busy = busy
+
+    def __enter__(self) -> None:
+        self._before = getattr(self._busy, "is_set", False)
+        self._busy.is_set = True
+        self._subclasses = torch._C.DisableTorchFunction()
+        self._subclasses.__enter__()
+        self._had_gradients = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)  # noqa: FBT003 (it takes no keywords)
+        self._modes: Any = _without_modes()
+        if self._modes is not None:
+            self._modes.__enter__()
+
+    def __exit__(self, *raised: object) -> None:
+        if self._modes is not None:
+            self._modes.__exit__(*raised)
+        torch._C._set_grad_enabled(self._had_gradients)
+        self._subclasses.__exit__(*raised)
+        self._busy.is_set = self._before
+
+
 def _runs_backward() -> bool:
     """Return True inside a backward pass: what runs forward there runs again."""
     return bool(torch._C._current_graph_task_id() != -1)
@@ -147,10 +166,10 @@ def _version(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else int(tensor._version)
 
 
-def _without_modes() -> AbstractContextManager[Any]:
-    """Return a context in which no mode of the user's sees operators."""
+def _without_modes() -> AbstractContextManager[Any] | None:
+    """Return a context in which no mode of the user's sees operators; None where there is none."""
     if not torch._C._len_torch_dispatch_stack():
-        return nullcontext()
+        return None
     from torch.utils._python_dispatch import _disable_current_modes
 
     found: AbstractContextManager[Any] = _disable_current_modes()

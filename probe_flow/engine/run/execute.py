@@ -171,6 +171,7 @@ class _Run:
             partial=self.folder.path / PARTIAL,
             key=self.plan.workflow.cache.key,
             report=lambda diagnostics: self._report("cache", diagnostics),
+            made_by=(self.plan.workflow.name, self.folder.path.name),
         )
 
     def to_end(self) -> RunOutcome:
@@ -231,11 +232,7 @@ class _Run:
             self.catalogs.keep(planned, result)
         return result
 
-    def _tried(
-        self,
-        outcome: StageOutcome,
-        work: Callable[[], None],
-    ) -> StageOutcome:
+    def _tried(self, outcome: StageOutcome, work: Callable[[], None]) -> StageOutcome:
         """Do a stage's work, which signals end; return its outcome as it was, or how the work failed."""
         try:
             with self.signals.working():
@@ -272,6 +269,7 @@ class _Run:
             small_files=self.small_files,
             announce=self._announce,
             compile_later=self.lacks_compiled_code.set,
+            consumed=planned.stage.inputs,
             place=planned.stage.place,
             isolate=partial(self._isolated, name),
         )

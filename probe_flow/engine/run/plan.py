@@ -83,7 +83,8 @@ def make_plan(
 
     Args:
         workflow: the validated workflow.
-        only: run these stages and what they need; empty = all.
+        only: run these stages and what they need; empty = all. Here and below, the name of a stage with a matrix means
+            all its variants, ``stage[a=1]`` those with this value.
         until: run nothing that comes after this stage.
         start: run this stage, what comes after it, and what these need.
         force: stages that measure again what was measured before.
@@ -96,15 +97,20 @@ def make_plan(
             metrics backend whose package is not; PF6107 for a memory limit below what one worker needs; PF2108 for a
             name that no stage has; PF2111 for samples that cannot be unpacked.
     """
-    _check_names(workflow, (*only, *force, *(name for name in (until, start) if name is not None)))
-    selected = _select(workflow, only, until, start)
+    named = _named(workflow, [*only, *force, *(name for name in (until, start) if name is not None)])
+    selected = _select(
+        workflow,
+        [each for name in only for each in named[name]],
+        frozenset(named[until] if until is not None else ()),
+        named[start] if start is not None else (),
+    )
     workflow = _with_samples(workflow)
     _check_paths(workflow, [stage for stage in workflow.stages if stage.name in selected])
     stages = tuple(_planned(stage, workflow, selected) for stage in workflow.stages)
     total = sum(size.size_bytes for planned in stages for size in planned.sizes)
     executor = plan_executor(workflow, total, scheduler=scheduler, workers=workers)
     warnings = (*workflow.warnings, *_same_folders(stages))
-    return Plan(workflow, stages, executor, warnings, frozenset(force))
+    return Plan(workflow, stages, executor, warnings, frozenset(each for name in force for each in named[name]))
 
 
 def with_scheduler(plan: Plan, scheduler: Scheduler) -> Plan:
@@ -128,8 +134,14 @@ def _with_samples(workflow: Workflow) -> Workflow:
     return unpacked(workflow, cache_folder(workflow.cache.dir, os.environ))
 
 
-def _check_names(workflow: Workflow, names: Sequence[str]) -> None:
+def _named(workflow: Workflow, names: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """Return the stages that each name on a command line means: one, all variants of one, or some of them.
+
+    Raises:
+        UsageError: PF2108 for every name that no stage has.
+    """
     known = [stage.name for stage in workflow.stages]
+    found = {name: [stage.name for stage in workflow.stages if _is_meant(stage, name)] for name in names}
     problems = [
         Diagnostic(
             "PF2108",
@@ -137,21 +149,37 @@ def _check_names(workflow: Workflow, names: Sequence[str]) -> None:
             help=did_you_mean(name, known) or "stages: " + ", ".join(known),
         )
         for name in names
-        if name not in known
+        if not found[name]
     ]
     if problems:
         raise UsageError(problems)
+    return found
 
 
-def _select(workflow: Workflow, only: Sequence[str], until: str | None, start: str | None) -> frozenset[str]:
+def _is_meant(stage: ResolvedStage, name: str) -> bool:
+    if name == stage.name:
+        return True
+    base, bracket, values = name.partition("[")
+    own, _, _ = stage.name.partition("[")
+    if base != own or own == stage.name or (bracket and not values.endswith("]")):
+        return False
+    given = dict(each.partition("=")[::2] for each in values[:-1].split(",")) if bracket else {}
+    return all(key in stage.variant and _text(stage.variant[key]) == value for key, value in given.items())
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _select(workflow: Workflow, only: Sequence[str], until: Collection[str], start: Sequence[str]) -> frozenset[str]:
     """Return the names of the stages that run: what `only` and `start` need, without what follows `until`."""
     upstream = {stage.name: needs(stage) for stage in workflow.stages}
     chosen = _closure(only, upstream) if only else set(upstream)
-    if start is not None:
-        chosen &= _closure([name for name in upstream if start in _closure([name], upstream)], upstream)
-    if until is not None:
-        after = {name for name in upstream if name != until and until in _closure([name], upstream)}
-        chosen -= after
+    if start:
+        after = [name for name in upstream if not _closure([name], upstream).isdisjoint(start)]
+        chosen &= _closure(after, upstream)
+    if until:
+        chosen -= {name for name in upstream if name not in until and not _closure([name], upstream).isdisjoint(until)}
     return frozenset(chosen)
 
 

@@ -23,6 +23,7 @@ _SCRIPTS = (
     "js/dom.js",
     "js/summary.js",
     "js/plot_marks.js",
+    "js/plot_lanes.js",
     "js/plot.js",
     "js/heat_cells.js",
     "js/heat.js",

@@ -26,7 +26,7 @@ from probe_flow.record.run_json import plain
 from probe_flow.record.same_places import SamePlace, same_places
 from probe_flow.record.types.conclusions import FindingRecord
 from probe_flow.record.types.run import RunRecord
-from probe_flow.records import Comparison
+from probe_flow.records import Comparison, Flow
 from probe_flow.reports.marks import GROUPS, Mark
 from probe_flow.reports.phrases import count_missing, note_on_failing_rows
 
@@ -60,6 +60,7 @@ def summary(
     return {
         "dumps": dumps_line(facts),
         "done": facts.done,
+        "in_order": comparison.pairs.target.flow is not Flow.NONE,
         "verdict": facts.verdict,
         "word": word,
         "headline": headline(facts, word),
@@ -74,7 +75,7 @@ def summary(
             {"count": gap.count, "side": gap.side, "kind": gap.kind, "example": gap.example}
             for gap in gaps([comparison], limit=MAX_GAPS)
         ],
-        "findings": _findings(groups, places),
+        "findings": _findings(groups, places, facts),
         "more_findings": max(0, len(groups) - MAX_FINDINGS),
         "gate": conclusions["gate"],
         "next": _next_step(facts),
@@ -118,15 +119,15 @@ def _incomplete(comparison: Comparison, errors: Sequence[Diagnostic]) -> list[st
     return [*told, *error_reasons(each for each in untold if not any(each[0] in reason for reason in told))]
 
 
-def _findings(groups: Sequence[SamePlace], places: Mapping[int, int]) -> list[dict[str, Any]]:
+def _findings(groups: Sequence[SamePlace], places: Mapping[int, int], run: RunRecord) -> list[dict[str, Any]]:
     """Return a conclusion for each tensor, then as many of the same in other executions as there is room for."""
-    heads = [_finding(found.first, places) | {"also": found.elsewhere} for found in groups[:MAX_FINDINGS]]
+    heads = [_finding(found.first, places, run) | {"also": found.elsewhere} for found in groups[:MAX_FINDINGS]]
     repeats = (other for found in groups for other in found.others)
     room = MAX_FINDINGS - len(heads)
-    return heads + [_finding(other, places) | {"repeats": True} for other in islice(repeats, room)]
+    return heads + [_finding(other, places, run) | {"repeats": True} for other in islice(repeats, room)]
 
 
-def _finding(finding: FindingRecord, places: Mapping[int, int]) -> dict[str, Any]:
+def _finding(finding: FindingRecord, places: Mapping[int, int], run: RunRecord) -> dict[str, Any]:
     """Return one conclusion, with the row that shows it where there is one."""
     is_placed = finding.node is not None
     return {
@@ -141,6 +142,7 @@ def _finding(finding: FindingRecord, places: Mapping[int, int]) -> dict[str, Any
         "severity": finding.severity,
         "row": places.get(finding.row) if finding.row is not None else None,
         "metrics": finding.metrics,
+        "advice": [readable(f"{step.text} ({step.code})") for step in run.steps_for(finding)],
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from probe_flow.record.conclusion import dumps_line, headline, last_line, verdict_word
@@ -54,6 +54,7 @@ def render_summary(
     folder: str = "",
     tables: Mapping[str, Sequence[str]] = NO_TABLES,
     resume: str = "--resume",
+    to_terminal: bool = False,
 ) -> str:
     """Return the summary as text that ends with a line end: both dumps first, the verdict in one line last.
 
@@ -65,9 +66,11 @@ def render_summary(
         folder: the run's folder as the user should type it.
         tables: title -> lines that are printed as they are, before the files.
         resume: option of the command that goes on with a run that was interrupted.
+        to_terminal: whether a terminal shows it, so that the first and the last line are broken between words.
     """
     printer = Printer(color=color, width=width)
-    _Summary(printer, run, comparisons, folder, tables, resume).render()
+    print_line = printer.sentence if to_terminal else printer.unbroken
+    _Summary(printer, run, comparisons, folder, tables, resume, print_line).render()
     return "\n".join(printer.lines()) + "\n"
 
 
@@ -82,8 +85,10 @@ class _Summary:
         folder: str,
         tables: Mapping[str, Sequence[str]],
         resume: str,
+        print_line: Callable[[str, str], None],
     ) -> None:
         self._out = out
+        self._print_line = print_line
         self._resume = resume
         self._run = run
         self._comparisons = comparisons
@@ -110,7 +115,7 @@ class _Summary:
     def _compared_dumps(self) -> None:
         line = dumps_line(self._run)
         if line:
-            self._out.unbroken(line)
+            self._print_line(line, "")
 
     def _verdict(self) -> None:
         word = verdict_word(self._run)
@@ -251,7 +256,7 @@ class _Summary:
         if explanation:
             self._out.line(explanation)
         word = verdict_word(self._run)
-        self._out.unbroken(last_line(self._run, folder=self._folder), style_of(word))
+        self._print_line(last_line(self._run, folder=self._folder), style_of(word))
 
     def _advice(self) -> None:
         texts = advice_texts(self._run) if self._run.exit_code == 1 else []

@@ -92,6 +92,11 @@ class Printer:
 
         self._console.print(Text(text, style=style), soft_wrap=True)
 
+    def sentence(self, text: str, style: str = "") -> None:
+        """Print a text for a terminal, wrapped between words: a word that is wider than all of it stays whole."""
+        for line in between_words(text, self._width):
+            self.unbroken(line, style)
+
     def items(self, texts: Iterable[str]) -> None:
         """Print texts as a list."""
         self.grid((("-", text) for text in texts), gap=1)
@@ -156,6 +161,22 @@ def columns_of(line: str) -> int:
     from rich.text import Text
 
     return Text.from_ansi(line).cell_len
+
+
+def between_words(text: str, width: int) -> list[str]:
+    """Return a text as lines that are at most ``width`` columns wide, but for words that are wider by themselves.
+
+    >>> between_words("25.5 x rounding | runs/a-long-name/report.html", 20)
+    ['25.5 x rounding |', 'runs/a-long-name/report.html']
+    """
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if lines[-1] and columns_of(longer) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -56,6 +56,7 @@ def render_short(
     folder: str = "",
     resume: str = "--resume",
     more: str = "",
+    to_terminal: bool = False,
 ) -> str:
     """Return the summary as text that ends with a line end: both dumps first, the verdict in one line last.
 
@@ -66,8 +67,11 @@ def render_short(
         folder: the run's folder as the user should type it.
         resume: option of the command that goes on with a run that was interrupted.
         more: how the user sees the rest, as a command or an option.
+        to_terminal: whether a terminal shows it, so that the first and the last line, which are longer than it, are
+            broken between words. Logs and programs get them whole.
     """
-    parts = _Short(run, folder, resume, more, color=color, width=max(width, MIN_WIDTH)).parts()
+    printed = Printer.sentence if to_terminal else Printer.unbroken
+    parts = _Short(run, folder, resume, more, printed, color=color, width=max(width, MIN_WIDTH)).parts()
     return "\n".join(line for part in _fitting(parts) for line in part.lines) + "\n"
 
 
@@ -86,8 +90,19 @@ def _fitting(parts: Sequence[_Part]) -> list[_Part]:
 class _Short:
     """Makes the parts."""
 
-    def __init__(self, run: RunRecord, folder: str, resume: str, more: str, *, color: bool, width: int) -> None:
+    def __init__(
+        self,
+        run: RunRecord,
+        folder: str,
+        resume: str,
+        more: str,
+        print_line: Callable[[Printer, str, str], None],
+        *,
+        color: bool,
+        width: int,
+    ) -> None:
         self._run = run
+        self._print_line = print_line
         self._folder = folder
         self._resume = resume
         self._more = more
@@ -99,7 +114,7 @@ class _Short:
         run, word = self._run, verdict_word(self._run)
         first = run.first or run.nonfinite or run.failure
         return [
-            *self._unbroken(_ALWAYS, dumps_line(run)),
+            *self._long(dumps_line(run)),
             self._blank(),
             *self._wrapped(_ALWAYS, headline(run, word), "bold"),
             *self._causes(),
@@ -108,11 +123,15 @@ class _Short:
             *self._dumps(word),
             *self._counts(),
             *self._next(),
-            *self._unbroken(_ALWAYS, last_line(run, folder=self._folder), style_of(word)),
+            *self._long(last_line(run, folder=self._folder), style_of(word)),
         ]
 
     def _wrapped(self, rank: int, text: str, style: str = "") -> list[_Part]:
         return self._part(rank, lambda out: out.line(text, style)) if text else []
+
+    def _long(self, text: str, style: str = "") -> list[_Part]:
+        """Return the line that names the dumps, or the verdict."""
+        return self._part(_ALWAYS, lambda out: self._print_line(out, text, style)) if text else []
 
     def _unbroken(self, rank: int, text: str, style: str = "") -> list[_Part]:
         return self._part(rank, lambda out: out.unbroken(text, style)) if text else []

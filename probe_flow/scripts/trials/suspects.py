@@ -15,7 +15,8 @@ from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.records import Catalog, Comparison, FindingKind, Node, NodeKey
 from probe_flow.records.frameworks import NPY, OM, TORCHAIR_FX, TORCHAIR_GE
 from probe_flow.scripts.fx_operator import ComparedTensor
-from probe_flow.scripts.repro import FORMAT, Entries, Script, Suspect, entries_of, innermost, write_script
+from probe_flow.scripts.repro import FORMAT, Entries, Script, entries_of, write_script
+from probe_flow.scripts.suspect import Suspect, computed_call
 from probe_flow.scripts.trials.trial import NOT_RUN, Limits, try_scripts
 
 _ACCUSING = (
@@ -181,7 +182,7 @@ def _entries(suspects: Sequence[Suspect]) -> Entries:
     wanted: dict[str, list[tuple[Node, Catalog]]] = {"target": [], "golden": []}
     for suspect in suspects:
         with suppress(IncompleteError):  # `write` says so again
-            node, golden = innermost(suspect)
+            node, golden = computed_call(suspect)
             wanted["target"].append((node, suspect.target))
             if golden is not None and suspect.golden is not None:
                 wanted["golden"].append((golden, suspect.golden))

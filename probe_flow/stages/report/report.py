@@ -147,7 +147,7 @@ def _given(entry: Format) -> list[tuple[str, Any]]:
 
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
-    """Return the paths of the files written; several comparisons (of a matrix) are numbered.
+    """Return the paths of the files written; those of several comparisons (of a matrix) are named after their variant.
 
     A file that cannot be written costs itself: the others are written, and the run is incomplete for it.
     """
@@ -160,12 +160,12 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     comparisons = inputs["comparison"]
     written: list[Path] = []
     problems: list[Diagnostic] = []
-    for number, comparison in enumerate(comparisons, start=1):
+    for suffix, comparison in zip(context.file_suffixes("comparison", len(comparisons)), comparisons, strict=True):
         request = Request(
             as_known(comparison, context),
             structs.replace(context.facts, stages=before_reports(context.facts.stages)),
             Path.cwd(),
-            suffix=f"_{number}" if len(comparisons) > 1 else "",
+            suffix=suffix,
             columns=tuple(options.columns),
             chosen=chosen(options.formats),
             in_run_folder=not options.output,

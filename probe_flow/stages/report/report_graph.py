@@ -84,14 +84,14 @@ class Options(StageOptions):
 
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
-    """Return the paths of the files written; those of several comparisons (of a matrix) are numbered."""
+    """Return the paths of the files written; those of several (of a matrix) are named after their variant."""
     from probe_flow.stages.report.graph_files import write_graphs
 
     asked = options.asked(context.facts.timings.started)
-    sources = inputs["comparison" if options.comparison is not None else "catalog"]
+    option = "comparison" if options.comparison is not None else "catalog"
+    sources = inputs[option]
     written: list[Path] = []
-    for number, source in enumerate(sources, start=1):
-        suffix = f"_{number}" if len(sources) > 1 else ""
+    for suffix, source in zip(context.file_suffixes(option, len(sources)), sources, strict=True):
         page = context.output / f"report{suffix}.html" if "html" in options.formats else None
         written += write_graphs(source, asked, _folders(options, asked, context, suffix), page, context)
     return written

@@ -43,15 +43,14 @@ class Options(StageOptions):
 
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
-    """Return the paths of the files written; those of several matches (of a matrix) are numbered."""
+    """Return the paths of the files written; those of several (of a matrix) are named after their variant."""
     from probe_flow.records import Comparison
     from probe_flow.reports.formats import Request
     from probe_flow.reports.tables.offline.mapping import rows_of
 
     folder = Path(options.output) if options.output else context.output
     written: list[Path] = []
-    for number, pairs in enumerate(inputs["pairs"], start=1):
-        suffix = f"_{number}" if len(inputs["pairs"]) > 1 else ""
+    for suffix, pairs in zip(context.file_suffixes("pairs", len(inputs["pairs"])), inputs["pairs"], strict=True):
         unmeasured = Comparison(pairs, rows_of(pairs), (), {}, gate="", gate_passed=True)
         request = Request(unmeasured, context.facts, Path.cwd(), suffix, chosen=chosen(options.formats))
         for each in request.chosen:

@@ -14,7 +14,7 @@ from probe_flow.work import Context
 
 if TYPE_CHECKING:
     from probe_flow.records import Catalog, Comparison
-    from probe_flow.scripts.repro import Suspect
+    from probe_flow.scripts.suspect import Suspect
 
 _MOST = 3
 """Suspects that are taken where nothing says how many."""

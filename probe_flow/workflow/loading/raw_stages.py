@@ -31,6 +31,10 @@ class Wire(Struct, frozen=True):
     span: Span
 
 
+CHOICES = ("include", "exclude")
+"""Keys of a matrix that are no entries: combinations to add and to leave out."""
+
+
 class Draft(Struct, frozen=True):
     """A stage as it is written.
 
@@ -145,7 +149,7 @@ class DraftReader(Struct):
         entries: dict[str, list[object]] = {}
         count = 1
         for key, values in matrix.items():
-            if isinstance(key, str) and isinstance(values, list):
+            if isinstance(key, str) and isinstance(values, list) and key not in CHOICES:
                 entries[key] = values if self._is_usable(name, key, values, at) else [HOLE]
                 count *= len(entries[key])
         if count > MAX_VARIANTS:
@@ -155,7 +159,12 @@ class DraftReader(Struct):
                 )
             )
             return [dict.fromkeys(entries, HOLE)]
-        return [dict(zip(entries, chosen, strict=True)) for chosen in itertools.product(*entries.values())]
+        variants: list[Variant] = [
+            dict(zip(entries, values, strict=True)) for values in itertools.product(*entries.values())
+        ]
+        chosen, problems = chosen_variants(name, variants if entries else [], tuple(entries), matrix, at)
+        self.problems += problems
+        return chosen or [dict.fromkeys(entries, HOLE)]
 
     def _is_usable(self, name: str, key: str, values: Sequence[object], matrix: Place) -> bool:
         at = matrix.children[key]
@@ -188,6 +197,62 @@ class DraftReader(Struct):
                 stage, _ = scope.interpolate(value, at)
                 if isinstance(stage, str):
                     yield Wire(option.name, stage, option.marker, at.span)
+
+
+def chosen_variants(
+    stage: str, variants: list[Variant], entries: Sequence[str], matrix: Mapping[Any, object], place: Place
+) -> tuple[list[Variant], list[Diagnostic]]:
+    """Return the combinations of a matrix without those that it excludes, then those that it includes.
+
+    Args:
+        stage: name of the stage.
+        variants: every combination of the entries.
+        entries: their names.
+        matrix: as it is written; what has another form than it should is reported elsewhere.
+        place: of the matrix.
+    """
+    found, problems = list(variants), list[Diagnostic]()
+
+    def refuse(word: str, number: int, what: str, cure: str) -> None:
+        span = nearest(place, (word, number)).span
+        message = f"`{word}` of the matrix of stage `{stage}` {what}"
+        problems.append(Diagnostic("PF2007", message, span=span, stage=stage, help=cure))
+
+    for word, number, given in _choices(matrix):
+        known = entries or tuple(found[0] if found else given)
+        odd = [key for key in given if key not in known]
+        if odd:
+            refuse(word, number, f"names `{odd[0]}`, which is no entry", f"entries: {', '.join(known)}")
+        elif word == "exclude":
+            left = [each for each in found if not all(_is_equal(each[key], value) for key, value in given.items())]
+            if len(left) == len(found):
+                refuse(word, number, "fits none of its combinations", "take it out, or correct its values")
+            found = left
+        elif missing := [key for key in known if key not in given]:
+            refuse(word, number, f"has no value for `{missing[0]}`", "give each combination a value for every entry")
+        elif any(all(_is_equal(each[key], given[key]) for key in known) for each in found):
+            refuse(word, number, "names a combination that is there already", "list each combination once")
+        else:
+            found.append({key: given[key] for key in known})
+    if not found and not problems:
+        cure = "leave a combination in, or take the stage out"
+        message = f"the matrix of stage `{stage}` has no combination left"
+        problems.append(Diagnostic("PF2007", message, span=place.span, stage=stage, help=cure))
+    return found, problems
+
+
+def _choices(matrix: Mapping[Any, object]) -> Iterator[tuple[str, int, Mapping[str, object]]]:
+    """Yield what a matrix excludes, then what it includes: an exclusion is about the combinations of its entries."""
+    for word in reversed(CHOICES):
+        listed = matrix.get(word)
+        for number, given in enumerate(listed if isinstance(listed, list) else ()):
+            if isinstance(given, dict) and given and all(isinstance(key, str) for key in given):
+                yield word, number, given
+
+
+def _is_equal(one: object, other: object) -> bool:
+    """Whether two values are one, as texts are compared in names of variants; what is not known yet is none."""
+    return HOLE not in (one, other) and str(one) == str(other)
 
 
 def odd_name(what: str, name: str, span: Span) -> Diagnostic:

@@ -31,7 +31,19 @@ values replace, and `null` removes a key of the base.
 _MATRIX = """## Matrix
 
 A stage with `matrix: {run: [a, b]}` has one variant for every combination of its entries, named `stage[run=a]`. A stage
-that consumes it has the same variants; entries of equal name go together. A `report` collects all variants.
+that consumes it has the same variants; entries of equal name go together. A `report` collects all variants, and names
+the files of each after it: `report_run=a.html`. `exclude` leaves combinations out, `include` adds some:
+
+```yaml
+matrix:
+  model: [base, large]
+  type: [float16, bfloat16]
+  exclude: [{model: large, type: float16}]
+  include: [{model: tiny, type: float32}]
+```
+
+On the command line `stage` means all variants of a stage (`--only result`), `stage[run=a]` one of them, and
+`stage[type=float16]` all that have this value.
 """
 
 

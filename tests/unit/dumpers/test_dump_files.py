@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from probe_flow.dumpers.dump_files import Ticks, make_folder, utc_text, write_array, write_bytes, write_json
+from probe_flow.dumpers.dump_files import (
+    Ticks,
+    make_folder,
+    utc_text,
+    write_array,
+    write_bytes,
+    write_json,
+    write_parts,
+)
 from probe_flow.errors import IncompleteError
 
 
@@ -66,10 +75,11 @@ def test_name_that_is_too_long_becomes_a_number_of_the_mapping(tmp_path: Path) -
 
 
 def test_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Path, target: Path) -> None:
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", full)
+    for call in ("replace", "writev"):
+        monkeypatch.setattr(os, call, full)
 
     with pytest.raises(IncompleteError) as raised:
         write_array(tmp_path, "a.npy", np.zeros(4))
@@ -79,6 +89,21 @@ def test_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(IncompleteError):
         write_json(tmp_path / "m.json", {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_parts_that_a_system_takes_bit_by_bit_are_written_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def few(descriptor: int, parts: list[memoryview]) -> int:
+        return os.write(descriptor, parts[0][:3])
+
+    parts = [b"head", memoryview(b""), memoryview(bytes(range(100))), *(bytes([number]) for number in range(100))]
+    write_parts(tmp_path, "at_once", tuple(parts))
+    monkeypatch.setattr(os, "writev", few)
+    write_parts(tmp_path, "bit_by_bit", tuple(parts))
+
+    assert (tmp_path / "at_once").read_bytes() == b"".join(parts)
+    assert (tmp_path / "bit_by_bit").read_bytes() == b"".join(parts)
 
 
 def test_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:

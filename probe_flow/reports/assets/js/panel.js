@@ -139,7 +139,7 @@
 
     sections(row) {
       return [
-        this.verdict(row), this.source(row), this.match(row), this.metrics(row), this.sides(row), this.closer(row),
+        this.verdict(row), this.nextStep(row), this.source(row), this.match(row), this.metrics(row), this.sides(row), this.closer(row),
         this.passes(row), this.siblings(row), this.flow(row), this.node(row),
       ];
     }
@@ -161,6 +161,12 @@
         rules.length ? el("p", {}, "policy rules ", rules.map((rule) => [el("code", {}, rule), " "])) : null,
         expectation === null ? null : el("p", { class: "muted" }, GAPS[expectation]),
       );
+    }
+
+    /** What to do about a finding: by the shape of its error, the kind of operator, what its dump holds. */
+    nextStep(row) {
+      const advice = this.findings.get(row)?.advice ?? [];
+      return advice.length ? section("Next step", advice.map((text) => probeFlow.el("p", { class: "advice" }, probeFlow.prose(text)))) : null;
     }
 
     match(row) {

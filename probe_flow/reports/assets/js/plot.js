@@ -1,8 +1,8 @@
 "use strict";
-// The error of every row along the order of execution, on a logarithmic scale.
+// The error of every row along the order of execution, on a logarithmic scale; a lane for each rank.
 (() => {
   const { cssColor: color, drawMark: mark, paintMark: paint } = probeFlow;
-  const HEIGHT = 280;
+  const AXIS = 34;
   const REACH = 18;
   const MAX_BORDERS = 40;
   const ONE_MINUS = "1 \u2212 ";
@@ -82,6 +82,8 @@
       new ResizeObserver(() => this.resize()).observe(box);
       this.ring = probeFlow.el("span", { class: "ring", hidden: true, "aria-hidden": "true" });
       this.rows = null;
+      this.lanes = new probeFlow.Lanes(store);
+      box.style.minHeight = `${this.lanes.most + AXIS + 4}px`; // fewer lanes, while rows are filtered, move nothing below
     }
 
     choose(id) {
@@ -92,27 +94,33 @@
     /** Show these rows, in ascending order. */
     show(rows) {
       this.rows = rows;
-      const xs = [];
-      const values = [];
-      for (const row of rows) {
-        const value = this.choice ? this.choice.read(row) : null;
-        if (value !== null || FIRST_TO_SEE.has(this.store.mark(row))) {
-          xs.push(row);
-          values.push(value);
-        }
-      }
-      this.values = values;
-      this.first = [...xs.keys()].filter((at) => FIRST_TO_SEE.has(this.store.mark(xs[at])));
+      const { lanes, store } = this;
+      const isFirst = (row) => FIRST_TO_SEE.has(store.mark(row));
+      const read = (row) => (this.choice ? this.choice.read(row) : null);
+      lanes.choose(rows, isFirst);
+      this.drawn = rows.filter((row) => lanes.lane(row) !== undefined && (isFirst(row) || read(row) !== null));
+      if (lanes.count > 1) this.drawn.sort((one, other) => lanes.x(one) - lanes.x(other) || one - other);
+      this.values = this.drawn.map(read);
+      this.first = [...this.drawn.keys()].filter((at) => isFirst(this.drawn[at]));
       this.u?.destroy();
       this.u = null;
       this.box.replaceChildren();
-      if (!xs.length) {
+      if (!this.drawn.length) {
         this.box.append(probeFlow.el("p", { class: "empty" }, "None of these rows has an error to plot."));
         return;
       }
-      this.scale = scaleOf(values);
-      this.data = [xs, values.map((value) => this.placed(value))];
+      this.scale = scaleOf(this.values);
+      const { scale } = this;
+      const low = scale.hasZero ? scale.zero * 0.5 : 10 ** scale.bottom;
+      const high = scale.hasNone ? scale.none * 4 : scale.hasOver ? scale.over * 2 : 10 ** scale.top;
+      this.share = (placed) => Math.log10(placed / low) / Math.log10(high / low);
+      this.data = [
+        this.drawn.map((row) => lanes.x(row)),
+        this.drawn.map((row, at) => lanes.y(lanes.lane(row), this.share(this.placed(this.values[at])))),
+      ];
       this.draw();
+      const note = lanes.note();
+      if (note) this.box.append(probeFlow.el("p", { class: "muted lanes-left" }, note));
     }
 
     placed(value) {
@@ -122,23 +130,22 @@
     }
 
     draw() {
-      const { scale } = this;
-      const low = scale.hasZero ? scale.zero * 0.5 : 10 ** scale.bottom;
-      const high = scale.hasNone ? scale.none * 4 : scale.hasOver ? scale.over * 2 : 10 ** scale.top;
+      const { lanes } = this;
+      const ticks = this.ticks();
       const axis = { stroke: () => color("muted"), grid: { stroke: () => color("grid"), width: 1 }, ticks: { show: false } };
       const options = {
         width: this.width(),
-        height: HEIGHT,
+        height: this.height(),
         padding: [10, 12, 0, 0],
         legend: { show: false },
         cursor: { x: true, y: false, points: { show: false }, drag: { x: true, y: false, dist: 6 } },
         scales: {
           x: { time: false, range: (u, min, max) => this.spread(min, max) },
-          y: { distr: 3, log: 10, range: () => [low, high] },
+          y: { range: () => [0, lanes.count] },
         },
         axes: [
-          { ...axis, size: 34, space: 90, values: (u, splits) => splits.map((row) => this.orderAt(row)), label: null },
-          { ...axis, size: 58, splits: () => this.decades(), filter: (u, splits) => splits, values: (u, splits) => splits.map((value) => this.tick(value)) },
+          { ...axis, space: 90, values: (u, splits) => splits.map((x) => this.orderAt(x)), size: AXIS, label: null },
+          { ...axis, size: 58, splits: () => [...ticks.keys()], filter: (u, splits) => splits, values: (u, splits) => splits.map((y) => ticks.get(y)) },
         ],
         series: [{}, { paths: (u, series, from, to) => this.marks(u, from, to), points: { show: false } }],
         hooks: {
@@ -154,12 +161,16 @@
       this.listen();
     }
 
+    height() {
+      return this.lanes.height * this.lanes.count + AXIS;
+    }
+
     width() {
       return Math.max(280, this.box.clientWidth);
     }
 
     resize() {
-      if (this.u && this.u.width !== this.width()) this.u.setSize({ width: this.width(), height: HEIGHT });
+      if (this.u && this.u.width !== this.width()) this.u.setSize({ width: this.width(), height: this.height() });
     }
 
     spread(min, max) {
@@ -177,13 +188,21 @@
       this.u?.setScale("x", { min: xs[0], max: xs[xs.length - 1] });
     }
 
-    orderAt(row) {
-      return Number.isInteger(row) && row >= 0 && row < this.store.count ? probeFlow.group(this.store.order(row)) : "";
+    /** The number in the order of execution; where ranks have lanes, the place in each rank's own order. */
+    orderAt(x) {
+      if (!Number.isInteger(x) || x < 0 || x >= this.store.count) return "";
+      return probeFlow.group(this.lanes.ranks.length > 1 ? x : this.store.order(x));
+    }
+
+    /** Place on the scale of all lanes -> its label. */
+    ticks() {
+      const decades = this.decades();
+      return new Map(this.lanes.shown.flatMap((rank, lane) => decades.map((value) => [this.lanes.y(lane, this.share(value)), this.tick(value)])));
     }
 
     decades() {
       const { bottom, top, hasZero, hasOver, hasNone, zero, over, none } = this.scale;
-      const step = Math.max(1, Math.ceil((top - bottom) / 8));
+      const step = Math.max(1, Math.ceil((top - bottom) / Math.min(8, this.lanes.ticks)));
       const splits = hasZero ? [zero] : [];
       for (let decade = bottom; decade <= top; decade += step) splits.push(10 ** decade);
       return [...splits, ...(hasOver ? [over] : []), ...(hasNone ? [none] : [])];
@@ -198,22 +217,71 @@
       return value >= 0.01 && value < 1000 ? String(Number(value.toPrecision(1))) : `1e${Math.round(Math.log10(value))}`.replace("-", "\u2212");
     }
 
-    /** A fine line where one execution ends and the next begins. */
-    executions(u) {
-      const { length } = this.store.executions;
-      if (length < 2 || length > MAX_BORDERS) return;
+    /** The rows of each lane in stretches of one execution: `{lane, execution, from, to}`, places along the lane. */
+    stretches() {
       const [xs] = this.data;
-      const { ctx } = u;
+      const open = new Map();
+      const found = [];
+      for (let at = 0; at < xs.length; at += 1) {
+        const lane = this.lanes.lane(this.drawn[at]);
+        const execution = this.store.execution(this.drawn[at]);
+        const last = open.get(lane);
+        if (last?.execution === execution) last.to = xs[at];
+        else {
+          const from = last ? (last.to + xs[at]) / 2 : -Infinity;
+          if (last) last.to = from;
+          const next = { lane, execution, from, to: xs[at] };
+          open.set(lane, next);
+          found.push(next);
+        }
+      }
+      return found;
+    }
+
+    /** The upper edge of a lane on the canvas. */
+    edge(u, lane) {
+      return u.valToPos(this.lanes.count - lane, "y", true);
+    }
+
+    /** A line between lanes, a fine one where one execution ends and the next begins, and what each is called. */
+    executions(u) {
+      const { store, lanes } = this;
+      if (store.executions.length < 2) return;
+      const { ctx, bbox } = u;
+      const ratio = devicePixelRatio;
+      const [left, right] = [bbox.left, bbox.left + bbox.width];
+      const accused = new Set(this.first.map((at) => lanes.lane(this.drawn[at])));
       ctx.save();
       ctx.strokeStyle = color("line-strong");
-      ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
       ctx.beginPath();
-      for (let at = 1; at < xs.length; at += 1) {
-        if (this.store.execution(xs[at]) === this.store.execution(xs[at - 1])) continue;
-        const x = u.valToPos((xs[at] + xs[at - 1]) / 2, "x", true);
-        if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
-        ctx.moveTo(x, u.bbox.top);
-        ctx.lineTo(x, u.bbox.top + u.bbox.height);
+      for (let lane = 1; lane < lanes.count; lane += 1) {
+        ctx.moveTo(0, this.edge(u, lane));
+        ctx.lineTo(right, this.edge(u, lane));
+      }
+      ctx.stroke();
+      ctx.setLineDash([3 * ratio, 3 * ratio]);
+      ctx.beginPath();
+      ctx.textBaseline = "middle";
+      ctx.textAlign = "left";
+      const stretches = this.stretches();
+      const areFew = stretches.length <= MAX_BORDERS * lanes.count;
+      const free = lanes.shown.map(() => left);
+      for (const { lane, execution, from } of stretches) {
+        const x = from === -Infinity ? left : u.valToPos(from, "x", true);
+        const top = this.edge(u, lane);
+        if (areFew && x > left && x <= right) {
+          ctx.moveTo(x, top);
+          ctx.lineTo(x, this.edge(u, lane + 1));
+        }
+        const isFirst = from === -Infinity;
+        const text = lanes.nameOf(execution, isFirst);
+        ctx.font = `${isFirst && lanes.ranks.length > 1 ? "600 " : ""}${12 * ratio}px system-ui, sans-serif`;
+        const start = Math.max(x, left) + 4 * ratio;
+        const width = ctx.measureText(text).width;
+        if (!text || x > right || start < free[lane] || start + width > right) continue;
+        ctx.fillStyle = color(isFirst && lanes.ranks.length > 1 && accused.has(lane) ? "origin-mark" : "muted");
+        ctx.fillText(text, start, top + (lanes.head / 2 + 1) * ratio);
+        free[lane] = start + width + 12 * ratio;
       }
       ctx.stroke();
       ctx.restore();
@@ -226,12 +294,21 @@
       const strong = this.names.map(() => new Path2D());
       const scale = (to - from > 4000 ? 0.8 : 1) * ratio;
       const { store } = this;
+      const seen = this.names.map(() => new Set());
+      const across = u.bbox.left + u.bbox.width + 1;
       const end = Math.min(to, xs.length - 1); // a drawing that was asked for before there were fewer rows
       for (let at = from; at <= end; at += 1) {
-        const row = xs[at];
+        const row = this.drawn[at];
         const number = store.markNumber(row);
         const excess = store.excess(row);
-        mark((excess > 1 ? strong : plain)[number], this.names[number], u.valToPos(row, "x", true), u.valToPos(ys[at], "y", true), scale, excess);
+        const [x, y] = [u.valToPos(xs[at], "x", true), u.valToPos(ys[at], "y", true)];
+        if (!FIRST_TO_SEE.has(this.names[number])) {
+          // What would lie on a mark of its kind shows nothing, and 100,000 of them take minutes.
+          const place = (Math.round(y) * across + Math.round(x)) * 2 + (excess > 1);
+          if (seen[number].has(place)) continue;
+          seen[number].add(place);
+        }
+        mark((excess > 1 ? strong : plain)[number], this.names[number], x, y, scale, excess);
       }
       const { ctx } = u;
       ctx.save();
@@ -248,7 +325,7 @@
       return null;
     }
 
-    /** A line from the axis to every origin, while there are few. */
+    /** A line across its lane at every origin, while there are few. */
     guides(u) {
       if (this.first.length > MAX_GUIDES) return;
       const { ctx, bbox } = u;
@@ -260,8 +337,9 @@
       for (const at of this.first) {
         const x = u.valToPos(this.data[0][at], "x", true);
         if (x < bbox.left || x > bbox.left + bbox.width) continue;
-        ctx.moveTo(x, bbox.top);
-        ctx.lineTo(x, bbox.top + bbox.height);
+        const lane = this.lanes.lane(this.drawn[at]);
+        ctx.moveTo(x, this.edge(u, lane));
+        ctx.lineTo(x, this.edge(u, lane + 1));
       }
       ctx.stroke();
       ctx.restore();
@@ -275,8 +353,8 @@
       ctx.strokeStyle = color("surface");
       for (const at of this.first) {
         const path = new Path2D();
-        const row = this.data[0][at];
-        mark(path, this.store.mark(row), u.valToPos(row, "x", true), u.valToPos(this.data[1][at], "y", true), scale, this.store.excess(row));
+        const row = this.drawn[at];
+        mark(path, this.store.mark(row), u.valToPos(this.data[0][at], "x", true), u.valToPos(this.data[1][at], "y", true), scale, this.store.excess(row));
         ctx.stroke(path);
       }
     }
@@ -311,7 +389,7 @@
 
     nameOf(at) {
       const { store } = this;
-      const row = this.data[0][at];
+      const row = this.drawn[at];
       const name = probeFlow.shortened(probeFlow.visible(store.name(row)), NAME_LENGTH);
       const why = this.values[at] === null ? ` (${whyNoFigure(store, row)})` : "";
       return `${probeFlow.looks.get(store.mark(row)).word}: ${name}${why}`;
@@ -319,14 +397,14 @@
 
     /** Names of the marks that are drawn, the most important first. */
     shownMarks() {
-      const present = new Set((this.u ? this.data[0] : []).map((row) => this.store.markNumber(row)));
+      const present = new Set((this.u ? this.drawn : []).map((row) => this.store.markNumber(row)));
       return this.names.filter((name, number) => present.has(number)).reverse();
     }
 
     /** A ring around the selected row; an element of its own, so that selecting draws no marks anew. */
     circle() {
       const { u } = this;
-      const at = !u || this.selected === null ? -1 : this.data[0].indexOf(this.selected);
+      const at = !u || this.selected === null ? -1 : this.drawn.indexOf(this.selected);
       const x = at < 0 ? -1 : u.valToPos(this.data[0][at], "x");
       this.ring.hidden = x < 0 || x > u.over.clientWidth;
       if (this.ring.hidden) return;
@@ -369,7 +447,7 @@
         pressed = null;
         if (moved > 3) return;
         const at = this.nearest(event.offsetX, event.offsetY);
-        if (at !== null) this.onPick(this.data[0][at]);
+        if (at !== null) this.onPick(this.drawn[at]);
       });
     }
 
@@ -378,7 +456,7 @@
       this.tip.hidden = at === null;
       this.u.over.classList.toggle("hit", at !== null);
       if (at === null) return;
-      const row = this.data[0][at];
+      const row = this.drawn[at];
       const { el, fill, badge, ruleWord, figure } = probeFlow;
       const value = this.values[at];
       fill(
@@ -387,12 +465,12 @@
         value === null ? el("span", {}, whyNoFigure(this.store, row)) : el("span", {}, this.choice.label, " ", el("b", {}, figure(value))),
         el("span", {}, badge(this.store.mark(row)), ruleWord(this.store.status(row))),
       );
-      const x = this.u.valToPos(row, "x");
+      const x = this.u.valToPos(this.data[0][at], "x");
       const y = this.u.valToPos(this.data[1][at], "y");
       const isRight = x > this.u.over.clientWidth / 2;
       this.tip.style.left = isRight ? "auto" : `${x + 14}px`;
       this.tip.style.right = isRight ? `${this.u.over.clientWidth - x + 14}px` : "auto";
-      this.tip.style.top = `${Math.max(0, Math.min(y - 20, HEIGHT - 130))}px`;
+      this.tip.style.top = `${Math.max(0, Math.min(y - 20, this.height() - 130 - AXIS))}px`;
     }
   }
 

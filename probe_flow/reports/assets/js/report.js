@@ -93,7 +93,10 @@
 
     plotTools() {
       const { el, fill } = probeFlow;
-      if (this.store.data.summary.done === "examined") document.getElementById("error-title").textContent = "Largest values along execution order";
+      const { done, in_order: isInOrder } = this.store.summary;
+      const what = done === "examined" ? "Largest value" : "Error";
+      const title = isInOrder ? `${done === "examined" ? `${what}s` : what} along execution order` : `${what} of each tensor, by name`;
+      document.getElementById("error-title").textContent = title;
       const select = document.getElementById("plot-metric");
       fill(select, this.plot.choices.map((choice) => el("option", { value: choice.id }, choice.label)));
       select.addEventListener("change", () => {

@@ -142,6 +142,7 @@
     const share = (count) => (found.tensors ? (100 * count) / found.tensors : 0);
     const bar = el("div", { class: "share", "aria-hidden": "true" });
     for (const part of ["compared", "expected", "outside", "missing"]) {
+      if (!found[part]) continue; // of no width, it would still have the gap before it
       const piece = el("span", { class: part });
       piece.style.width = `${share(found[part])}%`;
       bar.append(piece);

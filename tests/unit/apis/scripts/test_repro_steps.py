@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probe_flow.apis.scripts.repro_steps import Output, _off, _worst, reproduce
+from probe_flow.apis.calls import UnusableError
+from probe_flow.apis.scripts.repro_steps import Output, _difference, _off, _pairs, _worst, reproduce
+from probe_flow.apis.side import Held
 
 FROZEN: dict[str, Any] = {"entry": "Torch.add.0.forward", "direction": "forward", "sides": {}, "folder": "x"}
 
@@ -72,3 +74,33 @@ def test_a_result_that_cannot_be_written_is_a_mistake_and_no_error_of_the_operat
     code = reproduce(FROZEN, ["--json", str(tmp_path / "no" / "x.json")], lambda _: ("reproduced", "why"), ("numpy",))
     assert code == 2
     assert "x.json` cannot be written: No such file or directory" in capsys.readouterr().err
+
+
+def held(*shape: int, scale: float = 1.0) -> Held:
+    return Held(np.arange(np.prod(shape), dtype=np.float32).reshape(shape) * np.float32(scale), "float32")
+
+
+def test_a_gradient_that_a_node_passes_on_in_another_shape_is_the_one_that_came_in():
+    found = [((0,), held(2, 3, 8)), ((1,), held(4, 8))]
+    dumped = [((0,), held(6, 4)), ((1,), held(8, 4))]
+    assert [number for *_, number in _pairs(dumped, found, [held(2, 3, 4)], is_gradient=True)] == [None, 1]
+    with pytest.raises(UnusableError, match=r"no result of shape \[6, 4\], as 0 has"):
+        list(_pairs(dumped, found, [held(2, 3, 4, scale=1.01)], is_gradient=True))
+
+
+def test_of_a_backward_pass_the_gradient_that_came_in_may_be_what_differs(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("probe_flow.apis.scripts.repro_steps.__file__", str(tmp_path / "script.py"))
+    entries = {}
+    for side, factor in (("target", 1.25), ("golden", 1.0)):
+        (tmp_path / "x" / side).mkdir(parents=True)
+        for name, values in (("a", np.ones(4)), ("g", np.full(4, factor))):
+            np.save(tmp_path / "x" / side / f"{name}.npy", values.astype(np.float32))
+        a, g = (
+            {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [4], "data_name": f"{name}.npy"}
+            for name in "ag"
+        )
+        forward = {"input_args": [a], "input_kwargs": {}, "output": [a]}
+        entries[side] = {"forward": forward, "backward": {"input": [g], "output": [g]}}
+    frozen = {**FROZEN, "kind": "Functional", "api": "relu", "sides": entries}
+    assert _difference({**frozen, "direction": "backward"}) == "incoming gradient 0 differs from the golden's by 0.25"
+    assert _difference(frozen) == ""

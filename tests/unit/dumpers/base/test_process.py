@@ -284,3 +284,27 @@ def test_exit_of_the_users_code_is_named(job: ModelJob, runner: RunnerSpec) -> N
 
     with pytest.raises(IncompleteError, match=r"PF6324.*`sys.exit\('no weights'\)`"):
         run_model(job, runner)
+
+
+def test_a_traceback_that_the_user_has_no_part_in_is_not_shown(job: ModelJob, runner: RunnerSpec) -> None:
+    folder = Path(job.output)
+    (folder / "x.npy").write_bytes(b"\x93NUMPY cut off")
+    write_net(
+        job,
+        "print('reading weights', flush=True)\nfrom toy_framework import Net, scaled\nbuild = Net(scaled('a', 2.0))",
+    )
+
+    with pytest.raises(UsageError, match="PF6323") as raised:
+        run_model(replace(job, kind=TOY.name, inputs={"files": [str(folder / "x.npy")]}), TOY)
+
+    assert raised.value.diagnostic.notes == ("reading weights",)
+    assert "Traceback" in (folder / process.LOG_FILE).read_text(encoding="utf-8")
+
+
+def test_a_traceback_through_the_user_s_code_is_shown(job: ModelJob, runner: RunnerSpec) -> None:
+    write_net(job, "def build(): raise ValueError('no weights')")
+
+    with pytest.raises(UsageError, match="PF6322") as raised:
+        run_model(job, runner)
+
+    assert any("net.py" in line for line in raised.value.diagnostic.notes)

@@ -58,11 +58,19 @@ def test_callers_of_modules() -> None:
     assert tree.current() == "Module.a.A.forward.0", "what is in a module ends with it"
     tree.end("Module.a.A.forward.0")
     assert tree.current() is None
-    assert tree.parents == {
+    assert _told(tree) == {
         "Module.a.A.forward.0": None,
         "Module.a.b.B.forward.0": "Module.a.A.forward.0",
         "Module.a.b.c.C.forward.0": "Module.a.b.B.forward.0",
     }
+    tree.begin("Module.d.D.forward.0")
+    assert _told(tree) == {"Module.d.D.forward.0": None}, "each is told once"
+
+
+def _told(tree: CallTree) -> dict[str, str | None]:
+    parents: dict[str, str | None] = {}
+    tree.tell(parents)
+    return parents
 
 
 def test_a_module_of_another_thread_belongs_to_the_open_module_above_it() -> None:
@@ -73,4 +81,4 @@ def test_a_module_of_another_thread_belongs_to_the_open_module_above_it() -> Non
     thread = threading.Thread(target=tree.begin, args=("Module.a.b.B.backward.0",))
     thread.start()
     thread.join(60)
-    assert tree.parents["Module.a.b.B.backward.0"] == "Module.a.A.backward.0"
+    assert _told(tree)["Module.a.b.B.backward.0"] == "Module.a.A.backward.0"

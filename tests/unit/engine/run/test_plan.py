@@ -9,6 +9,7 @@ import pytest
 from probe_flow.engine.run.plan import make_plan
 from probe_flow.errors import Diagnostic, Severity, UsageError, WorkflowError
 from probe_flow.stages.base import Forecast
+from probe_flow.workflow.loading.loader import load_workflow
 
 BESIDE = """\
   other: {uses: compare.fake, pairs: pairs}
@@ -48,6 +49,54 @@ def test_until_leaves_out_what_follows_and_keeps_other_branches(demo):
 def test_only_and_until_leave_what_both_allow(demo):
     plan = make_plan(demo(), only=["result"], until="pairs")
     assert [planned.stage.name for planned in plan.selected] == ["target", "golden", "pairs"]
+
+
+MATRIX = """
+version: 1
+name: variants
+stages:
+  target: {uses: dump.arrays, path: "${matrix.run}", matrix: &all {run: [a, b], big: [true, false]}}
+  golden: {uses: dump.arrays, path: "${matrix.run}", matrix: *all}
+  pairs: {uses: match.name, target: target, golden: golden}
+  result: {uses: compare, pairs: pairs}
+  report: {uses: report, comparison: result}
+"""
+
+
+@pytest.mark.parametrize(
+    ("only", "meant"),
+    [
+        ("result", {"a,big=true", "a,big=false", "b,big=true", "b,big=false"}),
+        ("result[run=a]", {"a,big=true", "a,big=false"}),
+        ("result[big=false]", {"a,big=false", "b,big=false"}),
+        ("result[run=b,big=true]", {"b,big=true"}),
+        ("result[big=true,run=b]", {"b,big=true"}),
+    ],
+)
+def test_a_stage_with_a_matrix_is_named_whole_or_by_values(tmp_path, only, meant):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.npy").write_bytes(b"")
+    (tmp_path / "w.yaml").write_text(MATRIX)
+    workflow = load_workflow(tmp_path / "w.yaml", sets={}, env={}, cwd=tmp_path)
+    chosen = {planned.stage.name for planned in make_plan(workflow, only=[only]).selected}
+    expected = {f"{stage}[run={each}]" for each in meant for stage in ("target", "golden", "pairs", "result")}
+    assert chosen == expected
+    assert make_plan(workflow, force=[only]).forced == {f"result[run={each}]" for each in meant}
+    before = {planned.stage.name for planned in make_plan(workflow, until=only).selected}
+    assert "report" not in before
+    assert f"result[run={max(meant)}]" in before
+
+
+@pytest.mark.parametrize("only", ["result[run=c]", "result[nur=a]", "report[run=a]", "result[", "resul"])
+def test_variants_that_no_stage_has_are_refused(tmp_path, only):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "w.yaml").write_text(MATRIX)
+    workflow = load_workflow(tmp_path / "w.yaml", sets={}, env={}, cwd=tmp_path)
+    with pytest.raises(UsageError) as caught:
+        make_plan(workflow, only=[only])
+    assert caught.value.diagnostic.code == "PF2108"
 
 
 def test_unknown_stage_names_are_reported_together_with_suggestions(demo):

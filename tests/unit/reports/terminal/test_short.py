@@ -13,6 +13,7 @@ from probe_flow.record.conclusion import last_line
 from probe_flow.record.run_json import comparison_summary
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison, Coverage, Finding, FindingKind, Role, Status
+from probe_flow.reports.terminal.printing import between_words
 from probe_flow.reports.terminal.short import MAX_LINES, render_short
 from probe_flow.testing.run_records import run_record
 
@@ -142,3 +143,24 @@ def test_colours_change_nothing_but_the_colour() -> None:
 
     assert "\x1b[" in colored
     assert Text.from_ansi(colored).plain.split() == shown(run).split()
+
+
+@pytest.mark.parametrize("color", [False, True])
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_terminal_gets_its_first_and_last_line_broken_between_words(width: int, color: bool) -> None:
+    run = run_of(faulty(), "fail", 1)
+    folder = "runs/a-folder-that-is-longer-than-forty-columns"
+    text = render_short(run, color=color, width=width, folder=folder, more=MORE, to_terminal=True)
+    lines = Text.from_ansi(text).plain.splitlines()
+    words = last_line(run, folder=folder).split()
+    begin = next(at for at, line in enumerate(lines) if line.startswith("FAIL "))
+
+    assert " ".join(lines[begin:]).split() == words, "the verdict comes last, and no word of it is torn"
+    assert lines[-1].endswith(f"{folder}/report.html"), "the path is in one piece, to be copied or followed"
+    assert all(Text(line).cell_len <= width for line in lines[begin:-1])
+    assert lines[0].startswith("target torchair_ge dump")
+    assert height("\n".join(lines), width) <= MAX_LINES
+
+
+def test_wide_characters_count_twice_where_lines_are_broken() -> None:
+    assert between_words("\u7b97\u5b50 \u7b97\u5b50 x", 6) == ["\u7b97\u5b50", "\u7b97\u5b50 x"]
