@@ -11,13 +11,17 @@ from typing import Any
 from msgspec import Struct
 
 from probe_flow.api.scenario import ACROSS, OFFLINE_MODELS, framework_at, packaged_for
-from probe_flow.errors import Diagnostic, ProbeFlowError, UsageError
+from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError
 from probe_flow.files.existing import first_names, is_folder, real_path
 from probe_flow.records import Framework
 from probe_flow.records.frameworks import NPY
 
 _RULES = "fusion_rule"
 _OF_ARRAYS = "offline_om_vs_onnx"
+
+
+MAX_PROBLEMS = 3
+"""Problems of a dump that are told before the comparison runs."""
 
 
 class Found(Struct, frozen=True):
@@ -28,6 +32,7 @@ class Found(Struct, frozen=True):
         path: as it was typed.
         framework: what wrote the dump.
         tensors, nodes, executions: how many there are in it.
+        problems: what its reader found wrong.
     """
 
     side: str
@@ -36,6 +41,7 @@ class Found(Struct, frozen=True):
     tensors: int
     nodes: int
     executions: int
+    problems: tuple[Diagnostic, ...] = ()
 
     @property
     def line(self) -> str:
@@ -73,7 +79,8 @@ def look_at(side: str, path: Path) -> Found:
     framework = framework_at(path, None)
     catalog = read_dump(path, side=side)
     executions = {key.execution for key in catalog.nodes}
-    return Found(side, path, framework, len(catalog.tensors), len(catalog.nodes), len(executions))
+    problems = tuple(each for each in catalog.problems if each.severity is not Severity.NOTE)
+    return Found(side, path, framework, len(catalog.tensors), len(catalog.nodes), len(executions), problems)
 
 
 def propose(target: Path, golden: Path, *, folder: Path) -> Proposal:
@@ -128,7 +135,7 @@ def _proposal(found: tuple[Found, Found], template: str, folder: Path) -> Propos
     if template == OFFLINE_MODELS and found[1].framework == NPY:
         template = _OF_ARRAYS
     values = _values(template)
-    notes = []
+    notes = [note for side in found for note in _wrong_with(side)]
     params: dict[str, Any] = {}
     for side in found:
         declared = values["params"][side.side]
@@ -158,6 +165,13 @@ def _proposal(found: tuple[Found, Found], template: str, folder: Path) -> Propos
             stages["pairs"][_RULES] = _shown(rules, folder)
     text = "\n".join(_lines(template, values, params, stages)) + "\n"
     return Proposal(found, template, text, tuple(notes))
+
+
+def _wrong_with(side: Found) -> list[str]:
+    """Return what is wrong with a dump that can be read, one sentence for each of the first problems."""
+    told = [f"{side.side}: {problem.message} ({problem.code})" for problem in side.problems[:MAX_PROBLEMS]]
+    more = len(side.problems) - len(told)
+    return [*told, f"{side.side}: and {more} more problems, which the run shows"] if more else told
 
 
 def _values(template: str) -> Mapping[str, Any]:

@@ -148,6 +148,20 @@ def test_a_dump_of_a_newer_format_ends_with_what_is_wrong_with_it(probe_flow, sa
     assert "error[PF" in done.err
 
 
+def test_a_task_that_nobody_knows_is_told_and_one_of_earlier_versions_is_not(probe_flow, sample, tmp_path):
+    folder = sample("pytorch_compare") / "dump_json"
+    for task in ("holograms", "md5"):
+        shutil.copytree(tmp_path / folder / "target", tmp_path / task)
+        for file in (tmp_path / task).rglob("dump.json"):
+            file.write_text(file.read_text().replace('"statistics"', f'"{task}"', 1))
+    done = probe_flow("start", "holograms", folder / "golden")
+    assert done.code == 0
+    (note,) = [line for line in done.out.splitlines() if "PF3457" in line]
+    assert note.startswith("note: target: ")
+    assert "has the task `holograms`, which this version does not know" in note
+    assert "PF3457" not in probe_flow("start", "md5", folder / "golden").out
+
+
 def test_a_folder_of_the_run_without_a_run_is_refused(probe_flow):
     assert probe_flow("start", "a", "b", "-o", "out").code == 2
 

@@ -139,10 +139,30 @@ def _checked_top(stream: EntryStream, file: DumpFile) -> Mapping[str, object]:
     return top
 
 
+_TASKS = frozenset(
+    {
+        STATISTICS,
+        TENSOR,
+        STRUCTURE,
+        *("md5", "summary", "real_data"),  # of earlier versions
+        *("acc_check", "run_ut", "overflow_check", "nan_analyze", "exception_dump", "free_benchmark", "grad_probe"),
+    }
+)
+"""Tasks of the collector of msprobe, 1.0 to 26.2, that write a dump.json."""
+
+
 def _note_task(task: str, file: DumpFile, problems: ProblemList, reading: Reading) -> None:
     """Keep the task of a file; several files of one name should have one."""
     name = file.file.name
     first, shown = reading.tasks.setdefault(name, (task, file.shown))
+    if task not in _TASKS and first == task and shown == file.shown:
+        problems.add(
+            "PF3457",
+            f"`{file.shown}` has the task `{task}`, which this version does not know",
+            severity=Severity.WARNING,
+            help="its entries are read as far as they have the form of those of `statistics` and `tensor`; `probe-flow "
+            "doctor` says which version this is",
+        )
     if task != first:
         problems.add(
             "PF3429",

@@ -3,7 +3,7 @@
 (() => {
   const MAX_LANES = 6;
   const NAMED = ["step", "graph", "micro_step"];
-  const [HEAD, ONE_HEIGHT, TICK_SPACE] = [18, 246, 26]; // pixels
+  const [HEAD, FOOT, ONE_HEIGHT, TICK_SPACE] = [18, 8, 246, 26]; // pixels
 
   /** Pixels of a lane: few lanes are tall ones. */
   function heightOf(lanes) {
@@ -61,7 +61,8 @@
       this.left = inOrder.length - this.shown.length;
       this.laneOf = new Map(this.shown.map((rank, lane) => [rank, lane]));
       this.height = heightOf(Math.max(1, this.shown.length));
-      this.room = 1 - this.head / this.height;
+      this.foot = this.shown.length > 1 ? FOOT / this.height : 0; // so that the lowest marks are off the line below
+      this.room = 1 - this.head / this.height - this.foot;
     }
 
     get count() {
@@ -75,7 +76,7 @@
 
     /** The height of a share (0 to 1) of a lane on the scale of all lanes, of which each is 1 high. */
     y(lane, share) {
-      return this.count - 1 - lane + share * this.room;
+      return this.count - 1 - lane + this.foot + share * this.room;
     }
 
     /** How many ticks a lane has room for. */

@@ -38,7 +38,7 @@
     const isKnown = errors.length + relative.length + checksums.length > 0;
     const spare = isKnown ? [] : others.slice(0, 3).map((id) => ({ ...metricColumn(store, id, id, 120), show: small }));
     return [
-      { title: "#", field: "order", width: 72, responsive: 0, hozAlign: "right", headerHozAlign: "right", value: store.order, show: (value) => probeFlow.group(value) },
+      { title: "#", field: "order", width: store.count > 99999 ? 88 : 72, responsive: 0, hozAlign: "right", headerHozAlign: "right", value: store.order, show: (value) => probeFlow.group(value) },
       { title: "role", field: "role", width: 132, responsive: 0, value: store.markNumber, show: (value, row) => badge(store.mark(row)) },
       { title: "row rule", field: "status", width: 118, responsive: 2, cssClass: "rule", value: store.statusNumber, show: (value, row) => words(store.status(row)) },
       { title: "tensor", field: "name", minWidth: 230, responsive: 0, widthGrow: 4, cssClass: "name", value: (row) => store.tensorName(row), show: (value, row) => tensor(store, row) },
