@@ -123,7 +123,7 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
     }
 )
 ALIASES: Mapping[str, str] = MappingProxyType({"G": "startup", "H": "kernel"})
-ON_REQUEST = frozenset({"A", "B", "B-bf16", "B-fp16", "offline-inputs"})
+ON_REQUEST = frozenset({"A", "B", "B-bf16", "B-fp16", "offline-inputs", "offline-tf"})
 """Cases that write gigabytes and take minutes; they run when they are named."""
 
 

@@ -9,8 +9,13 @@ from benchmarks.figures import Row, Settings, probe_flow, ratio_rows, usage_row,
 from benchmarks.offline_dumps import OfflinePair, OfflinePlan, write_offline
 from benchmarks.timing import Usage, interleave, run_command
 
-PLANS = {"offline": OfflinePlan(300, 128), "offline-inputs": OfflinePlan(300, 128, inputs=1)}
-"""Of 300 operators with 1,048,576 elements each; in the second case their inputs are dumped too."""
+PLANS = {
+    "offline": OfflinePlan(300, 128),
+    "offline-inputs": OfflinePlan(300, 128, inputs=1),
+    "offline-tf": OfflinePlan(300, 128, order="NHWC"),
+}
+"""Of 300 operators with 1,048,576 elements each; in the second case their inputs are dumped too, in the third the
+golden side is TensorFlow's."""
 
 QUICK_OPERATORS = 10
 GOALS = (">= 10", "", "")

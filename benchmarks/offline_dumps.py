@@ -1,17 +1,17 @@
 """Write the dumps of an offline model: a chain of fused operators on the device, and what its layers gave on the host.
 
-The device stores float16 in the layout NC1HWC0, the golden is float32 in NCHW; the rules are those of a graph compiler
-that fused a convolution with the activation behind it. As everywhere here the content depends on the arguments only.
+The device stores float16 in the layout NC1HWC0, the golden is float32 in NCHW or NHWC; the rules are those of a graph
+compiler that fused a convolution with the activation behind it. As everywhere here the content depends on the arguments
+only.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,11 +32,13 @@ class OfflinePlan:
         operators: their number.
         width: of an image, and its height.
         inputs: how many of the operators before it each one reads; its device file holds what they gave.
+        order: of the golden's axes: NCHW as ONNX and Caffe have them, or NHWC as TensorFlow does.
     """
 
     operators: int
     width: int
     inputs: int = 0
+    order: Literal["NCHW", "NHWC"] = "NCHW"
 
     @property
     def shape(self) -> Shape:
@@ -89,7 +91,8 @@ def write_offline(root: Path, plan: OfflinePlan) -> OfflinePair:
             dump_time=time,
         )
         given.pop(number - plan.inputs, None)
-        np.save(pair.golden / f"relu_{number}.0.{time}.npy", golden, allow_pickle=False)
+        stored = golden if plan.order == "NCHW" else np.ascontiguousarray(golden.transpose(0, 2, 3, 1))
+        np.save(pair.golden / f"relu_{number}.0.{time}.npy", stored, allow_pickle=False)
     pair.rule.write_text(json.dumps(_rules(plan)), encoding="utf-8")
     make_private(root)
     return pair
@@ -100,25 +103,27 @@ def _fused(number: int) -> str:
 
 
 def _rules(plan: OfflinePlan) -> dict[str, Any]:
-    ops = [_rule(number, plan.read_by(number), plan.shape) for number in range(plan.operators)]
+    ops = [_rule(number, plan) for number in range(plan.operators)]
     return {"name": "chain", "attr": [], "graph": [{"name": "chain", "op": ops}]}
 
 
-def _rule(number: int, sources: Sequence[int], shape: Shape) -> dict[str, Any]:
+def _rule(number: int, plan: OfflinePlan) -> dict[str, Any]:
+    shape = plan.shape
+    given = dict(zip("NCHW", shape, strict=True))
     originals = {"list": {"val_type": 1, "s": [f"conv_{number}", f"relu_{number}"]}}
     described = {
         "_datadump_origin_name": {"s": f"relu_{number}"},
         "_datadump_origin_output_index": {"i": 0},
-        "_datadump_origin_format": {"s": "NCHW"},
-        "origin_format": {"s": "NCHW"},
-        "origin_shape": {"list": {"val_type": 2, "i": list(shape)}},
+        "_datadump_origin_format": {"s": plan.order},
+        "origin_format": {"s": plan.order},
+        "origin_shape": {"list": {"val_type": 2, "i": [given[axis] for axis in plan.order]}},
     }
     stored = [shape[0], shape[1] // BLOCK, *shape[2:], BLOCK]
     return {
         "name": _fused(number),
         "type": "Conv2D",
         "id": number + 1,
-        "input": [f"{_fused(source)}:0" for source in sources],
+        "input": [f"{_fused(source)}:0" for source in plan.read_by(number)],
         "attr": _entries({"_datadump_original_op_names": originals}),
         "output_desc": [
             {"dtype": "DT_FLOAT16", "layout": "NC1HWC0", "shape": {"dim": stored}, "attr": _entries(described)}

@@ -140,8 +140,9 @@ turn more than seconds.
   side; the inputs among the arrays, which are outputs of other operators, are rows as well. The peer cannot read such
   files: it closes each archive before it reads from it.
 - `offline`: `probe-flow compare -m offline_data` of a float16 device dump in the layout NC1HWC0 and float32 arrays in
-  NCHW, with fusion rules and all metrics of that command. `offline-inputs`: the same with the inputs of the operators,
-  which are the outputs of others. It runs when it is named.
+  NCHW, with fusion rules and all metrics of that command. `offline-tf`: the same with arrays in NHWC, as TensorFlow
+  leaves them. `offline-inputs`: the same with the inputs of the operators, which are the outputs of others. Both run
+  when they are named.
 - `probe-flow` starts with an empty cache, `probe-flow again` with what that run kept.
 - `peer`: the same command of `msprobe`, when one is named with `--peer`. A ratio of 5 says that it took five times as
   much.

@@ -34,19 +34,25 @@ class TaskMap(Protocol):
     ) -> Iterator[tuple[int, Result]]: ...
 
 
-def in_batches(sizes: Iterable[Sequence[int]], *, most_bytes: int, most_jobs: int) -> Iterator[slice]:
+def in_batches(
+    sizes: Iterable[Sequence[int]], *, most_bytes: int, most_jobs: int, most_group_bytes: int = 0
+) -> Iterator[slice]:
     """Yield which jobs make a batch, one behind the other; none is empty.
 
     Args:
         sizes: bytes of each job, in groups that stay in one batch where they fit into one.
         most_bytes: of a batch; a larger job has one of its own.
         most_jobs: of a batch.
+        most_group_bytes: up to so many bytes a group stays in one batch, which is then of that group alone where it is
+            larger than `most_bytes`.
     """
     start = end = filled = 0
     for group in sizes:
-        begins = filled + sum(group) > most_bytes
+        whole = sum(group)
+        begins = filled + whole > most_bytes
+        most = max(most_bytes, whole) if whole <= most_group_bytes else most_bytes
         for size in group:
-            if end > start and (begins or filled + size > most_bytes or end - start >= most_jobs):
+            if end > start and (begins or filled + size > most or end - start >= most_jobs):
                 yield slice(start, end)
                 start, filled = end, 0
             begins = False

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from probe_flow.analysis.search.guesses import doubtful_rows
 from probe_flow.analysis.silent_operators import SilentOperator
+from probe_flow.analysis.tensor_fates import COMPARED, Fates, fate_of, fates_of_sides
 from probe_flow.errors import Diagnostic
 from probe_flow.records import (
     Catalog,
@@ -21,15 +21,11 @@ from probe_flow.records import (
     Role,
     SlotRole,
     Status,
-    TensorKind,
-    TensorRef,
     Verdict,
 )
 from probe_flow.records.row import PRODUCED, Row
 
 _OTHER_HASHES = "PF5117"
-
-COMPARED = frozenset({Status.PASS, Status.WARNING, Status.FAIL})
 
 MAX_NONFINITE = 0.1
 """Share of compared outputs that may be NaN or infinite everywhere on both sides. They agree and say nothing, so that
@@ -78,39 +74,19 @@ def cover(
             found = nonfinite if _are_nonfinite(figures) else zero if _are_zero(figures) else None
             if found is not None:
                 found.update((id(target), id(golden)))
-    # One side at a time: what became of each tensor takes as much memory as the tensors.
-    best: dict[int, str] = {}
     covered = {}
-    for side, catalog in (("golden", pairs.golden), ("target", pairs.target)):
-        _take_best(best, (getattr(row.pair, side) for row in rows), rows, verdicts)
-        covered[side] = _cover_side(catalog, best, nonfinite, zero, silent_outputs.get(side, 0))
-        for tensor in catalog.tensors:
-            best.pop(id(tensor), None)
-        best = dict(best)  # golden tensors of pairs within the target
+    for side, fates in fates_of_sides(pairs, rows, verdicts):
+        catalog = pairs.golden if side == "golden" else pairs.target
+        covered[side] = _cover_side(catalog, fates, nonfinite, zero, silent_outputs.get(side, 0))
     return {side: covered[side] for side in ("target", "golden")}
-
-
-def _take_best(
-    best: dict[int, str], tensors: Iterable[TensorRef | None], rows: Sequence[Row], verdicts: Sequence[Verdict]
-) -> None:
-    for tensor, row, verdict in zip(tensors, rows, verdicts, strict=True):
-        if tensor is not None:
-            fate, known = _fate(tensor, row, verdict), best.get(id(tensor))
-            if known is None or _RANK[fate] > _RANK[known]:
-                best[id(tensor)] = fate
 
 
 _Recorded: TypeAlias = list[tuple[list[float], bool]]
 
-_RANK = {"missing": 0, "unreadable": 1, "outside": 2, "expected": 3, "compared": 4}
 
-
-def _cover_side(
-    catalog: Catalog, best: Mapping[int, str], nonfinite: set[int], zero: set[int], silent: int
-) -> Coverage:
-    counts = Counter([best.get(id(tensor), "missing") for tensor in catalog.tensors])
-    produced = [id(tensor) for tensor in catalog.tensors if tensor.slot.role in PRODUCED]
-    outputs = Counter([best.get(tensor, "missing") for tensor in produced])
+def _cover_side(catalog: Catalog, fates: Fates, nonfinite: set[int], zero: set[int], silent: int) -> Coverage:
+    produced = [tensor for tensor in catalog.tensors if tensor.slot.role in PRODUCED]
+    counts, outputs = fates.counts(catalog.tensors), fates.counts(produced)
     return Coverage(
         tensors=len(catalog.tensors),
         compared=counts["compared"],
@@ -121,25 +97,10 @@ def _cover_side(
         outputs=len(produced),
         outputs_compared=outputs["compared"],
         outputs_missing=outputs["missing"] + outputs["unreadable"],
-        outputs_nonfinite=sum(tensor in nonfinite for tensor in produced) if nonfinite else 0,
-        outputs_zero=sum(tensor in zero for tensor in produced) if zero else 0,
+        outputs_nonfinite=sum(id(tensor) in nonfinite for tensor in produced) if nonfinite else 0,
+        outputs_zero=sum(id(tensor) in zero for tensor in produced) if zero else 0,
         outputs_silent=silent,
     )
-
-
-def _fate(tensor: TensorRef, row: Row, verdict: Verdict) -> str:
-    if verdict.status in COMPARED:
-        return "compared"
-    if tensor.kind is TensorKind.UNREADABLE or verdict.status is Status.ERROR:
-        return "unreadable"
-    if row.pair.target is None or row.pair.golden is None:
-        reason = row.pair.reason
-        return reason.expectation.value if reason is not None else "missing"
-    if row.measurement is None and verdict.status is Status.SKIPPED:
-        return "outside"  # `only` leaves it to the comparison before
-    # A pair without a verdict on its values (quantised side, no rule of the policy) was paired and looked at; what is
-    # no tensor on either side has no values.
-    return "expected" if row.measurement is not None or row.pair.is_opaque else "missing"
 
 
 def _are_nonfinite(sides: _Recorded) -> bool:
@@ -310,7 +271,7 @@ def _executions_without_pair(rows: Sequence[Row], verdicts: Sequence[Verdict], r
             runs[place] = run
             if verdict.status in COMPARED:
                 done.add(place)
-            elif not asked.get(place) and (fate := _fate(tensor, row, verdict)) != "outside":
+            elif not asked.get(place) and (fate := fate_of(tensor, row, verdict)) != "outside":
                 asked[place] = fate != "expected"
                 why[place] = _first_clause(row)
     known = [{run.identity for run in runs.values()} for runs in sides]

@@ -15,7 +15,6 @@ Whatever can have left an operator out of a healthy dump, is taken for the cause
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -32,7 +31,6 @@ from probe_flow.records import (
     Pairs,
     Phase,
     SlotRole,
-    TensorRef,
 )
 from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
 
@@ -129,30 +127,32 @@ def silent_operators(catalog: Catalog, other: Catalog | None = None) -> tuple[Si
 
 def _silent_calls(catalog: Catalog) -> Iterator[SilentOperator]:
     """Yield the calls without an entry, then those whose entry lacks the outputs that it should have."""
-    inputs: dict[NodeKey, list[TensorRef]] = defaultdict(list)
-    with_outputs: set[NodeKey] = set()
-    for tensor in catalog.tensors:
-        if tensor.slot.role is SlotRole.OUTPUT:
-            with_outputs.add(tensor.node)
-        elif tensor.slot.role is SlotRole.INPUT:
-            inputs[tensor.node].append(tensor)
-
-    def asked(key: NodeKey) -> set[object]:
-        """Say of the inputs of the forward call whether they require gradients: what its backward call gives."""
-        forward = inputs.get(NodeKey(key.execution, key.name, key.call), ())
-        return {tensor.requires_grad for tensor in forward if tensor.requires_grad is not None}
-
-    for node in catalog.undumped:
-        evidence = node.facts.evidence if isinstance(node.facts, CallFacts) else None
-        if evidence is not None and (node.key.phase is not Phase.BACKWARD or asked(node.key) != {False}):
-            yield SilentOperator(node.key, node.op_type, 1, "stack" if evidence == "stack" else "calls")
+    with_outputs = {tensor.node for tensor in catalog.tensors if tensor.slot.role is SlotRole.OUTPUT}
     written = {key.phase for key in with_outputs} - {Phase.NONE}  # a dump may be of inputs only, or of one direction
     unfinished = _maybe_unfinished(catalog, with_outputs)
-    for key, node in catalog.nodes.items():
-        if key in with_outputs or key.phase not in written:
-            continue
-        if (True in asked(key)) if key.phase is Phase.BACKWARD else (key not in unfinished):
-            yield SilentOperator(key, node.op_type, 1, "entry")
+    bare = [key for key in catalog.nodes if key not in with_outputs and key.phase in written]
+    keys = (*(node.key for node in catalog.undumped), *bare)
+    asked = _asked_for(catalog, {_forward(key) for key in keys if key.phase is Phase.BACKWARD})
+    for node in catalog.undumped:
+        key, evidence = node.key, node.facts.evidence if isinstance(node.facts, CallFacts) else None
+        if evidence is not None and (key.phase is not Phase.BACKWARD or asked[_forward(key)] != {False}):
+            yield SilentOperator(key, node.op_type, 1, "stack" if evidence == "stack" else "calls")
+    for key in bare:
+        if (True in asked[_forward(key)]) if key.phase is Phase.BACKWARD else (key not in unfinished):
+            yield SilentOperator(key, catalog.nodes[key].op_type, 1, "entry")
+
+
+def _forward(key: NodeKey) -> NodeKey:
+    return NodeKey(key.execution, key.name, key.call)
+
+
+def _asked_for(catalog: Catalog, calls: Collection[NodeKey]) -> Mapping[NodeKey, Collection[object]]:
+    """Say of the inputs of some forward calls whether they require gradients: what the backward call gives."""
+    asked: dict[NodeKey, set[object]] = {key: set() for key in calls}
+    for tensor in catalog.tensors if asked else ():
+        if tensor.slot.role is SlotRole.INPUT and tensor.requires_grad is not None and tensor.node in asked:
+            asked[tensor.node].add(tensor.requires_grad)
+    return asked
 
 
 def _maybe_unfinished(catalog: Catalog, with_outputs: Collection[NodeKey]) -> set[NodeKey]:
@@ -165,7 +165,7 @@ def _maybe_unfinished(catalog: Catalog, with_outputs: Collection[NodeKey]) -> se
     done: set[tuple[Execution, str]] = set()
     backward = {key.execution for key in catalog.nodes if key.phase is Phase.BACKWARD}
     begun: set[Execution] = set()
-    for key, node in catalog.nodes.items():
+    for key, node in catalog.nodes.items() if backward else ():
         if key.phase is Phase.BACKWARD:
             begun.add(key.execution)
         elif key.phase is Phase.FORWARD and key.execution in backward:

@@ -19,6 +19,7 @@ from probe_flow.api.dumps import adopt
 from probe_flow.api.problems import told_whole
 from probe_flow.api.rows import SIDES, Rows
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, Span, UsageError
+from probe_flow.exit_codes import EXIT_WRONG_INPUT
 from probe_flow.record.conclusion import headline, last_line, verdict_word
 from probe_flow.record.places import operator, slot, where
 from probe_flow.record.run_folder import StoredRun, read_run
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from typing_extensions import Self
-
-
-_EXIT_WRONG_INPUT, _EXIT_INCOMPLETE = 2, 3
 
 
 class Origin(Struct, frozen=True):
@@ -220,10 +218,10 @@ class Run:
             UsageError: something that the workflow names is wrong; with the diagnostics of the run.
             IncompleteError: a stage failed, or not everything that was asked for was compared.
         """
-        if self.exit_code < _EXIT_WRONG_INPUT:
+        if self.exit_code < EXIT_WRONG_INPUT:
             return self
         errors = [_diagnostic(each) for each in self.problems if each.severity == "error"]
-        if self.exit_code == _EXIT_WRONG_INPUT and errors:
+        if self.exit_code == EXIT_WRONG_INPUT and errors:
             raise UsageError(errors)
         causes = tuple(map(str, self.record.incomplete))
         lead = Diagnostic("PF7210", f"the run is incomplete: {causes[0] if causes else 'no cause is recorded'}",

@@ -10,6 +10,7 @@ import gc
 import io
 import itertools
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -32,15 +33,11 @@ from probe_flow.errors import (
     out_of_memory,
 )
 from probe_flow.errors.diagnostics import NO_SOURCES
+from probe_flow.exit_codes import EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_WRONG_INPUT
 from probe_flow.version import __version__
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-
-OK = 0
-USAGE = 2
-INCOMPLETE = 3
-INTERRUPTED = 130
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -285,20 +282,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()
-        return USAGE
+        return EXIT_WRONG_INPUT
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        return INTERRUPTED
+        return EXIT_STOPPED + signal.SIGINT
     except BrokenPipeError:
         # Whoever read the output has gone; a second error at interpreter exit would say it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return INCOMPLETE
+        return EXIT_INCOMPLETE
     except ProbeFlowError as error:
         return _report(error, debug=debug)
     except Exception as error:  # the border: whatever comes here is a defect, but for a lack of memory
         lack = out_of_memory(error)
         return _report(IncompleteError(lack), debug=debug) if lack else _report(_as_defect(error), debug=True)
-    return result if isinstance(result, int) else OK
+    return result if isinstance(result, int) else EXIT_PASSED
 
 
 def _prepare_streams() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from probe_flow.cli.options import run_argument, run_or_newest
+from probe_flow.exit_codes import EXIT_INCOMPLETE, EXIT_PASSED
 
 if TYPE_CHECKING:
     from probe_flow.record.types.run import RunRecord
@@ -70,7 +71,7 @@ def command(*, run: Path | None, formats: Sequence[str], columns: Sequence[str],
     for path in written if isinstance(written, list) else ():
         click.echo(path)
     show(problems)
-    return 3 if any(problem.severity is Severity.ERROR for problem in problems) else 0
+    return EXIT_INCOMPLETE if any(problem.severity is Severity.ERROR for problem in problems) else EXIT_PASSED
 
 
 def _options(formats: Sequence[str], columns: Sequence[str], output: Path, kind: Any) -> Any:
@@ -106,7 +107,7 @@ def _before_reports(record: RunRecord) -> RunRecord:
         record,
         status="running",
         verdict="incomplete",
-        exit_code=3,
+        exit_code=EXIT_INCOMPLETE,
         incomplete=("the run has not ended",),
         stages=before,
         timings=replace(record.timings, wall_s=None),

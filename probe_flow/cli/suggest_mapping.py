@@ -41,7 +41,7 @@ def command(*, target_path: str, golden_path: str, output_path: str, rank: int |
     confidence of every entry and with what could not be decided.
     """
     from probe_flow.cli.terminal.running import shown_path
-    from probe_flow.engine.run.outcome import EXIT_INCOMPLETE
+    from probe_flow.exit_codes import EXIT_INCOMPLETE
     from probe_flow.files.atomic import atomic_text
     from probe_flow.matching.structure.layer_check import without_contradictions
     from probe_flow.matching.structure.layer_mapping import suggest_layer_mapping

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -42,6 +43,7 @@ from probe_flow.records import (
     Pairs,
     Row,
     Status,
+    TensorRef,
     Verdict,
     shared_numbers,
 )
@@ -261,12 +263,8 @@ def _same_dump(pairs: Pairs) -> Diagnostic | None:
     Files are told apart by device and inode, so that links and other spellings of a path are seen through. Some pairs
     stand for all.
     """
-    both = [
-        (pair.target, pair.golden)
-        for pair in pairs.pairs
-        if pair.target is not None and pair.golden is not None and not pair.rule.is_self
-    ]
-    sampled = both[:: max(1, len(both) // SAMPLED_FILES)]
+    step = max(1, sum(1 for _ in _of_two_sides(pairs)) // SAMPLED_FILES)
+    sampled = islice(_of_two_sides(pairs), 0, None, step)
     some = dict.fromkeys((target.source, golden.source) for target, golden in sampled)
     if not some or not all(_is_same_file(*files) for files in some):
         return None
@@ -277,6 +275,12 @@ def _same_dump(pairs: Pairs) -> Diagnostic | None:
         help="a dump always agrees with itself; name the other side's dump",
         path=pairs.golden.root,
     )
+
+
+def _of_two_sides(pairs: Pairs) -> Iterator[tuple[TensorRef, TensorRef]]:
+    for pair in pairs.pairs:
+        if pair.target is not None and pair.golden is not None and not pair.rule.is_self:
+            yield pair.target, pair.golden
 
 
 def _is_told(problem: Diagnostic, context: Context) -> bool:

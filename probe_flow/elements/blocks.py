@@ -6,9 +6,9 @@ Memory is bounded: large files are read in windows or, where asked for, mapped; 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from probe_flow.elements.extent_bytes import (
     Bytes,
+    Loan,
+    SpareMemory,
     StoredFile,
     Windows,
     held_extent,
@@ -43,6 +45,13 @@ SMALL_BYTES = 2**20
 AT_ONCE = 2**20
 """Elements that are read at once of a tensor that is wanted as a whole."""
 
+_PIECE = 1 << 18
+
+Contents = Mapping[str, bytes]
+"""What small files hold that were read when their dump was, by path; see `SmallFiles`."""
+
+NO_CONTENTS: Contents = MappingProxyType({})
+
 Values = NDArray[Any]
 _Reader = Callable[[int, int], Values]
 
@@ -56,7 +65,7 @@ class TensorBlocks:
         block_dtype: numpy (or ml_dtypes) dtype of the blocks, in native byte order.
     """
 
-    __slots__ = ("_file", "_reader", "block_dtype", "dtype", "numel")
+    __slots__ = ("_file", "_memory", "_reader", "block_dtype", "dtype", "numel")
 
     def __init__(
         self,
@@ -65,17 +74,20 @@ class TensorBlocks:
         block_dtype: np.dtype[Any],
         reader: _Reader | None,
         file: BinaryFile | OpenParts | None,
+        memory: Loan | None = None,
     ) -> None:
         self.numel = numel
         self.dtype = dtype
         self.block_dtype = block_dtype
         self._reader = reader
         self._file = file
+        self._memory = memory
 
     def read(self, start: int, stop: int) -> Values:
         """Return logical elements ``[start, stop)`` in C order as a 1-D array, aligned, in native byte order.
 
-        The block may be read-only, and it is valid until the next call only.
+        The block may be read-only, and it is valid until the next call only; from `SpareMemory`, until the tensor is
+        closed as well.
 
         Raises:
             IndexError: when the range is not within the tensor.
@@ -93,6 +105,8 @@ class TensorBlocks:
     def close(self) -> None:
         """Let go of the file. Blocks that were read from a map stay valid."""
         self._reader = None
+        if self._memory is not None:
+            self._memory.end()
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -105,7 +119,12 @@ class TensorBlocks:
 
 
 def open_tensor(
-    ref: TensorRef, *, io: str = "auto", file: BinaryFile | None = None, content: bytes | None = None
+    ref: TensorRef,
+    *,
+    io: str = "auto",
+    file: BinaryFile | None = None,
+    content: bytes | None = None,
+    spare: SpareMemory | None = None,
 ) -> TensorBlocks:
     """Open one tensor of a dump for reading in logical order.
 
@@ -116,6 +135,7 @@ def open_tensor(
             shrinks meanwhile); ``mmap`` maps files from 1 MiB on.
         file: the file of a tensor's only extent where it is open already; who opened it closes it after the blocks.
         content: what that file holds, where it is known; then it is not opened.
+        spare: memory that tensors use one after another; blocks mean nothing once their tensor is closed.
 
     Returns:
         Blocks of float32 for 8-bit floats, int8 for int4, uint8 for uint1, complex64 for complex32; other dtypes as
@@ -134,8 +154,9 @@ def open_tensor(
     dtype = _block_dtype(stored_as)
     if numel == 0:
         return TensorBlocks(0, ref.dtype, dtype, None, None)
+    memory = Loan(spare)
     if len(ref.extents) > 1:
-        return _open_parts(ref, numel, dtype, io)
+        return _open_parts(ref, numel, dtype, io, memory)
     offsets = _offsets(ref, encoding)
     if extent.encoding == TORCH:
         return TensorBlocks(numel, ref.dtype, dtype, _loaded(extent.file, ref, offsets), None)
@@ -143,15 +164,16 @@ def open_tensor(
         reader = _in_memory(held_extent(content, extent), encoding, stored_as, offsets)
         return TensorBlocks(numel, ref.dtype, dtype, reader, None)
     if file is not None:
-        return TensorBlocks(numel, ref.dtype, dtype, _reader(file, extent, encoding, stored_as, offsets, io), None)
+        reader = _reader(file, extent, encoding, stored_as, offsets, io, memory)
+        return TensorBlocks(numel, ref.dtype, dtype, reader, None, memory)
     file = BinaryFile(extent.file)
     try:
-        reader = _reader(file, extent, encoding, stored_as, offsets, io)
+        reader = _reader(file, extent, encoding, stored_as, offsets, io, memory)
     except BaseException:
         file.close()
         raise
     if _is_read_on(extent, io):
-        return TensorBlocks(numel, ref.dtype, dtype, reader, file)
+        return TensorBlocks(numel, ref.dtype, dtype, reader, file, memory)
     file.close()
     return TensorBlocks(numel, ref.dtype, dtype, reader, None)
 
@@ -201,7 +223,7 @@ def _check(ref: TensorRef) -> int:
     return ref.numel
 
 
-def _open_parts(ref: TensorRef, numel: int, dtype: np.dtype[Any], io: str) -> TensorBlocks:
+def _open_parts(ref: TensorRef, numel: int, dtype: np.dtype[Any], io: str, memory: Loan) -> TensorBlocks:
     from probe_flow.elements.joined_blocks import OpenParts, StoredParts
     from probe_flow.elements.joined_parts import joined_parts
 
@@ -211,8 +233,8 @@ def _open_parts(ref: TensorRef, numel: int, dtype: np.dtype[Any], io: str) -> Te
     if offsets is not None:
         from probe_flow.elements.scattered import Scattered
 
-        scattered = Scattered(StoredParts(parts, opened, dtype), offsets)
-        return TensorBlocks(numel, ref.dtype, dtype, scattered, opened)
+        scattered = Scattered(StoredParts(parts, opened, dtype), offsets, memory)
+        return TensorBlocks(numel, ref.dtype, dtype, scattered, opened, memory)
     return TensorBlocks(numel, ref.dtype, dtype, lambda i, j: parts.read(i, j, dtype, opened.read), opened)
 
 
@@ -238,17 +260,23 @@ def _offsets(ref: TensorRef, encoding: Encoding) -> Offsets | None:
 
 
 def _reader(
-    file: BinaryFile, extent: Extent, encoding: Encoding, dtype: str, offsets: Offsets | None, io: str
+    file: BinaryFile,
+    extent: Extent,
+    encoding: Encoding,
+    dtype: str,
+    offsets: Offsets | None,
+    io: str,
+    memory: Loan,
 ) -> _Reader:
     if extent.offset + extent.nbytes > file.size:
         raise shrunk(extent, file.size)
     is_big_endian = encoding.is_big_endian
     if _is_read_on(extent, io):
         if offsets is None:
-            return Windows(file, extent, dtype, is_big_endian=is_big_endian)
+            return Windows(file, extent, dtype, is_big_endian=is_big_endian, memory=memory)
         from probe_flow.elements.scattered import Scattered
 
-        return Scattered(StoredFile(file, extent, dtype, is_big_endian=is_big_endian), offsets)
+        return Scattered(StoredFile(file, extent, dtype, is_big_endian=is_big_endian), offsets, memory)
     raw = small_extent(file, extent) if extent.nbytes < SMALL_BYTES else mapped_extent(file, extent)
     return _in_memory(raw, encoding, dtype, offsets)
 
@@ -272,3 +300,35 @@ def _scattered(raw: Bytes, dtype: str, offsets: Offsets, *, is_big_endian: bool 
         return lambda start, stop: decode_runs(raw(), dtype, runs, start, stop, big_endian=is_big_endian)
     index = LogicalIndex(offsets)
     return lambda start, stop: decode_at(raw(), dtype, index.stored(start, stop), big_endian=is_big_endian)
+
+
+def holds_same(first: TensorRef, second: TensorRef, contents: Contents = NO_CONTENTS) -> bool:
+    """Return True if two tensors are decoded alike from the same bytes; False where one of them cannot be read.
+
+    It ends at the first difference, so tensors that differ cost little.
+
+    Raises:
+        FormatError: a file cannot be opened or read.
+    """
+    if _decoding(first) != _decoding(second):
+        return False
+    return all(_are_same(one, other, contents) for one, other in zip(first.extents, second.extents, strict=True))
+
+
+def _decoding(tensor: TensorRef) -> tuple[object, ...]:
+    parts = tuple((extent.nbytes, extent.encoding, extent.part) for extent in tensor.extents)
+    return tensor.dtype, tensor.layout, tensor.sub_format, tensor.shape, tensor.logical_shape, parts
+
+
+def _are_same(first: Extent, second: Extent, contents: Contents) -> bool:
+    one_content, other_content = contents.get(first.file), contents.get(second.file)
+    if one_content is not None and other_content is not None:
+        found = one_content[first.offset : first.offset + first.nbytes]
+        return len(found) == first.nbytes and found == other_content[second.offset : second.offset + second.nbytes]
+    with BinaryFile(first.file) as one, BinaryFile(second.file) as other:
+        for start in range(0, first.nbytes, _PIECE):
+            count = min(_PIECE, first.nbytes - start)
+            piece = one.read_at(first.offset + start, count)
+            if len(piece) < count or piece != other.read_at(second.offset + start, count):
+                return False
+    return True

@@ -220,12 +220,21 @@ def places_of(offsets: Offsets, bits: int) -> StoredRuns | LogicalIndex:
 
 
 def taken(
-    stored: StoredBytes, raw: NDArray[np.uint8], places: StoredRuns | LogicalIndex, start: int, stop: int, origin: int
+    stored: StoredBytes,
+    raw: NDArray[np.uint8],
+    places: StoredRuns | LogicalIndex,
+    start: int,
+    stop: int,
+    origin: int,
+    out: NDArray[np.uint8] | None = None,
 ) -> Values:
-    """Return logical elements ``[start, stop)`` out of stored ones that begin with number ``origin``."""
+    """Return logical elements ``[start, stop)`` out of stored ones that begin with number ``origin``.
+
+    ``out`` is memory of the size of their bytes, where runs of them are put together.
+    """
     if isinstance(places, LogicalIndex):
         indices = places.stored(start, stop)
         if origin:
             indices = indices - origin
         return decode_at(raw, stored.dtype, indices, big_endian=stored.is_big_endian)
-    return decode_runs(raw, stored.dtype, places, start, stop, big_endian=stored.is_big_endian, origin=origin)
+    return decode_runs(raw, stored.dtype, places, start, stop, big_endian=stored.is_big_endian, origin=origin, out=out)

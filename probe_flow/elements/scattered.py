@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from probe_flow.elements.extent_bytes import Loan
 from probe_flow.elements.panels import Panels, StoredBytes, places_of, taken
 from probe_flow.tensors.blocked_layouts import Offsets
 from probe_flow.tensors.dtypes import dtype_info
+from probe_flow.tensors.stored_runs import StoredRuns
 
 AHEAD_BYTES = 1 << 20
 """Read at once at least, and twice what a block needs: blocks that follow lie in the same stretch or behind it."""
@@ -34,20 +36,22 @@ class Scattered:
     Args:
         stored: its bytes, open as long as blocks are read.
         offsets: from `axis_offsets`.
+        memory: what it may use.
     """
 
-    def __init__(self, stored: StoredBytes, offsets: Offsets) -> None:
+    def __init__(self, stored: StoredBytes, offsets: Offsets, memory: Loan) -> None:
         self._stored = stored
+        self._memory = memory
         self._dtype = stored.dtype
         self._bits = dtype_info(stored.dtype).bits
         self._offsets = offsets
         self._places = places_of(offsets, self._bits)
-        self._buffer = np.empty(0, np.uint8)
+        self._buffer = self._block = np.empty(0, np.uint8)
         self._first = self._end = 0
         self._panels = Panels(stored, offsets)
 
     def __call__(self, start: int, stop: int) -> Values:
-        """Return logical elements ``[start, stop)``, at least one.
+        """Return logical elements ``[start, stop)``, at least one; they are valid until the next call.
 
         Raises:
             FormatError: PF3101 when the file has shrunk since it was listed.
@@ -59,14 +63,20 @@ class Scattered:
                 return self._panels(start, stop)
             first, end = 0, self._stored.nbytes
         raw, origin = self._stretch(first, end), self._first * 8 // self._bits
-        return taken(self._stored, raw, self._places, start, stop, origin)
+        return taken(self._stored, raw, self._places, start, stop, origin, self._room((stop - start) * self._bits // 8))
+
+    def _room(self, nbytes: int) -> NDArray[np.uint8] | None:
+        """Return memory for a block that is put together from runs, where there is some to spare."""
+        if not self._memory.has_spare or not isinstance(self._places, StoredRuns):
+            return None
+        self._block = self._memory.at_least(nbytes, self._block)
+        return self._block[:nbytes]
 
     def _stretch(self, first: int, end: int) -> NDArray[np.uint8]:
         """Return the buffer after reading bytes [first, end) of the tensor into it where it does not have them."""
         if not self._first <= first <= end <= self._end:
             end = max(end, min(first + max(AHEAD_BYTES, 2 * (end - first)), self._stored.nbytes))
-            if self._buffer.size < end - first:
-                self._buffer = np.empty(end - first, np.uint8)
+            self._buffer = self._memory.at_least(end - first, self._buffer)
             self._first = self._end = first  # nothing, should reading fail
             self._stored.read_into(first, self._buffer[: end - first].data)
             self._end = end

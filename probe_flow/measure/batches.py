@@ -7,18 +7,17 @@ golden tensor, which are many where its consumers were dumped too, stay together
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from probe_flow.elements.blocks import TensorBlocks, open_tensor
+from probe_flow.elements.blocks import Contents, TensorBlocks, holds_same, open_tensor
+from probe_flow.elements.extent_bytes import SpareMemory
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity, UsageError
-from probe_flow.files.binary_file import BinaryFile
 from probe_flow.files.small_files import SmallFiles
 from probe_flow.jobs import in_batches
 from probe_flow.measure.mixed_sides import Reduced
@@ -32,55 +31,21 @@ from probe_flow.metrics.kernel.kept_blocks import Blocks, KeptBlocks
 from probe_flow.metrics.reduction import reduce_blocks
 from probe_flow.metrics.sums.block_sums import Scratch
 from probe_flow.metrics.sums.record import BLOCK, Record, SpanRecord
-from probe_flow.records import Extent, TensorRef
+from probe_flow.records import TensorRef
 
 if TYPE_CHECKING:
     from probe_flow.elements.tensor_store import TensorStore
-
-_PIECE = 1 << 18
-
-Contents = Mapping[str, bytes]
-"""What small files hold that were read when their dump was, by path; see `SmallFiles`."""
-
-NO_CONTENTS: Contents = MappingProxyType({})
-
-
-def holds_same(first: TensorRef, second: TensorRef, contents: Contents = NO_CONTENTS) -> bool:
-    """Return True if two tensors are decoded alike from the same bytes; False where one of them cannot be read.
-
-    It ends at the first difference, so tensors that differ cost little.
-
-    Raises:
-        FormatError: a file cannot be opened or read.
-    """
-    if _decoding(first) != _decoding(second):
-        return False
-    return all(_are_same(one, other, contents) for one, other in zip(first.extents, second.extents, strict=True))
-
-
-def _decoding(tensor: TensorRef) -> tuple[object, ...]:
-    parts = tuple((extent.nbytes, extent.encoding, extent.part) for extent in tensor.extents)
-    return tensor.dtype, tensor.layout, tensor.sub_format, tensor.shape, tensor.logical_shape, parts
-
-
-def _are_same(first: Extent, second: Extent, contents: Contents) -> bool:
-    one_content, other_content = contents.get(first.file), contents.get(second.file)
-    if one_content is not None and other_content is not None:
-        found = one_content[first.offset : first.offset + first.nbytes]
-        return len(found) == first.nbytes and found == other_content[second.offset : second.offset + second.nbytes]
-    with BinaryFile(first.file) as one, BinaryFile(second.file) as other:
-        for start in range(0, first.nbytes, _PIECE):
-            count = min(_PIECE, first.nbytes - start)
-            piece = one.read_at(first.offset + start, count)
-            if len(piece) < count or piece != other.read_at(second.offset + start, count):
-                return False
-    return True
-
 
 SPAN_BLOCKS = 512
 """Blocks per task of a huge tensor (33.5 million elements); a power of two."""
 
 MAX_TASKS_PER_BATCH = 1024
+
+BATCHES, SHORT_BATCHES = 32, 4
+"""Batches into which work is cut that would fill more than so few of full size."""
+
+GROUPS = 4
+"""What reads one golden tensor is divided among workers only where it is more than this part of all."""
 
 MAX_COMPARED_TARGETS = 4
 """Targets of one golden tensor that others are held against."""
@@ -178,9 +143,11 @@ def plan_batches(
     store: TensorStore | None = None,
     small_files: SmallFiles | None = None,
 ) -> list[Batch]:
-    """Group tasks into batches of about ``batch_bytes``, the largest tasks first so that the tail is short.
+    """Group tasks into batches of ``batch_bytes`` at most, the largest tasks first so that the tail is short.
 
-    Tasks that read the same golden blocks follow each other, where the largest of them belongs.
+    Tasks that read the same golden blocks follow each other, where the largest of them belongs, and share a batch
+    unless they are much of all that is read: their golden is opened once, by one worker. Where there is work for many
+    batches these are smaller, so that all workers end at about the same time.
     """
     by_size = sorted(tasks, key=lambda task: (-task.nbytes, task.pair, task.first_block))
     first_of: dict[int, int] = {}  # by hash: whole keys take 500 bytes a task
@@ -188,7 +155,13 @@ def plan_batches(
     order = sorted(range(len(place)), key=place.__getitem__)
     ordered = [by_size[number] for number in order]
     sizes = ([by_size[number].nbytes for number in together] for _, together in groupby(order, key=place.__getitem__))
-    filled = in_batches(sizes, most_bytes=batch_bytes, most_jobs=MAX_TASKS_PER_BATCH)
+    total = sum(task.nbytes for task in tasks)
+    filled = in_batches(
+        sizes,
+        most_bytes=batch_bytes if total <= SHORT_BATCHES * batch_bytes else min(batch_bytes, total // BATCHES),
+        most_jobs=MAX_TASKS_PER_BATCH,
+        most_group_bytes=total // GROUPS,
+    )
     held = small_files or SmallFiles()
     return [Batch(tuple(ordered[piece]), options, io, store, _contents(ordered[piece], held)) for piece in filled]
 
@@ -235,6 +208,13 @@ def measure_batch(batch: Batch) -> list[TaskResult]:
     return run.ended()
 
 
+class _Memory(NamedTuple):
+    """What the tasks of a batch use one after another."""
+
+    scratch: Scratch
+    spare: SpareMemory
+
+
 class _BatchRun:
     """A batch that is being measured: the results of its tasks so far, in their order.
 
@@ -243,8 +223,8 @@ class _BatchRun:
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._scratch = Scratch()
-        self._small = SmallPairs(batch.options, self._scratch)
+        self._memory = _Memory(Scratch(), SpareMemory())
+        self._small = SmallPairs(batch.options, self._memory.scratch)
         self._results: list[TaskResult] = []
         self._alike: dict[int, int] = {}
         """Number of a task, and of an earlier one whose golden and target are the same."""
@@ -261,7 +241,7 @@ class _BatchRun:
         distinct: list[tuple[TensorRef, int]] = []
         contents = self._batch.contents
         with ExitStack() as opened:
-            golden = _opened_for_all(tasks[0], self._batch, opened)
+            golden = _opened_for_all(tasks[0], self._batch, opened, self._memory)
             for task in tasks:
                 number = len(self._results)
                 first = next((first for target, first in distinct if _is_same_target(task, target, contents)), None)
@@ -281,7 +261,7 @@ class _BatchRun:
                 results[number] = replace(results[number], failure=_failure(tasks[number], found))
         for number, first in self._alike.items():
             if results[first].record is None:
-                results[number] = _measured(tasks[number], self._batch, self._scratch)
+                results[number] = _measured(tasks[number], self._batch, self._memory)
             else:
                 results[number] = replace(results[first], pair=tasks[number].pair, warnings=())
         return results
@@ -289,15 +269,15 @@ class _BatchRun:
     def _measure(self, task: Task, golden: Blocks | None = None) -> bool:
         """Run a task, or have it wait for others; return whether it has not failed."""
         small = (self._small, len(self._results))
-        self._results.append(_measured(task, self._batch, self._scratch, golden, small))
+        self._results.append(_measured(task, self._batch, self._memory, golden, small))
         return self._results[-1].failure is None
 
 
-def _opened_for_all(task: Task, batch: Batch, opened: ExitStack) -> Blocks | None:
+def _opened_for_all(task: Task, batch: Batch, opened: ExitStack, memory: _Memory) -> Blocks | None:
     """Open the golden of several tasks; None where that fails, as it will for each of them."""
     assert task.golden is not None
     try:
-        blocks = opened.enter_context(_open(task.golden, task.golden_key, batch, []))
+        blocks = opened.enter_context(_open(task.golden, task.golden_key, batch, [], memory))
     except (FormatError, NotComparableError, OSError, MemoryError):
         return None
     return KeptBlocks(_limited(blocks, batch.options.max_elements))
@@ -321,7 +301,7 @@ def lost_batch(batch: Batch, reason: Diagnostic) -> list[TaskResult]:
 def _measured(
     task: Task,
     batch: Batch,
-    scratch: Scratch,
+    memory: _Memory,
     shared: Blocks | None = None,
     small: tuple[SmallPairs, int] | None = None,
 ) -> TaskResult:
@@ -330,24 +310,26 @@ def _measured(
     Args:
         task: what is measured.
         batch: that it is of.
-        scratch: buffers.
+        memory: what it may use.
         shared: its golden blocks where they are open already.
         small: takes small pairs, and the number of this one there; their results have no record yet.
     """
     warnings: list[Diagnostic] = []
     record: SpanRecord | Record | Reduced | None = None
+    scratch = memory.scratch
     try:
         if task.golden is None:
-            with _open(task.target, task.target_key, batch, warnings) as elements:
+            with _open(task.target, task.target_key, batch, warnings, memory) as elements:
                 record = Reduced(task.statistics, reduce_blocks(elements, task.statistics, scratch).figures)
             return TaskResult(task.pair, 0, record, None, tuple(warnings))
         options = batch.options
         with ExitStack() as opened:
             limit = options.max_elements
-            target = _limited(opened.enter_context(_open(task.target, task.target_key, batch, warnings)), limit)
+            target = _limited(opened.enter_context(_open(task.target, task.target_key, batch, warnings, memory)), limit)
             golden = shared
             if golden is None:
-                golden = _limited(opened.enter_context(_open(task.golden, task.golden_key, batch, warnings)), limit)
+                golden = opened.enter_context(_open(task.golden, task.golden_key, batch, warnings, memory))
+                golden = _limited(golden, limit)
             if options.needs_whole_pair:
                 record = measure(target, golden, options, scratch)
             elif small is not None and 0 < target.numel == golden.numel <= TOGETHER:
@@ -372,7 +354,9 @@ def _limited(tensor: Blocks, max_elements: int) -> Blocks:
     return FirstElements(tensor, max_elements) if max_elements else tensor
 
 
-def _open(tensor: TensorRef, key: str | None, batch: Batch, warnings: list[Diagnostic]) -> TensorBlocks:
+def _open(
+    tensor: TensorRef, key: str | None, batch: Batch, warnings: list[Diagnostic], memory: _Memory
+) -> TensorBlocks:
     """Open a tensor, from its converted copy where one is kept; a copy that cannot be written costs a warning."""
     if key is not None and batch.store is not None:
         try:
@@ -388,7 +372,9 @@ def _open(tensor: TensorRef, key: str | None, batch: Batch, warnings: list[Diagn
                 )
             )
     content = batch.contents.get(tensor.holder or "") if batch.contents else None
-    return open_tensor(tensor, io=batch.io, content=content)
+    is_small = count_of_first(tensor.numel or 0, batch.options.max_elements) <= TOGETHER
+    spare = None if is_small else memory.spare  # small ones are measured together, after they are closed
+    return open_tensor(tensor, io=batch.io, content=content, spare=spare)
 
 
 def defect(tensor: str, error: Exception) -> Diagnostic:

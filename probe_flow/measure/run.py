@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 from msgspec.structs import replace
 
+from probe_flow.elements.blocks import NO_CONTENTS
 from probe_flow.errors import Diagnostic
 from probe_flow.files.machine import return_free_memory
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.measure.batches import (
-    NO_CONTENTS,
     Task,
     TaskResult,
     defect,

@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED, EXIT_WRONG_INPUT
 from probe_flow.record.excuses import excuses_any
 from probe_flow.record.places import operator, printable, slot, where
 from probe_flow.record.run_json import comparison_summary
@@ -27,7 +28,7 @@ STRUCTURE = "structure"
 BENCHMARK = "benchmark"
 """Task of a side that is no dump: what was computed for the comparison, of the calls of the other side."""
 
-_EXIT_CODES = {"pass": 0, "fail": 1, "incomplete": 3, None: 0}
+_EXIT_CODES = {"pass": EXIT_PASSED, "fail": EXIT_GATE_FAILED, "incomplete": EXIT_INCOMPLETE, None: EXIT_PASSED}
 
 
 def concluded(comparison: Comparison, run: RunRecord) -> RunRecord:
@@ -69,7 +70,7 @@ def verdict_word(run: RunRecord) -> str:
     """Return the verdict of a run as the one word that people see."""
     if run.exit_code > 128:
         return "INTERRUPTED"
-    if run.exit_code == 2:
+    if run.exit_code == EXIT_WRONG_INPUT:
         return "STOPPED"
     return {"pass": "PASS", "fail": "FAIL", "incomplete": "INCOMPLETE", None: "DONE"}[run.verdict]
 

@@ -175,11 +175,17 @@ def write_nodes_jsonl(comparison: Comparison, path: Path) -> Digest:
     with atomic_bytes(path) as file:
         for side, catalog in (("target", pairs.target), ("golden", pairs.golden), ("reference", pairs.reference)):
             if catalog is not None:
-                lines = NodeLines(side, catalog, before=before)
+                for text in _texts_of_nodes(side, catalog, before):
+                    file.write(digest.add(_encoded(text)))
                 before += len(catalog.nodes)
-                for nodes in _chunks(catalog.nodes.values()):
-                    file.write(digest.add(_encoded(lines.text(nodes))))
     return digest
+
+
+def _texts_of_nodes(side: str, catalog: Catalog, before: int) -> Iterator[str]:
+    """Yield the lines of many nodes of a side at once; what is known of it is dropped before the next one."""
+    lines = NodeLines(side, catalog, before=before)
+    for nodes in _chunks(catalog.nodes.values()):
+        yield lines.text(nodes)
 
 
 def write_details_jsonl(comparison: Comparison, path: Path) -> None:

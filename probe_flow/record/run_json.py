@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec.structs import asdict
 
+from probe_flow.exit_codes import EXIT_INCOMPLETE
 from probe_flow.files.atomic import atomic_text
 from probe_flow.record.advice import advise
 from probe_flow.record.excuses import baseline_facts, waiver_facts
@@ -146,7 +147,7 @@ def begun(workflow: WorkflowRecord, versions: dict[str, str]) -> RunRecord:
         params={},
         status="running",
         verdict="incomplete",
-        exit_code=3,
+        exit_code=EXIT_INCOMPLETE,
         incomplete=("the run has not ended",),
         **asdict(NOTHING),
         findings=(),

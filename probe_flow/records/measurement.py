@@ -61,7 +61,7 @@ class _Table(FigureTable):
         super().__init__((*metrics, *(f"{side}.{name}" for side in sides for name in _STATISTICS)))
         self.mode, self.backend, self.metrics, self.figures = mode, backend, len(metrics), figures
         self.begins = {side: len(metrics) + len(_STATISTICS) * number for number, side in enumerate(sides)}
-        self._counts = array("q")  # of each row: elements, mismatches, place of the largest error
+        self._counts = array("i")  # of each row: elements, mismatches, place of the largest error
         self._huge: dict[int, tuple[int, int, int]] = {}
 
     def count(self, elements: int, mismatches: int, worst: int) -> None:
@@ -71,9 +71,13 @@ class _Table(FigureTable):
             self._counts.extend(found)
         except OverflowError:
             number = len(self) - 1
-            self._huge[number] = found
-            del self._counts[3 * number :]
-            self._counts.extend((0, 0, 0))
+            del self._counts[3 * number :]  # those before the one that is too large
+            if self._counts.typecode == "i":
+                self._counts = array("q", self._counts)
+                self.count(*found)
+            else:
+                self._huge[number] = found
+                self._counts.extend((0, 0, 0))
 
     def counted(self, number: int, what: int) -> int:
         """Return one of the counts of a row."""
@@ -96,7 +100,7 @@ class StoredMeasurements(StoredTable, frozen=True, gc=False, eq=False):
     Args:
         mode, backend, sides: as `Figures.table` has them.
         metrics: how many of the columns are metrics.
-        counts: three of each row.
+        counts: three of each row, of 32 bits each where that is enough for all.
         huge: counts beyond 64 bits, by the number of the row.
     """
 
@@ -117,7 +121,7 @@ class StoredMeasurements(StoredTable, frozen=True, gc=False, eq=False):
         if table.names != self.names or not {*self.sides} <= {*_SIDES}:
             raise ValueError("a table of measurements has other columns than metrics and sides")
         self.fill(table)
-        if len(self.counts) != 3 * len(table) or self.counts.typecode != "q":
+        if len(self.counts) != 3 * len(table) or self.counts.typecode not in "iq":
             raise ValueError("a table of measurements has not as many counts as rows")
         if any(not 0 <= number < len(table) for number in self.huge):
             raise ValueError("a count is of no row")

@@ -184,16 +184,18 @@ def decode_runs(
     *,
     big_endian: bool = False,
     origin: int | None = None,
+    out: NDArray[np.uint8] | None = None,
 ) -> Values:
     """Return logical elements ``[start, stop)`` of a tensor that lies in runs; types and errors as in `decode`.
 
     Elements of less than a byte have no runs. Where ``origin`` is given, ``raw`` begins with that stored element and
-    holds at least those that are asked for, not the whole tensor.
+    holds at least those that are asked for, not the whole tensor. ``out`` is memory of their size for their bytes.
     """
     data = _bytes_of(raw, name, 0, runs.span if origin is None else 0)
     size = DTYPES[name].bits // 8
     stored: Values = data[: data.size // size * size].view(_STORED[size])
-    copied = runs.copy(stored, start, stop, origin=origin or 0)
+    place = None if out is None else out.view(stored.dtype)
+    copied = runs.copy(stored, start, stop, origin=origin or 0, out=place)
     return _whole_bytes(copied.view(np.uint8), name, big_endian=big_endian)
 
 

@@ -55,7 +55,7 @@ class StoredRuns(Struct, frozen=True):
     rows: LogicalIndex
     span: int
 
-    def copy(self, stored: Values, start: int, stop: int, *, origin: int = 0) -> Values:
+    def copy(self, stored: Values, start: int, stop: int, *, origin: int = 0, out: Values | None = None) -> Values:
         """Return logical elements ``[start, stop)``, in C order.
 
         Args:
@@ -63,11 +63,12 @@ class StoredRuns(Struct, frozen=True):
             start: first logical element.
             stop: end (exclusive).
             origin: number of the first of them.
+            out: where they go, of their number and dtype.
 
         Raises:
             ValueError: if they are too few.
         """
-        found = np.empty(stop - start, stored.dtype)
+        found = np.empty(stop - start, stored.dtype) if out is None else out
         size = self.row.size
         position = start
         while position < stop:

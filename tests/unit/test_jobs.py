@@ -4,9 +4,10 @@ from hypothesis import strategies as st
 from probe_flow.jobs import in_batches
 
 
-def batches(groups, most_bytes=10, most_jobs=99):
+def batches(groups, most_bytes=10, most_jobs=99, most_group_bytes=0):
     jobs = [job for group in groups for job in group]
-    return [tuple(jobs[piece]) for piece in in_batches(groups, most_bytes=most_bytes, most_jobs=most_jobs)]
+    filled = in_batches(groups, most_bytes=most_bytes, most_jobs=most_jobs, most_group_bytes=most_group_bytes)
+    return [tuple(jobs[piece]) for piece in filled]
 
 
 def test_a_batch_is_filled_up_to_its_bytes():
@@ -27,6 +28,12 @@ def test_a_group_begins_a_batch_where_it_does_not_fit_into_the_rest_of_one():
 
 def test_a_group_larger_than_a_batch_fills_several():
     assert batches([[4], [4, 4, 4]]) == [(4,), (4, 4), (4,)]
+
+
+def test_a_group_stays_in_one_batch_up_to_its_own_bytes():
+    assert batches([[4], [4, 4, 4], [4], [4]], most_group_bytes=12) == [(4,), (4, 4, 4), (4, 4)]
+    assert batches([[4], [4, 4, 4, 4], [2]], most_group_bytes=12) == [(4,), (4, 4), (4, 4, 2)]
+    assert batches([[4, 4, 4]], most_jobs=2, most_group_bytes=12) == [(4, 4), (4,)]
 
 
 def test_no_jobs_make_no_batch():

@@ -34,6 +34,19 @@ def is_gated(op_type: str) -> bool:
     return GATED.search(op_type) is not None
 
 
+_BACKWARD = re.compile(r"(?i)grad|backward")
+
+
+@lru_cache(maxsize=4096)
+def is_gate_gradient(op_type: str) -> bool:
+    """Return True if an operator of a graph computes such a derivative, from the gradient and what decides: ReluGrad.
+
+    >>> is_gate_gradient("ReluGradV2"), is_gate_gradient("TanhGrad"), is_gate_gradient("Relu")
+    (True, False, False)
+    """
+    return is_gated(op_type) and _BACKWARD.search(op_type) is not None
+
+
 _COLLECTIVES = ("allreduce", "allgather", "reducescatter", "alltoall")
 
 
@@ -77,6 +90,11 @@ class Call(Struct, eq=False, gc=False):
     def is_gated(self) -> bool:
         """Whether its derivative jumps somewhere."""
         return self.node is not None and is_gated(self.node.op_type)
+
+    @property
+    def is_gate_gradient(self) -> bool:
+        """Whether it is an operator of a graph that computes such a derivative."""
+        return self.node is not None and is_gate_gradient(self.node.op_type)
 
     def around(self) -> Iterator[Call]:
         """Yield the modules around it, innermost first."""

@@ -11,10 +11,16 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
-from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations
+from probe_flow.analysis.model.deviation import Deviation, Deviations, rounding_between
 from probe_flow.analysis.model.families import Family, families_of
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
-from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, gradient_allowance, scales_by_number
+from probe_flow.analysis.model.gradients import (
+    Saved,
+    coherent_gradient_error,
+    gradient_allowance,
+    scales_by_number,
+    with_flips,
+)
 from probe_flow.analysis.model.growth import (
     TINY,
     Allowance,
@@ -75,7 +81,7 @@ class Allowances:
         self.rows = rows
         self.pairs = pairs
         self.calls = calls
-        rounding = ACROSS_FRAMEWORKS if _are_frameworks_different(pairs) else WITHIN_FRAMEWORK
+        rounding = rounding_between(pairs)
         self.deviations = Deviations(rows, rounding)
         self.scales = FigureColumn(len(rows))
         self.hidden = HiddenInputs(rows, pairs)
@@ -240,9 +246,10 @@ class Allowances:
         return self.scales.get(number, 0.0) if deviation is not None else 0.0
 
     def _forward(
-        self, _call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], _hidden: float
+        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], _hidden: float
     ) -> Allowance:
-        return widest([allowance(family, output, known) for family in families])
+        allowed = widest([allowance(family, output, known) for family in families])
+        return with_flips(allowed, output, known) if call.is_gate_gradient else allowed
 
     def _gradient(
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], hidden: float
@@ -389,9 +396,3 @@ class Allowances:
         if Family.PRODUCT in kinds and self.hidden.has_weights(nodes):
             kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
         return frozenset(kinds or {Family.UNKNOWN})
-
-
-def _are_frameworks_different(pairs: Pairs) -> bool:
-    """Whether one side is a dump of PyTorch and the other one of MindSpore, whose kernels mindtorch runs, too."""
-    sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)}
-    return len(sides - {None}) == 2

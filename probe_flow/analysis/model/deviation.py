@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.quantised import quantised_side
-from probe_flow.records import ErrorShape, FigureTable, Measurement, Mode, Pair, Statistics, TensorRef, Value
+from probe_flow.records import ErrorShape, FigureTable, Measurement, Mode, Pair, Pairs, Statistics, TensorRef, Value
 from probe_flow.records.row import Row
 
 UNIT = {
@@ -379,3 +379,9 @@ def _difference(target: float | None, golden: float | None) -> float:
 def _number(value: float | None) -> float | None:
     """Return a finite float; recorded infinities and NaN tell nothing about distances."""
     return None if value is None or not math.isfinite(value) else float(value)
+
+
+def rounding_between(pairs: Pairs) -> Rounding:
+    """Return what the kernels of both sides leave; those of PyTorch and MindSpore differ, which mindtorch runs too."""
+    sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)}
+    return ACROSS_FRAMEWORKS if len(sides - {None}) == 2 else WITHIN_FRAMEWORK

@@ -13,6 +13,7 @@ class Family(enum.Enum):
 
     MOVE = "move"  # copies, gathers, slices, casts: the same values
     CONTRACT = "contract"  # elementwise with slope at most about 1: relu, gelu, tanh
+    SLOPE = "slope"  # gradients of such functions, as operators of a graph: relative errors of both factors add
     SUM = "sum"  # add, sub: absolute errors add
     REDUCE = "reduce"  # mean, norm, deviation over axes
     TOTAL = "total"  # sum over axes: errors add over everything summed
@@ -30,6 +31,12 @@ class Family(enum.Enum):
 
 _KEYWORDS: tuple[tuple[Family, str], ...] = (
     (Family.UNKNOWN, "muladd addcmul addcdiv"),  # a product and a sum in one
+    (
+        Family.SLOPE,
+        "relugrad tanhgrad sigmoidgrad gelugrad silugrad swishgrad hardswishgrad hardsigmoidgrad mishgrad elugrad "
+        "selugrad celugrad hardtanhgrad thresholdbackward tanhbackward sigmoidbackward gelubackward silubackward "
+        "hardswishbackward hardsigmoidbackward mishbackward elubackward hardtanhbackward relubackward",
+    ),
     (Family.ATTENTION, "attention sdpa scaleddotproduct"),
     (
         Family.NORMALISE,
@@ -50,9 +57,9 @@ _KEYWORDS: tuple[tuple[Family, str], ...] = (
         "argmax argmin argsort topk sort eq ne lt le gt ge equal notequal greater less logical bitwise isnan isinf "
         "nonzero unique and or xor invert",
     ),
-    (Family.TOTAL, "sum reducesum nansum"),
+    (Family.TOTAL, "sum reducesum nansum biasaddgrad"),
     (Family.REDUCE, "reduce mean prod var std norm cumsum avgpool averagepool pooling"),
-    (Family.SUM, "add adds addn axpy sub subtract radd rsub iadd isub lerp biasadd"),
+    (Family.SUM, "add adds addn axpy sub subtract radd rsub iadd isub lerp biasadd applygradientdescent"),
     (Family.QUOTIENT, "div idiv divide truediv itruediv"),
     (
         Family.SCALE,
@@ -78,9 +85,9 @@ _LONG = 5
 
 _NEUTRAL = (
     "a activation all approx as backprop backward base batch bias by channel d depthwise dim element elementwise ext "
-    "fast foreach functional fused fusion gated gating global grad grouped in inplace input k layer leaky like local "
-    "lp mask masked mint moe n nan native nd no npu of op out parallel place pool quick quant real residual rotary "
-    "scaled square tensor scalar v values with"
+    "fast filter foreach functional fused fusion gated gating global grad grouped in inplace input k layer leaky like "
+    "local lp mask masked mint moe n nan native nd no npu of op out parallel place pool quick quant real residual "
+    "rotary scaled square tensor scalar v values with"
 )
 """Words that say how or on what an operator works, not what it does."""
 

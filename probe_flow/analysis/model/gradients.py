@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.deviation import Deviation
@@ -82,15 +83,41 @@ def gradient_allowance(
     peak += output.top * min(1e6, max((_peak_ratio(tensor) for tensor in incoming), default=0.0))
     if is_gated:
         decided = max((min(each.deviation.relative, 1.0) for each in saved), default=0.0)
-        moved = FLIP_SHARE * max(decided, hidden, unit / 4.0 if unit > _FINE else 0.0) * output.count
-        if moved > RARE:
-            share = min(1.0, max(MIN_FLIPS, moved) / output.count)
+        share = _flips(max(decided, hidden), unit, output.count)
+        if share:
             explained += math.sqrt(share) * max(output.size, *(tensor.size for tensor in incoming), 0.0)
             peak += 2.0 * top
             common += GATE_GAIN * share
     gain = max(output.systematic, common)
     gain += 2.0 * sum([abs(tensor.gain) for tensor in incoming]) + doubt
     return Allowance(min(floor, HUGE), min(explained, HUGE), min(peak, HUGE), min(gain, HUGE), min(scale, HUGE))
+
+
+def with_flips(allowed: Allowance, output: Deviation, inputs: Sequence[Deviation]) -> Allowance:
+    """Return the allowance of an operator that is the gradient of a gate, as a graph has it: `is_gate_gradient`.
+
+    It reads the gradient and the values that decide. Where these come near the place at which they turn, the element is
+    that of the gradient on one side, and none on the other.
+    """
+    decided = max((min(tensor.relative, 1.0) for tensor in inputs), default=0.0)
+    unit = max([output.unit, *[tensor.unit for tensor in inputs]])
+    share = _flips(decided, unit, output.count)
+    if not share:
+        return allowed
+    # Gradients of gates are a part of what reaches them, so larger inputs than the result is are what decides.
+    explained = allowed.explained + math.sqrt(share) * output.size
+    return replace(
+        allowed,
+        explained=min(explained, HUGE),
+        peak=min(allowed.peak + 2.0 * output.top, HUGE),
+        gain=min(allowed.gain + GATE_GAIN * share, HUGE),
+    )
+
+
+def _flips(decided: float, unit: float, count: int) -> float:
+    """Return the share of elements whose gate may have turned, given the relative error of what decides."""
+    moved = FLIP_SHARE * max(decided, unit / 4.0 if unit > _FINE else 0.0) * count
+    return min(1.0, max(MIN_FLIPS, moved) / count) if moved > RARE else 0.0
 
 
 _LINEAR = frozenset({Family.MOVE, Family.SUM, Family.TOTAL})

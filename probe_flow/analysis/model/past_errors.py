@@ -8,6 +8,7 @@ from what was rounded: of values that lie anywhere between two edges, those cros
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import insort
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
@@ -38,9 +39,9 @@ class PastErrors:
     """
 
     def __init__(self) -> None:
-        self._sorted: list[float] = []  # of steps that are over
+        self._sorted = array("d")  # of steps that are over
         self._step = -1
-        self._current: list[float] = []
+        self._current = array("d")
         self._recent: dict[Execution, RecentErrors] = defaultdict(RecentErrors)
         self._by_object: dict[int, RecentErrors] = {}  # the same, since hashing an execution is slow
 
@@ -64,7 +65,7 @@ class PastErrors:
         if step > self._step:
             for error in self._current:
                 insort(self._sorted, error)
-            self._step, self._current = step, []
+            self._step, self._current = step, array("d")
 
     def _recent_of(self, execution: Execution) -> RecentErrors:
         found = self._by_object.get(id(execution))

@@ -113,7 +113,7 @@ class Origins:
     calls: Calls = field(init=False)
     links: Links = field(init=False)
     across: AcrossRanks = field(init=False)
-    order: list[int] = field(init=False)
+    order: Sequence[int] = field(init=False)
     feeding: set[NodeKey] = field(init=False)
     fed: set[NodeKey] = field(init=False)
     causes: dict[int, int] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from probe_flow.cli.number import Number
 from probe_flow.cli.peer.peer_syntax import PeerCommand
 from probe_flow.cli.shell.prompt import Prompt, pass_asker
 from probe_flow.errors import Diagnostic, UsageError, WorkflowError
+from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED
 from probe_flow.files.existing import exists, is_file
 from probe_flow.runs.queries.asker import Asker, Reply
 
@@ -34,7 +35,6 @@ OPERATORS = 3
 OF_TRAINING = "tf_training"
 """Packaged workflow of a training step."""
 
-_EXIT_INCOMPLETE = 3
 _NAME_OPTION = click.option("-n", "named", metavar="NAME", help="The same as NAME.")
 
 
@@ -243,7 +243,10 @@ def _run_again(prompt: Prompt, path: Path, sets: Mapping[str, str], beside: Path
     settings = [word for name, value in sets.items() for word in ("--set", f"{name}={value}")]
     words = ["run", str(path), *settings, "--output", str(output), "--quiet"]
     click.echo("probe-flow " + shlex.join(words))
-    if prompt.command_line(words) not in (0, 1, _EXIT_INCOMPLETE) or not (output / "run.json").is_file():
+    if (
+        prompt.command_line(words) not in (EXIT_PASSED, EXIT_GATE_FAILED, EXIT_INCOMPLETE)
+        or not (output / "run.json").is_file()
+    ):
         raise click.UsageError("the run did not come to an end; the messages above say why")
     found = asker_of(output)
     click.echo(f"asking {found.shown} from now on")

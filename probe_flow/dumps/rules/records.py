@@ -47,6 +47,7 @@ class RuleOp(Struct, frozen=True):
         l1_group: L1 fusion group; empty outside one.
         passes: fusion passes that made it.
         attrs: further facts, by the names of the file.
+        carried: numbers of the inputs that a loop hands from turn to turn; ``inputs`` name what its first turn gets.
     """
 
     name: str
@@ -60,6 +61,7 @@ class RuleOp(Struct, frozen=True):
     l1_group: str = ""
     passes: tuple[str, ...] = ()
     attrs: Mapping[str, object] = field(default_factory=dict)
+    carried: tuple[int, ...] = ()
 
 
 class RuleGraph(Struct, frozen=True):

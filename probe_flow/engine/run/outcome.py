@@ -8,13 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic
-
-EXIT_PASSED = 0
-EXIT_GATE_FAILED = 1
-EXIT_WRONG_INPUT = 2
-EXIT_INCOMPLETE = 3
-EXIT_STOPPED = 128
-"""Plus the number of the signal, as shells have it: 130 for Ctrl-C."""
+from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_WRONG_INPUT
 
 
 class StageStatus(enum.Enum):

@@ -129,16 +129,20 @@ class Results:
         judging = [each for each in self.selected if each.stage.type.produces is Kind.COMPARISON]
         count = len({self._judged_by(each) for each in judging})
         folder = self.folder if count == 1 else self.folder / name
-        rows = self._write(comparison, folder / "comparison.jsonl", write_comparison_jsonl)
-        nodes = self._write(comparison, folder / "nodes.jsonl", write_nodes_jsonl)
-        if rows.is_worth_a_file:
-            self._write(comparison, folder / INDEX, lambda _, path: write_index(rows, nodes, path))
+        self._write_lines(comparison, folder)  # their index is no more when the records are written
         self._write(comparison, folder / FILE, write_comparison)
         if comparison.details:
             self._write(comparison, folder / "details.jsonl", write_details_jsonl)
         self.comparisons[name] = comparison
         self.summaries[name] = comparison_summary(comparison)
         self.report(name, comparison.problems, repeats=True)
+
+    def _write_lines(self, comparison: Comparison, folder: Path) -> None:
+        """Write the lines of rows and nodes, and the index of many rows."""
+        rows = self._write(comparison, folder / "comparison.jsonl", write_comparison_jsonl)
+        nodes = self._write(comparison, folder / "nodes.jsonl", write_nodes_jsonl)
+        if rows.is_worth_a_file:
+            self._write(comparison, folder / INDEX, lambda _, path: write_index(rows, nodes, path))
 
     def _write(self, comparison: Comparison, path: Path, write: Callable[[Comparison, Path], _Written]) -> _Written:
         self.announce(path)

@@ -9,6 +9,7 @@ operator is named after (see `offline_fused_names`).
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 from functools import cached_property
@@ -23,7 +24,7 @@ from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.name_parts import NAME_PARTS
 from probe_flow.matching.offline.nodes import is_inner, op_key
-from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES, Origin, Origins
+from probe_flow.matching.offline.origins import CALLERS, HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES, Origin, Origins
 from probe_flow.matching.offline.reasons import OfflineReason, OfflineRule, inner_node
 from probe_flow.matching.rules.merge import FusionGroup, FusionOp, FusionRules
 from probe_flow.matching.shared.vocabulary import CommonReason
@@ -89,10 +90,20 @@ class FedInputs:
         return found
 
 
+_WITHOUT_OUTPUT = re.compile(
+    r"(?:^|/)(?:Resource(?:Sparse)?Apply\w+?|ResourceScatter\w+?|Assign(?:Add|Sub)?VariableOp)(?:_\d+)?$"
+)
+"""Names that TensorFlow gives operators which update a resource: their types, and a number where there are several."""
+
+
 def no_golden_dump(origin: Origin) -> Reason:
     """Return the reason; it is a gap where the rules promise a golden tensor, or are silent on all outputs."""
     maker, output = origin.op, origin.output
     made = f"output {origin.index} of `{maker.name}`"
+    if maker.op_type in CALLERS:
+        return OfflineReason.NO_GOLDEN_DUMP.expected(
+            f"{made} is what its subgraph gives ({maker.op_type}), and the golden has no such name"
+        )
     if output is None:
         if maker.originals:
             return OfflineReason.NO_GOLDEN_DUMP.missing(
@@ -111,6 +122,10 @@ def no_golden_dump(origin: Origin) -> Reason:
         )
     if maker.is_filtered or not maker.compares_outputs:
         return OfflineReason.NO_GOLDEN_DUMP.expected(f"{made} is quantised, and the golden has no such values")
+    if _WITHOUT_OUTPUT.search(output.origin_name):
+        return OfflineReason.NO_GOLDEN_DUMP.expected(
+            f"`{output.origin_name}` updates a variable of TensorFlow and gives no tensor there"
+        )
     if output.origin_name:
         index = origin.index if output.origin_index is None else output.origin_index
         text = f"the golden dump has no output {index} of `{output.origin_name}`, the original of {made}: dump it"

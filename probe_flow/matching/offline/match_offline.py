@@ -53,6 +53,7 @@ code                     gap         evidence
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count, islice
 
@@ -232,6 +233,7 @@ class _Match(Struct):
     select: Select | None
     ledger: Ledger
     selected: set[int] = field(default_factory=set)
+    models: dict[tuple[int | None, int | None], set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def with_rules(self, mine: DumpIndex, other: DumpIndex, rules: FusionRules, prefix: str) -> GroupMatch:
         """Match one execution by rules; what only the golden has is left for the end."""
@@ -248,12 +250,21 @@ class _Match(Struct):
         match.run()
         is_device_told = bool(self.book.files)
         leave_unknown_targets(match, self.ledger, count(len(rules.groups)), is_device_told=is_device_told)
-        edges = list(told_edges(mine, rules, match.taken, match.origins))
+        elsewhere = self._elsewhere(mine.execution)
+        edges = list(told_edges(mine, rules, match.taken, match.origins, elsewhere))
         silent = silent_outputs(mine, rules, match.taken, edges, selected=match.selected) if self.book.files else {}
-        self.ledger.nodes.update((node.key, node) for node in told_nodes(mine, rules, match.taken, silent))
+        self.ledger.nodes.update((node.key, node) for node in told_nodes(mine, rules, match.taken, silent, elsewhere))
         self.ledger.edges.extend(edges)
         self.ledger.problems.extend(strangers(match))
         return match
+
+    def _elsewhere(self, run: Execution) -> frozenset[str]:
+        """Return the graphs that have executions of their own, of the same rank and step."""
+        if not self.models:
+            for each in self.target.executions:
+                if each.model is not None:
+                    self.models[each.rank, each.step].add(each.model)
+        return frozenset(self.models[run.rank, run.step] - {run.model})
 
     def facts(self) -> dict[str, object]:
         """Return what the target's catalog has of the rules.

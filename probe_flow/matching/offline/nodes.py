@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from probe_flow.dumps.graph.links import MAYBE_VIEW_TYPES, VIEW_TYPES
 from probe_flow.matching.offline.index import DumpIndex
-from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES, Origins
+from probe_flow.matching.offline.origins import CALLERS, HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES, Origins
 from probe_flow.matching.rules.merge import FusionGroup, FusionOp, FusionRules
 from probe_flow.records import Edge, Node, NodeKey, Reason, Relation, RuleFacts, SlotRole
 
 NEVER_DUMPED = NETWORK_INPUTS | HELD_TYPES | PASSED_TYPES
 """Types of operators that a device may run without writing a file, or does not run."""
 
-_MAYBE_UNDUMPED = NEVER_DUMPED | VIEW_TYPES | MAYBE_VIEW_TYPES
+_MAYBE_UNDUMPED = NEVER_DUMPED | CALLERS | VIEW_TYPES | MAYBE_VIEW_TYPES
 
 _SOURCES = NETWORK_INPUTS | HELD_TYPES
 
@@ -72,19 +72,24 @@ def silent_outputs(
 
 
 def told_nodes(
-    target: DumpIndex, rules: FusionRules, taken: Mapping[NodeKey, FusionOp], silent: Mapping[NodeKey, int]
+    target: DumpIndex,
+    rules: FusionRules,
+    taken: Mapping[NodeKey, FusionOp],
+    silent: Mapping[NodeKey, int],
+    elsewhere: Container[str],
 ) -> Iterator[Node]:
     """Yield the nodes of all operators of the rules, with type, originals and passes as the rules have them.
 
-    ``silent`` has the operators that ran without leaving a file.
+    ``silent`` has the operators that ran without leaving a file, ``elsewhere`` the graphs whose operators belong to
+    other executions: a file of rules has all graphs of a model, and a subgraph may have a folder of its own.
     """
     keys = {id(op): key for key, op in taken.items()}
     inner = {id(op) for group in rules.groups for op in group.ops if is_inner(op, group)}
     order = 0
     for op in rules.ops:
         key = keys.get(id(op))
-        if key is None and op_key(target, op) in target.nodes:  # another graph has an operator of this name
-            continue
+        if key is None and (op.graph in elsewhere or op_key(target, op) in target.nodes):
+            continue  # another graph has it, or one of its name
         is_dumped = key is not None
         node = target.nodes[key] if key is not None else Node(op_key(target, op), op.op_type, order=order)
         order = max(order, node.order)
@@ -106,14 +111,25 @@ def told_nodes(
 
 
 def told_edges(
-    target: DumpIndex, rules: FusionRules, taken: Mapping[NodeKey, FusionOp], origins: Origins
+    target: DumpIndex,
+    rules: FusionRules,
+    taken: Mapping[NodeKey, FusionOp],
+    origins: Origins,
+    elsewhere: Container[str],
 ) -> Iterator[Edge]:
-    """Yield who feeds whom. What only holds values feeds nobody: an input that it fills is a source."""
+    """Yield who feeds whom. What only holds values feeds nobody: an input that it fills is a source.
+
+    What graphs ``elsewhere`` have to do with it say `edges_between`.
+    """
     keys = {id(op): key for key, op in taken.items()}
     for op in rules.ops:
+        if op.graph in elsewhere and id(op) not in keys:
+            continue
         for number in range(len(op.inputs)):
             found = origins.producer(op, number)
             if isinstance(found, Reason) or found[0].op_type in _SOURCES:
+                continue
+            if found[0].graph in elsewhere and id(found[0]) not in keys:
                 continue
             producer, output = found
             yield Edge(
@@ -136,30 +152,54 @@ class RunOfGraph(NamedTuple):
 def edges_between(runs: Sequence[RunOfGraph]) -> Iterator[Edge]:
     """Yield the data flow between graphs of one rank and step: one is fed what another gives.
 
-    No graph says so. What is fed and what is given are one tensor of the user's graph, as the target's rules say. The
-    golden side cannot tell: on another device too it is fed to one graph and given by another.
+    No graph says so, unless one is a subgraph of the other. What is fed and what is given are one tensor of the user's
+    graph, as the target's rules say. The golden side cannot tell: on another device too it is fed to one graph and
+    given by another.
     """
     if len(runs) < 2:
         return
-    made: dict[_Tensor, tuple[NodeKey, int]] = {}
-    for run in runs:
-        for key, op in run.taken.items():
-            if op.op_type not in NEVER_DUMPED:
-                for number in range(len(op.outputs)):
-                    tensor = _tensor(run, op, number)
-                    if tensor is not None:
-                        made.setdefault(tensor, (key, number))
+    makers = _Makers(runs)
     for run in runs:
         keys = {id(op): key for key, op in run.taken.items()}
         for op in run.rules.ops:
             for number in range(len(op.inputs)):
                 source = run.origins.producer(op, number)
-                if isinstance(source, Reason) or source[0].op_type not in NETWORK_INPUTS:
+                if isinstance(source, Reason):
                     continue
-                tensor = _tensor(run, *source)
-                maker = made.get(tensor) if tensor is not None else None
+                if source[0].op_type in NETWORK_INPUTS:
+                    maker = makers.of_fed(run, *source)
+                else:
+                    maker = makers.around(run, *source) if id(op) in keys and id(source[0]) not in keys else None
                 if maker is not None and maker[0].execution != run.target.execution:
                     yield Edge(*maker, keys.get(id(op)) or op_key(run.target, op), number)
+
+
+class _Makers:
+    """Which dumped operator of all graphs gives a tensor."""
+
+    def __init__(self, runs: Sequence[RunOfGraph]) -> None:
+        self._made: dict[_Tensor, tuple[NodeKey, int]] = {}
+        self._owners: dict[tuple[int | None, int | None, str], NodeKey] = {}
+        for run in runs:
+            execution = run.target.execution
+            for key, op in run.taken.items():
+                self._owners.setdefault((execution.rank, execution.step, op.name), key)
+                if op.op_type in NEVER_DUMPED:
+                    continue
+                for number in range(len(op.outputs)):
+                    tensor = _tensor(run, op, number)
+                    if tensor is not None:
+                        self._made.setdefault(tensor, (key, number))
+
+    def of_fed(self, run: RunOfGraph, op: FusionOp, number: int) -> tuple[NodeKey, int] | None:
+        """Return what gives the tensor of the user's graph that a graph is fed."""
+        tensor = _tensor(run, op, number)
+        return self._made.get(tensor) if tensor is not None else None
+
+    def around(self, run: RunOfGraph, op: FusionOp, number: int) -> tuple[NodeKey, int] | None:
+        """Return an operator of the graph around a subgraph, which has files of its own."""
+        owner = self._owners.get((run.target.execution.rank, run.target.execution.step, op.name))
+        return None if owner is None else (owner, number)
 
 
 _Tensor = tuple[int | None, int | None, str, int]

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from probe_flow.dumps.rules.records import RuleOutput
-from probe_flow.matching.offline.reasons import input_index, input_malformed, unknown_producer
+from probe_flow.matching.offline.reasons import carried_input, input_index, input_malformed, unknown_producer
 from probe_flow.matching.rules.merge import FusionOp, FusionRules
+from probe_flow.matching.rules.subgraphs import LOOPS
 from probe_flow.records import Reason, SlotRole, TensorRef
 
 PASSED_TYPES = frozenset({"Cast", "TransData"})
@@ -24,6 +25,9 @@ NETWORK_INPUTS = frozenset({"Data", "AippData", "AnnData", "AnyData", "RefData",
 
 HELD_TYPES = frozenset({"Const", "Constant", "ConstPlaceHolder", "FileConstant", "Variable", "VariableV2"})
 """Types of operators that hold values and compute none."""
+
+CALLERS = LOOPS | {"If", "StatelessIf", "_If", "Case", "StatelessCase", "PartitionedCall", "StatefulPartitionedCall"}
+"""Types of operators that compute nothing themselves: their subgraphs do, and are dumped."""
 
 GoldenOutput = Callable[[str, int], TensorRef | None]
 
@@ -62,6 +66,8 @@ class Origins:
         """Return where a tensor of an operator is made, or why the rules do not say it."""
         if role is SlotRole.OUTPUT:
             return self._made(op, index)
+        if index in op.carried:
+            return carried_input(op.name)
         producer = self.producer(op, index)
         return producer if isinstance(producer, Reason) else self._made(*producer)
 

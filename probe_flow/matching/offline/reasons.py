@@ -93,6 +93,12 @@ def input_index(index: int, count: int) -> Reason:
     return OfflineReason.INPUT_INDEX.missing(text, index, count)
 
 
+def carried_input(name: str) -> Reason:
+    """An input that is another one in each turn of a loop."""
+    text = f"what `{name}` reads is handed from turn to turn of a loop, and the golden has no name for it"
+    return OfflineReason.FURTHER_CALL.expected(text)
+
+
 def input_malformed(text: str) -> Reason:
     """An input of which the rules do not say ``producer:index``."""
     return OfflineReason.INPUT_MALFORMED.missing(

@@ -54,6 +54,7 @@ def _fusion_op(op: RuleOp) -> FusionOp:
         passes=op.passes,
         compares_inputs=not is_dequant,
         compares_outputs=op.op_type != _QUANT_TYPE,
+        carried=op.carried,
         kernel={name: str(op.attrs[fact]) for fact, name in _KERNEL_FACTS.items() if fact in op.attrs},
     )
 

@@ -38,6 +38,7 @@ class FusionOp(Struct, frozen=True):
         compares_inputs: false where inputs have another meaning than those of the originals (dequantisation).
         compares_outputs: the same for outputs (quantisation).
         kernel: what the rule says of its kernel, by the names of the file.
+        carried: numbers of the inputs that a loop hands from turn to turn.
     """
 
     name: str
@@ -55,6 +56,7 @@ class FusionOp(Struct, frozen=True):
     compares_inputs: bool = True
     compares_outputs: bool = True
     kernel: Mapping[str, str] = field(default_factory=dict)
+    carried: tuple[int, ...] = ()
 
     def __hash__(self) -> int:
         return hash((self.graph, self.name, self.id))

@@ -1,17 +1,21 @@
 """Edges across the border of a subgraph, which a rule file says by the input and output numbers of the caller.
 
 Inside a subgraph, a ``Data`` operator stands for an input of the operator that calls it, and what the subgraph's
-``NetOutput`` takes is what the caller gives. Neither is ever dumped, so references go past them.
+``NetOutput`` takes is what the caller gives. Neither is ever dumped, so references go past them. What a loop's body
+reads is what the caller reads in the first turn, and in later ones what the turn before gave: such inputs are marked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from msgspec.structs import replace
 
 from probe_flow.dumps.rules.facts import PARENT_INPUT, SUBGRAPHS
 from probe_flow.dumps.rules.records import RuleFile, RuleOp
+
+LOOPS = frozenset(("While", "StatelessWhile", "_While", "For"))
+"""Types of operators whose subgraphs run many times."""
 
 _MAX_BORDERS = 64
 """Borders that one reference passes; a file that needs more goes in circles."""
@@ -20,26 +24,34 @@ _MAX_BORDERS = 64
 def joined(rule: RuleFile) -> tuple[RuleOp, ...]:
     """Return the operators of all graphs in file order, with references that lead past the borders of subgraphs."""
     ops = tuple(op for graph in rule.graphs for op in graph.ops)
-    past = _borders(rule)
-    if not past:
-        return ops
-    return tuple(replace(op, inputs=tuple(_follow(text, past) for text in op.inputs)) for op in ops)
+    past, into_loops = _borders(rule)
+    return tuple(_joined(op, past, into_loops) for op in ops) if past else ops
 
 
-def _borders(rule: RuleFile) -> Mapping[str, str]:
-    """Return, for references to operators at a border, the reference to what lies behind it."""
+def _joined(op: RuleOp, past: Mapping[str, str], into_loops: Container[str]) -> RuleOp:
+    ways = [tuple(_way(text, past)) for text in op.inputs]
+    carried = tuple(number for number, way in enumerate(ways) if any(each in into_loops for each in way))
+    return replace(op, inputs=tuple(way[-1] for way in ways), carried=carried)
+
+
+def _borders(rule: RuleFile) -> tuple[Mapping[str, str], Container[str]]:
+    """Return, for references to operators at a border, the reference to what lies behind it; and those into loops."""
     bodies = {graph.name: graph.ops for graph in rule.graphs if graph.name}
     past: dict[str, str] = {}
+    into_loops: set[str] = set()
     for graph in rule.graphs:
         for caller in graph.ops:
             names = caller.attrs.get(SUBGRAPHS, ())
             called = [bodies[name] for name in names if name in bodies] if isinstance(names, tuple) else []
             for body in called:
-                past |= _inputs(caller, body)
+                inputs = _inputs(caller, body)
+                past |= inputs
+                if caller.op_type in LOOPS:
+                    into_loops.update(inputs)
             # Of several bodies (branches, a loop) only one ran, or one many times: nobody can say which gave the value.
             if len(called) == 1:
                 past |= _outputs(caller, called[0])
-    return past
+    return past, into_loops
 
 
 def _inputs(caller: RuleOp, body: tuple[RuleOp, ...]) -> dict[str, str]:
@@ -61,10 +73,11 @@ def _outputs(caller: RuleOp, body: tuple[RuleOp, ...]) -> dict[str, str]:
     return {f"{caller.name}:{number}": text for number, text in enumerate(ends[0].inputs)}
 
 
-def _follow(text: str, past: Mapping[str, str]) -> str:
-    found = text
-    for _ in range(_MAX_BORDERS):
-        if found not in past:
-            return found
-        found = past[found]
-    return text
+def _way(text: str, past: Mapping[str, str]) -> list[str]:
+    """Return the references that one leads along, the last one to what gives the value."""
+    way = [text]
+    while way[-1] in past:
+        if len(way) > _MAX_BORDERS:
+            return [text]
+        way.append(past[way[-1]])
+    return way

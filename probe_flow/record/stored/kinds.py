@@ -13,6 +13,7 @@ many records, as one of
 ===================================  ===================================================================================
 ``["v", values]``                    None, truth values, numbers and texts
 ``["=", column]``                    one value, for all
+``["u", n, column, places]``         n texts that stand several times, and of each value the place of its text
 ``["m", which, columns]``            values of several types, and of each in which column it is
 ``["r", kind, numbers]``             records that came before
 ``["o", kind, columns]``             records that nothing else refers to
@@ -56,8 +57,8 @@ from probe_flow.records import (
 )
 
 FILE = "comparison.msgpack"
-FORMAT = "probe_flow.comparison/3"
-CATALOG_FORMAT = "probe_flow.catalog/2"
+FORMAT = "probe_flow.comparison/4"
+CATALOG_FORMAT = "probe_flow.catalog/3"
 """Of a catalog that is kept between runs: the same parts, the last record is the catalog."""
 
 MAX_PART_BYTES = 256 * 2**20

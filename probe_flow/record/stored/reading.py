@@ -170,6 +170,7 @@ class _Reader:
             "b": _bytes,
             "x": lambda count, values: _plain(count, list(map(_unpacked, values))),
             "=": lambda count, column: self._column(column, 1) * count,
+            "u": self._repeated,
             "m": self._mixed,
             "r": self._referred,
             "o": self._made,
@@ -213,11 +214,11 @@ class _Reader:
         parts = [iter(self._column(column, which.count(place))) for place, column in enumerate(columns)]
         return [next(parts[place]) for place in which]
 
+    def _repeated(self, _count: int, number: int, column: Plain, places: Sequence[int]) -> list[Any]:
+        return _taken(self._column(column, _size(number)), places, "a value")
+
     def _referred(self, _count: int, number: int, places: Sequence[int]) -> list[Any]:
-        records = self.records[_place(number, len(KINDS))]
-        if places and not 0 <= min(places) <= max(places) < len(records):
-            raise _MisfitError("a record is referred to that is not there")
-        return [records[place] for place in places]
+        return _taken(self.records[_place(number, len(KINDS))], places, "a record")
 
     def _made(self, count: int, number: int, columns: Sequence[Plain]) -> list[Any]:
         kind, hints = KINDS[_place(number, len(KINDS))], _HINTS[number]
@@ -272,6 +273,12 @@ def _counted(values: list[Any], count: int) -> list[Any]:
     if len(values) != count:
         raise _MisfitError(f"a column has {len(values)} values, not {count}")
     return values
+
+
+def _taken(values: Sequence[Any], places: Sequence[int], what: str) -> list[Any]:
+    if places and not 0 <= min(places) <= max(places) < len(values):
+        raise _MisfitError(f"{what} is referred to that is not there")
+    return [values[place] for place in places]
 
 
 def _plain(_count: int, values: Sequence[Any]) -> list[Any]:

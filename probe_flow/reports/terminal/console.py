@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
+from probe_flow.exit_codes import EXIT_GATE_FAILED
 from probe_flow.record.conclusion import dumps_line, headline, last_line, verdict_word
 from probe_flow.record.excuses import excuses_text
 from probe_flow.record.facts import (
@@ -259,7 +260,7 @@ class _Summary:
         self._print_line(last_line(self._run, folder=self._folder), style_of(word))
 
     def _advice(self) -> None:
-        texts = advice_texts(self._run) if self._run.exit_code == 1 else []
+        texts = advice_texts(self._run) if self._run.exit_code == EXIT_GATE_FAILED else []
         if texts:
             self._out.line("Then, with more in `probe-flow explain CODE`:")
             self._out.items(texts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from probe_flow.exit_codes import EXIT_GATE_FAILED
 from probe_flow.record.conclusion import dumps_line, headline, last_line, verdict_word
 from probe_flow.record.excuses import excuses_text
 from probe_flow.record.facts import advice_texts, problems_text, roles_text
@@ -224,7 +225,7 @@ class _Short:
 
     def _next(self) -> list[_Part]:
         step, command = next_step(self._run, self._folder)
-        advice = advice_texts(self._run) if self._run.exit_code == 1 else []
+        advice = advice_texts(self._run) if self._run.exit_code == EXIT_GATE_FAILED else []
         code = exit_code_text(self._run, self._resume) if self._run.exit_code > 1 else ""
         return [
             self._blank(),

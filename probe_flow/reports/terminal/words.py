@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE
 from probe_flow.record.places import (
     figure,
     in_dump,
@@ -84,12 +85,12 @@ def next_step(run: RunRecord, folder: str) -> tuple[str, str]:
     """Return what to do now, and the command that helps with it (either may be empty)."""
     code = run.exit_code
     first = run.first or run.nonfinite or run.failure
-    if code == 3:
+    if code == EXIT_INCOMPLETE:
         return "remove the causes listed above and run the same command again.", ""
     show = f"probe-flow show {shlex.quote(folder or '.')}"
-    if code == 1 and first is not None and first.node is not None:
+    if code == EXIT_GATE_FAILED and first is not None and first.node is not None:
         execution = {"rank": first.rank, "graph": first.graph, "step": first.step}
         at = [f" --{name} {shlex.quote(str(value))}" for name, value in execution.items() if value is not None]
         command = f"{show} --node {shlex.quote(first.name or first.node)}{''.join(at)}"
         return f"look at the inputs and outputs of {operator(first)}:", command
-    return ("look at the rows that fail:", f"{show} --verdict fail") if code == 1 else ("", "")
+    return ("look at the rows that fail:", f"{show} --verdict fail") if code == EXIT_GATE_FAILED else ("", "")

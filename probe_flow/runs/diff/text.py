@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED
 from probe_flow.record.excuses import MAX_CHANGES, baseline_facts, change_text, deviant_facts
 from probe_flow.record.facts import counts_text
 from probe_flow.record.json_values import json_number, json_value
@@ -18,7 +19,7 @@ from probe_flow.runs.diff.differences import Move, RunDiff
 from probe_flow.runs.diff.inputs import input_facts, input_lines, names_text
 from probe_flow.runs.diff.rows import MEANINGS, At, Kind, RowChange, RowFacts
 
-EXIT_CODES = {"no_regression": 0, "regression": 1, "uncertain": 3}
+EXIT_CODES = {"no_regression": EXIT_PASSED, "regression": EXIT_GATE_FAILED, "uncertain": EXIT_INCOMPLETE}
 
 
 def outcome(found: RunDiff) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, IncompleteError
+from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED
 from probe_flow.records import Catalog, Comparison, FindingKind, Node, NodeKey
 from probe_flow.records.frameworks import NPY, OM, TORCHAIR_FX, TORCHAIR_GE
 from probe_flow.scripts.fx_operator import ComparedTensor
@@ -28,12 +29,12 @@ _ACCUSING = (
 """Kinds of findings that name a suspect, in the order in which a run lists them."""
 
 EXIT_CODES: Mapping[str, int] = {
-    "not_reproduced": 0,
-    "no_error": 0,
-    "reproduced": 1,
-    "error": 1,
-    "undecided": 3,
-    NOT_RUN: 3,
+    "not_reproduced": EXIT_PASSED,
+    "no_error": EXIT_PASSED,
+    "reproduced": EXIT_GATE_FAILED,
+    "error": EXIT_GATE_FAILED,
+    "undecided": EXIT_INCOMPLETE,
+    NOT_RUN: EXIT_INCOMPLETE,
 }
 
 

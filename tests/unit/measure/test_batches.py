@@ -6,11 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from raw_pairs import raw
 
 from probe_flow.measure import batches as measuring
 from probe_flow.measure.batches import (
+    BATCHES,
     MAX_TASKS_PER_BATCH,
+    SHORT_BATCHES,
     Batch,
     Task,
     measure_batch,
@@ -214,6 +217,31 @@ def test_many_tiny_tasks_are_split_by_number(tmp_path):
     batches = plan_batches(tasks, PLAIN, io="auto", batch_bytes=1)
     assert [len(batch.tasks) for batch in batches] == [MAX_TASKS_PER_BATCH, MAX_TASKS_PER_BATCH, 1]
     assert [task.pair for batch in batches for task in batch.tasks] == list(range(len(tasks)))
+
+
+def test_much_work_is_cut_into_batches_of_which_the_last_are_not_long(tmp_path):
+    tasks = [sized(n, 800, tmp_path) for n in range(BATCHES * 3)]
+    for n, task in enumerate(tasks):
+        tasks[n] = replace(task, golden=task.golden.changed(dtype=f"float{n}"))  # goldens of their own
+    few = plan_batches(tasks[: SHORT_BATCHES * 4], PLAIN, io="auto", batch_bytes=3200)
+    assert [len(batch.tasks) for batch in few] == [4] * SHORT_BATCHES
+    many = plan_batches(tasks, PLAIN, io="auto", batch_bytes=8000)
+    assert [len(batch.tasks) for batch in many] == [3] * BATCHES
+
+
+def test_what_reads_one_golden_stays_together_unless_it_is_much_of_all(tmp_path):
+    def consumers(golden, count):
+        one = sized(0, 800, tmp_path)
+        changed = one.golden.changed(logical_shape=(golden,))
+        return [replace(one, pair=100 * golden + n, golden=changed) for n in range(count)]
+
+    groups = [consumers(golden, 24) for golden in range(1, 31)]
+    batches = plan_batches([task for group in groups for task in group], PLAIN, io="auto", batch_bytes=8000)
+    assert sorted(sorted({task.pair // 100 for task in batch.tasks}) for batch in batches) == [
+        [golden] for golden in range(1, 31)
+    ]
+    alone = plan_batches(groups[0], PLAIN, io="auto", batch_bytes=8000)
+    assert len(alone) > 1, "one golden tensor is no reason for one worker"
 
 
 def test_no_task_no_batch():

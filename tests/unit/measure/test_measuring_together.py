@@ -10,8 +10,9 @@ import pytest
 from msgspec.structs import replace
 from raw_pairs import raw
 
+from probe_flow.elements.blocks import holds_same
 from probe_flow.measure import batches as measuring
-from probe_flow.measure.batches import Batch, Task, TaskResult, holds_same, measure_batch, plan_batches, plan_tasks
+from probe_flow.measure.batches import Batch, Task, TaskResult, measure_batch, plan_batches, plan_tasks
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.kernel.kept_blocks import KEPT_BYTES
 from probe_flow.metrics.sums.record import BLOCK, fold

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -159,6 +159,9 @@ def test_another_number_of_values_is_refused_and_adds_nothing():
 
 
 @given(st.dictionaries(st.integers(min_value=0, max_value=30), st.floats(), max_size=20))
+@example({0: 0.0, 7: 0.0})
+@example({0: 0.0, 7: -0.0, 8: 0.0})
+@example({3: 0.0, 7: 1.5})
 def test_a_column_is_the_dictionary_that_was_written_to_it(expected):
     column = FigureColumn(31)
     for number, value in expected.items():

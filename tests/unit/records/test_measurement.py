@@ -91,13 +91,14 @@ def test_measurements_are_equal_by_what_they_say():
     assert one != replace(other, notes=("shape differs",))
 
 
-def test_counts_beyond_64_bits_come_back_beside_others():
+def test_counts_of_any_size_come_back_beside_others_and_from_a_file():
     figures = Figures()
-    counts = [5, 10**24, 7]
+    counts = [5, 2**31, 10**24, 7, 2**40]
     found = [
         Measurement.of(Mode.STATISTICS, {"x": 1.0}, count=count, worst_index=count - 1, figures=figures)
         for count in counts
     ]
     assert [each.count for each in found] == counts
-    assert [each.worst_index for each in found] == [4, 10**24 - 1, 6]
-    assert [each.nonfinite_mismatch for each in found] == [0, 0, 0]
+    assert [each.worst_index for each in found] == [count - 1 for count in counts]
+    assert [each.nonfinite_mismatch for each in found] == [0, 0, 0, 0, 0]
+    assert [found[0].table.stored().restored().counted(number, 0) for number in range(5)] == counts

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from probe_flow.reports.formats import FileFormat, ReportFile, Request
 
 if TYPE_CHECKING:
-    from probe_flow.records import Comparison, Execution
+    from probe_flow.records import Comparison, Execution, Pairs
     from probe_flow.reports.html.nodes import CallFigures
 
 
@@ -67,12 +67,6 @@ def _call_figures(comparison: Comparison) -> CallFigures:
     rows = ComparedRows(comparison) if is_scored else None
     figures = Figures()
 
-    @cache
-    def partners() -> dict[Execution, Execution]:
-        both = ((pair.target, pair.golden) for pair in pairs.pairs if not pairs.is_examination)
-        found = ((one.node.execution, other.node.execution) for one, other in both if one and other)
-        return {run: other for run, other in found if pairs.golden.call_order.get(other)}
-
     for graph in build_graphs(target, runs):
         pair = GraphPair(graph)
         if rows is not None:
@@ -80,10 +74,20 @@ def _call_figures(comparison: Comparison) -> CallFigures:
             pair = replace(pair, scores=of_node)
         elif pairs.is_examination:
             pair = replace(pair, levels=(overflow_levels(graph), {}))
-        if graph.micro_steps > 1 and (other := partners().get(graph.execution)) is not None:
+        other = _golden_of(graph.execution, pairs) if graph.micro_steps > 1 else None
+        if other is not None:
             pair = replace(pair, golden=build_graph(pairs.golden, other))
         figures.add(pair)
     return figures.of_calls()
+
+
+def _golden_of(run: Execution, pairs: Pairs) -> Execution | None:
+    """Return the golden's execution that one of the target was compared with, if its calls are known."""
+    if pairs.is_examination:
+        return None
+    both = ((pair.target, pair.golden) for pair in reversed(pairs.pairs))
+    compared = (other.node.execution for one, other in both if one and other and one.node.execution == run)
+    return next((other for other in compared if pairs.golden.call_order.get(other)), None)
 
 
 def _junit(request: Request, _option: None) -> tuple[ReportFile, ...]:

@@ -9,10 +9,11 @@ from probe_flow.analysis.model.families import Family, family_of
 DEVICE = {
     Family.PRODUCT: "MatMul MatMulV2 BatchMatMulV2 GroupedMatmul Conv2D Conv2DBackpropInput DepthwiseConv2D "
     "FullyConnection",
-    Family.SUM: "Add AddV2 AddN Adds Sub BiasAdd Axpy AxpyV2 ScatterAdd",
+    Family.SUM: "Add AddV2 AddN Adds Sub BiasAdd Axpy AxpyV2 ScatterAdd ApplyGradientDescent",
+    Family.SLOPE: "ReluGrad ReluGradV2 Relu6Grad LeakyReluGrad TanhGrad SigmoidGrad GeluGrad FastGeluGrad EluGrad",
     Family.SCALE: "Mul Muls Pow Power Sqrt Rsqrt Square SwiGlu RotaryMul",
     Family.QUOTIENT: "RealDiv DivNoNan Div",
-    Family.TOTAL: "ReduceSum ReduceSumD",
+    Family.TOTAL: "ReduceSum ReduceSumD BiasAddGrad",
     Family.REDUCE: "ReduceMean ReduceMeanD ReduceMaxD AvgPoolV2 AdaptiveAvgPool2d",
     Family.NORMALISE: "LayerNorm LayerNormV3 RmsNorm AddRmsNorm InplaceAddRmsNorm BatchNorm BNInfer BNTrainingUpdate",
     Family.EXPONENTIAL: "SoftmaxV2 LogSoftmaxV2 Exp",

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 from comparison_rows import deviation
 
-from probe_flow.analysis.flow.calls import GATED
+from probe_flow.analysis.flow.calls import GATED, is_gate_gradient
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.gradients import (
     Saved,
     coherent_gradient_error,
     gradient_allowance,
+    with_flips,
 )
-from probe_flow.analysis.model.growth import flipped_share
+from probe_flow.analysis.model.growth import allowance, flipped_share
 
 U = 2.0**-11
 
@@ -63,6 +64,31 @@ def test_gates_may_flip_as_far_as_the_forward_error_reaches():
     gated = allowed(Family.CONTRACT, output, incoming, saved, is_gated=True)
     assert gated.explained - plain.explained == pytest.approx(0.2)  # 10 * 0.004 of the elements
     assert gated.peak > plain.peak + output.top
+
+
+def test_the_gradient_of_a_gate_in_a_graph_may_turn_as_far_as_what_decides_is_off():
+    inputs = [deviation(size=0.01, count=10_000), deviation(rms=0.004, count=10_000)]
+    output = deviation(size=0.008, top=0.03, count=10_000)
+    plain = allowance(Family.SLOPE, output, inputs)
+    found = with_flips(plain, output, inputs)
+    assert found.explained - plain.explained == pytest.approx(0.008 * 0.2)  # 10 * 0.004 of the elements
+    assert found.peak == pytest.approx(plain.peak + 2 * output.top)
+    assert found.gain > plain.gain
+    assert found.floor == plain.floor
+    single = [deviation(unit=2.0**-24, count=1000) for _ in range(2)]
+    plain = allowance(Family.SLOPE, deviation(unit=2.0**-24, count=1000), single)
+    assert with_flips(plain, deviation(unit=2.0**-24, count=1000), single) is plain, "exact inputs turn nothing"
+
+
+@pytest.mark.parametrize(
+    ("op_type", "expected"),
+    [
+        ("ReluGrad", True), ("ReluGradV2", True), ("MaxPoolGradWithArgmax", True), ("threshold_backward", True),
+        ("TanhGrad", False), ("Relu", False), ("BiasAddGrad", False), ("ApplyGradientDescent", False),
+    ],
+)  # fmt: skip
+def test_gradients_of_gates_are_known_by_their_types(op_type, expected):
+    assert is_gate_gradient(op_type) is expected
 
 
 def test_no_gate_flips_where_none_is_expected():

@@ -48,6 +48,24 @@ def test_a_slice_may_hold_the_whole_error_of_its_input_and_its_whole_factor():
     assert found.gain == pytest.approx(found.rms)
 
 
+def test_the_slope_of_an_activation_adds_relative_errors_of_what_reaches_it():
+    # The gradient is small and the values are not: their absolute error says nothing of the product.
+    gradient, values = deviation(size=1e-3, rms=1e-6, top=5e-3), deviation(size=0.6, rms=6e-4, peak=6e-3)
+    found = allowance(Family.SLOPE, deviation(size=5e-4, top=2e-3), [values, gradient])
+    assert found.explained == pytest.approx(1.5 * 1e-3 * (1e-3 + 1e-3))
+    assert found.floor == pytest.approx(1e-3 * U)
+    assert found.peak > 2.0 * 5e-3 * 1e-2
+    # Where the function is flat nearly everywhere, the output is the largest that can be said of the gradient.
+    alone = allowance(Family.SLOPE, deviation(size=5e-4), [])
+    assert alone.explained == 0.0
+
+
+@pytest.mark.parametrize(("terms", "factor"), [(1, 1.08), (100, 1.8), (10_000, 9.0)])
+def test_a_part_of_what_a_sum_is_off_by_is_shared_by_all_its_terms(terms, factor):
+    found = allowance(Family.TOTAL, deviation(size=1e-9, count=16), [deviation(rms=1e-3, count=16 * terms)])
+    assert found.explained == pytest.approx(1.2e-3 * terms**0.5 * factor)
+
+
 def test_sums_add_absolute_errors_and_round_at_the_size_of_their_terms():
     # 100 - 99.9: what is left is a thousandth of what was summed.
     terms = [deviation(size=100.0, rms=0.1), deviation(size=99.9, rms=0.2)]
@@ -66,7 +84,7 @@ def test_totals_round_at_the_root_of_what_was_summed():
     # 10,000 terms of size 1 into 100 sums that cancel to 0.01.
     found = allowance(Family.TOTAL, deviation(size=0.01), [deviation(rms=0.001, count=10_000)])
     assert found.floor == pytest.approx(10.0 * U)
-    assert found.explained == pytest.approx(0.001 * 10.0)
+    assert found.explained == pytest.approx(0.001 * 10.0 * 1.2 * 1.8)  # a part of the error is shared by all terms
 
 
 def test_means_that_differ_add_up_in_a_sum():

@@ -8,6 +8,7 @@ import rule_builders as rules
 from offline_builders import match_offline
 from om_writer import GoldenFolder, OmFolder, om_tree
 
+from probe_flow.analysis.silent_operators import silent_operators
 from probe_flow.dumps.offline.npy_folder import read_npy_folder
 from probe_flow.dumps.offline.om_dump import read_om
 from probe_flow.dumps.rules.rule_file import read_rule_file
@@ -85,3 +86,61 @@ def test_another_output_of_the_same_original_feeds_nobody(tmp_path, target):
     golden = read_om(device(tmp_path / "off"), side="golden")
     book = RuleBook(books(tmp_path, index=1), close=books(tmp_path), by_model=True)
     assert flow(match_offline(read_om(target, side="target"), golden, book)) == []
+
+
+@pytest.mark.parametrize(("caller", "inputs"), [("While", {}), ("PartitionedCall", {"step": "before"})])
+def test_a_subgraph_with_files_of_its_own_goes_on_from_the_graph_around_it(tmp_path, caller, inputs):
+    """What a loop's body reads is another value in each turn: the flow is known, and no golden tensor is."""
+    folder = OmFolder(om_tree(tmp_path / "npu", model="main", model_id=1, step=0))
+    folder.op("Relu", "before", at=1, outputs=[X])
+    folder.op("Relu", "after", at=9, inputs=[X], outputs=[X])
+    body = OmFolder(om_tree(tmp_path / "npu", model="body", model_id=1, step=0))
+    body.op("Tanh", "step", at=2, inputs=[2 * X], outputs=[X])
+    golden = GoldenFolder(tmp_path / "golden")
+    for name in ("before", "step", "after"):
+        golden.output(name, 0, X)
+    calls = rules.op(
+        "loop", caller, number=1, inputs=["before:0"], originals=["loop"], outputs=[rules.desc("loop", 0)],
+        subgraphs=["body"],
+    )  # fmt: skip
+    main = rules.model(op("before", "Relu", 0, "before"), calls, op("after", "Relu", 2, "after", ["loop:0"]), name="m")
+    main["graph"][0]["name"] = "main"
+    argument = rules.op("arg", "Data", attrs=[rules.attr("_parent_node_index", i=0)], outputs=[rules.desc()])
+    main["graph"].append({"name": "body", "op": [argument, op("step", "Tanh", 1, "step", ["arg:0"])]})
+    book = RuleBook([read_rule_file(rules.write(tmp_path / "main.json", main))], by_model=True)
+    pairs = match_offline(
+        read_om(tmp_path / "npu", side="target"), read_npy_folder(tmp_path / "golden", side="golden"), book
+    )
+    found = {pair.target.id: pair for pair in pairs.pairs if pair.target is not None}
+    partners = {
+        name.partition(".")[0]: pair.golden.node.name
+        for name, pair in found.items()
+        if "input" in name and pair.golden is not None
+    }
+    assert partners == inputs
+    assert flow(pairs) == [("before", 0, "step", 0)]
+    assert {pair.reason.expectation.value for pair in found.values() if pair.golden is None} == {"expected"}
+    assert not silent_operators(pairs.target), "a caller leaves no file of its own"
+
+
+def test_operators_of_a_subgraph_with_files_of_its_own_are_told_once(tmp_path):
+    """A device may number both folders alike, so that only the name of the model tells their executions apart."""
+    for model, name in (("main", "before"), ("body", "step")):
+        OmFolder(om_tree(tmp_path / "npu", model=model, model_id=1, step=0)).op("Relu", name, at=1, outputs=[X])
+        GoldenFolder(tmp_path / "golden").output(name, 0, X)
+    main = rules.model(
+        op("before", "Relu", 0, "before"),
+        rules.op("call", "PartitionedCall", number=1, inputs=["before:0"], originals=["call"], subgraphs=["body"]),
+        name="m",
+    )
+    main["graph"][0]["name"] = "main"
+    main["graph"].append({"name": "body", "op": [op("step", "Relu", 1, "step", ["before:0"])]})
+    book = RuleBook([read_rule_file(rules.write(tmp_path / "main.json", main))], by_model=True)
+    pairs = match_offline(
+        read_om(tmp_path / "npu", side="target"), read_npy_folder(tmp_path / "golden", side="golden"), book
+    )
+    assert sorted(key.name for key in pairs.target.nodes) == ["before", "call", "step"]
+    assert [(edge.producer.name, edge.consumer.name) for edge in pairs.target.edges] == [
+        ("before", "call"),
+        ("before", "step"),
+    ]

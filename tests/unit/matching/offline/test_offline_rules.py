@@ -266,6 +266,27 @@ def test_outputs_that_the_rules_promise_are_gaps(case: Case) -> None:
     assert codes(by_target(pairs)) == {"s.output.1": missing, "s.output.2": missing}
 
 
+@pytest.mark.parametrize(
+    ("name", "expectation"),
+    [
+        ("train/update_w/ResourceApplyGradientDescent", "expected"),
+        ("Adam/update/ResourceApplyAdam_3", "expected"),
+        ("count/AssignAddVariableOp", "expected"),
+        ("train/update_w/ApplyGradientDescent", "missing"),
+        ("ResourceApplyAdam/read", "missing"),
+    ],
+)
+def test_what_updates_a_resource_gives_tensorflow_no_tensor(case: Case, name: str, expectation: str) -> None:
+    case.device("Relu", "a", outputs=[X])
+    case.device("Apply", name, outputs=[X])
+    case.golden.output("a", 0, X)
+    rule = case.rule(
+        op("a", "Relu", number=1, originals=["a"], outputs=[out("a")]),
+        op(name, "Apply", number=2, originals=[name], outputs=[out(name)]),
+    )
+    assert codes(by_target(case.match(rule=rule))) == {f"{name}.output.0": f"no_golden_dump {expectation}"}
+
+
 def test_the_origin_index_names_the_golden_output(case: Case) -> None:
     case.device("Split", "s", outputs=[X, X])
     for index in (0, 1):

@@ -192,6 +192,25 @@ def test_edges_go_past_the_borders_of_a_subgraph():
     assert found.by_name["after"].inputs == ("sub/relu:0",)
 
 
+@pytest.mark.parametrize(("caller", "carried"), [("While", (0,)), ("StatelessWhile", (0,)), ("PartitionedCall", ())])
+def test_what_a_loop_hands_from_turn_to_turn_is_marked(caller, carried):
+    found = rules(
+        op("x"),
+        op("loop", caller, inputs=("x:0",), subgraphs=("body",), originals=()),
+        more=[
+            body(
+                "body",
+                op("body/arg", "Data", attrs=[attr("parent_node_index", i=0)], outputs=(desc(),)),
+                op("body/mul", "Mul", inputs=("body/arg:0", "x:0")),
+                op("body/add", "Add", inputs=("body/mul:0",)),
+            )
+        ],
+    )
+    assert found.by_name["body/mul"].inputs == ("x:0", "x:0"), "the first turn gets it, so that the flow is known"
+    assert found.by_name["body/mul"].carried == carried
+    assert found.by_name["body/add"].carried == ()
+
+
 def test_an_input_that_a_subgraph_names_itself_stays():
     found = rules(
         op("call", "PartitionedCall", inputs=("x:0",), subgraphs=("sub",), outputs=(desc("net_out", 0),)),

@@ -36,7 +36,7 @@ def test_one_of_other_records_is_none(tmp_path: Path, catalog: Catalog) -> None:
     line, _, body = path.read_bytes().partition(b"\n")
     said = json.loads(line)
     assert said.pop("state") == "s"
-    assert said == {**header(), "format": "probe_flow.catalog/2"}
+    assert said == {**header(), "format": "probe_flow.catalog/3"}
     path.write_bytes(json.dumps({**said, "records": {}, "state": "s"}).encode() + b"\n" + body)
     assert read_catalog(path, state="s") is None
 

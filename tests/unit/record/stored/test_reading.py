@@ -78,7 +78,7 @@ def test_a_file_of_another_schema_is_named(whole: bytes, tmp_path: Path, key: st
 @pytest.mark.parametrize(
     "data",
     [
-        msgspec.msgpack.encode({"format": "probe_flow.comparison/3"}),
+        msgspec.msgpack.encode({"format": "probe_flow.comparison/4"}),
         msgspec.msgpack.encode([1, 2, {"a": b"\n"}]) * 100,
         b"",
         b"\n",
