@@ -15,6 +15,7 @@ from msgspec import Struct
 from probe_flow.dumps.dump_json.stream import EntryStream
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, UsageError, did_you_mean
 from probe_flow.files.atomic import atomic_text
+from probe_flow.files.existing import is_there
 from probe_flow.files.opening import read_text
 from probe_flow.records.frameworks import MINDSPORE
 from probe_flow.scripts.bundle import script_text
@@ -34,6 +35,10 @@ KINDS: Mapping[str, frozenset[str]] = {
 _NAME = re.compile(r"(?P<kind>\w+)\.(?P<api>\w+(?:\.\w+)?)\.(?P<call>\d{1,9})")
 _DIRECTIONS = ("forward", "backward")
 _FILES = "dump_data_dir"
+_FIELDS = (
+    "fields: extract_api_path, dump_json_path, api_name (texts), propagation (forward, backward), data_mode "
+    f"(random_data, real_data), random_seed, iter_times (1 to {MAX_ITERATIONS})"
+)
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,7 +75,7 @@ def read_config(path: Path) -> Config:
         raise _wrong(path, f"cannot be read: {error}") from error
     except msgspec.ValidationError as error:
         unknown = re.search(r"unknown field `([^`]*)`", str(error))
-        hint = did_you_mean(unknown[1], Config.__struct_fields__) if unknown else None
+        hint = (did_you_mean(unknown[1], Config.__struct_fields__) if unknown else None) or _FIELDS
         raise _wrong(path, f"is no configuration: {error}", hint) from error
     except msgspec.DecodeError as error:
         raise _wrong(path, f"is no JSON: {error}") from error
@@ -101,6 +106,15 @@ def op_generate(config: Config, folder: Path, *, framework: str | None = None) -
     written: list[Path] = []
     extracted = Path(config.extract_api_path)
     if config.dump_json_path:
+        if not is_there(config.dump_json_path):
+            raise UsageError(
+                Diagnostic(
+                    "PF2133",
+                    f"there is no dump `{config.dump_json_path}`, which `dump_json_path` names",
+                    path=config.dump_json_path,
+                    help="paths start from the working directory",
+                )
+            )
         content = _extract(Path(config.dump_json_path), config.api_name)
         with atomic_text(extracted) as file:
             json.dump(content, file, indent=4)

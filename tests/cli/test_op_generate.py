@@ -133,7 +133,7 @@ def test_tensor_files_are_named_by_their_paths(probe_flow, place: Path):
         ({"extract_api_path": "a.json", "dump_json_path": "dump.json"}, 2, "no `api_name`"),
         ({"extract_api_path": "a.json", "dump_json_path": "dump.json", "api_name": "softmax"}, 2, "api_name"),
         ({"extract_api_path": "a.json", "dump_json_path": "dump.json", "api_name": "Functional.sotfmax.0"}, 2, SOFTMAX),
-        ({"extract_api_path": "a.json", "dump_json_path": "none.json", "api_name": SOFTMAX}, 3, "none.json"),
+        ({"extract_api_path": "a.json", "dump_json_path": "none.json", "api_name": SOFTMAX}, 2, "none.json"),
         ({"extract_api_path": "empty.json"}, 3, "no entry"),
         ({"extract_api_path": "list.json"}, 3, "not an object"),
         ({"extract_api_path": "several.json"}, 3, "several APIs"),
@@ -160,6 +160,19 @@ def test_what_is_wrong_is_named_and_nothing_written(probe_flow, place: Path, con
     assert said in done.err
     assert list((place / "out").iterdir()) == []
     assert not (place / "a.json").exists()
+
+
+def test_a_dump_that_is_not_there_is_a_mistake_and_told_by_its_whole_path(probe_flow, place: Path):
+    config = configured(place, dump_json_path="/nowhere/dump.json", api_name=SOFTMAX, extract_api_path="api.json")
+    done = probe_flow("op_generate", "-i", config, "-o", "out")
+    assert (done.code, "there is no dump `/nowhere/dump.json`" in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize("wrong", [{"prop": "forward"}, {"propagation": "sideways"}, {"iter_times": "5"}])
+def test_what_is_no_field_or_value_is_answered_with_those_that_are(probe_flow, place: Path, wrong):
+    config = configured(place, extract_api_path="api.json", **wrong)
+    done = probe_flow("op_generate", "-i", config, "-o", "out")
+    assert (done.code, "propagation (forward, backward)" in done.err) == (2, True), done.err
 
 
 def test_paths_that_are_not_there_are_named(probe_flow, place: Path):

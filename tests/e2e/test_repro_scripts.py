@@ -304,6 +304,30 @@ def test_a_wrong_gradient_of_a_weight_is_reproduced(tmp_path, monkeypatch):
     assert said["why"].endswith("most at [1, 3]")
 
 
+def test_a_node_with_more_results_than_its_function_is_differentiated(tmp_path, monkeypatch):
+    """The node of a group norm gives mean and deviation too, and no gradient reaches them."""
+    import torch
+
+    import probe_flow as pf
+
+    monkeypatch.chdir(tmp_path)
+    for side in ("target", "golden"):
+        torch.manual_seed(1)
+        with pf.dump_torch(model := torch.nn.GroupNorm(2, 4), side):
+            given, weights = torch.randn(2, 4, 3, 3, requires_grad=True), torch.randn(2, 4, 3, 3)
+            (model(given * 1.5) * weights).sum().backward()
+    entry = "Functional.group_norm.0.backward"
+    recorded = json.loads(next((tmp_path / "target").rglob("dump.json")).read_text())["data"][entry]["input"]
+    assert recorded[1:] == [None, None]
+    (path,) = (tmp_path / "target").rglob(f"{entry}.output.0.pt")
+    torch.save(torch.load(path) * 1.02, path)
+    assert main(["compare", "-tp", "target", "-gp", "golden", "-o", "run"]) in (0, 1)
+    code = main(["repro", "run", "--node", entry, "-o", "scripts"])
+    said = json.loads((tmp_path / "scripts" / f"repro_{entry}.json").read_text())
+    assert (code, said["status"]) == (1, "reproduced"), said
+    assert said["relative_error"] == pytest.approx(0.02, rel=0.01)
+
+
 def test_a_wrong_input_is_named(place):
     import torch
 

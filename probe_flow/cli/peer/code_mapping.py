@@ -68,6 +68,7 @@ def command(*, texts: tuple[str, ...], dump: str, output: str, leaves_source: bo
         names = ", ".join(unbound[:SHOWN])
         more = f" and {len(unbound) - SHOWN} more" if len(unbound) > SHOWN else ""
         click.echo(f"not bound: {names}{more}")
-    click.echo(f"{outcome.bound} of {len(outcome.operators)} operators are bound to code by {len(files)} IR texts")
+    read = f"{len(files)} IR text{'s' if len(files) > 1 else ''}"
+    click.echo(f"{outcome.bound} of {len(outcome.operators)} operators are bound to code by {read}")
     is_incomplete = not outcome.bound or any(problem.severity is Severity.ERROR for problem in found)
     return IncompleteError.exit_code if is_incomplete else 0
