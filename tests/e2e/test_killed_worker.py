@@ -11,6 +11,9 @@ import scheduler_jobs
 from e2e.projects import GOLDEN, TARGET, TORCHAIR, Done, settle
 from probe_flow.work import Settings
 
+EACH_ALONE = 1 << 60
+"""Parts of all that is read, so many that no two pairs of one golden tensor share a batch."""
+
 
 def test_a_run_whose_cluster_is_gone_ends_and_goes_on_elsewhere(probe_flow, dumps, monkeypatch):
     pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
@@ -26,6 +29,7 @@ def test_a_run_whose_cluster_is_gone_ends_and_goes_on_elsewhere(probe_flow, dump
         patch.setattr("probe_flow.engine.schedulers.distributed.LOOK_S", 0.5)
         patch.setattr("probe_flow.engine.schedulers.distributed.IDLE_S", 3.0)
         patch.setattr("probe_flow.engine.run.execute.Settings", partial(Settings, batch_bytes=1))
+        patch.setattr("probe_flow.measure.batches.GROUPS", EACH_ALONE)
         patch.setattr("probe_flow.measure.run.measure_batch", scheduler_jobs.measure_but_die_before_handing_add_over)
         lost = probe_flow("run", TORCHAIR, *dumps.sets(), "--scheduler", "distributed", "--workers", 1, cache="cache")
     assert lost.code == 3
@@ -48,6 +52,7 @@ def test_pairs_of_a_lost_batch_are_errors_and_all_others_have_their_verdict(prob
         pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
     whole = probe_flow("run", TORCHAIR, *dumps.sets(), "--scheduler", "sync")
     monkeypatch.setattr("probe_flow.engine.run.execute.Settings", partial(Settings, batch_bytes=1))
+    monkeypatch.setattr("probe_flow.measure.batches.GROUPS", EACH_ALONE)
     monkeypatch.setattr("probe_flow.measure.run.measure_batch", scheduler_jobs.measure_or_die)
     done = probe_flow("run", TORCHAIR, *dumps.sets(), "--scheduler", scheduler, "--workers", 2)
     assert done.code == 3

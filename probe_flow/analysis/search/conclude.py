@@ -57,7 +57,7 @@ def conclude(
     nonfinite = [suspect for suspect in diagnosis.suspects if suspect.figure is ErrorFigure.NONFINITE]
     alone = _begun_alone(nonfinite, rows, pairs)
     origins, shown = _forward_once(_origins(diagnosis, rows), writers, alone, rows)
-    origins, echoes = _apart_once(origins, shown, apart)
+    origins, echoes = _shown_once(origins, shown, apart)
     heirs = _heirs(diagnosis, origins)
     findings = [
         _origin_finding(suspect, rows, diagnosis, heirs, shown[suspect.row], apart, is_first=number == 0)
@@ -177,20 +177,25 @@ def _forward_once(
     return kept, {suspect.row: shown[suspect.row] for suspect in kept}
 
 
-def _apart_once(
+def _shown_once(
     origins: Sequence[Suspect], shown: dict[int, int | None], apart: NotCompared
 ) -> tuple[list[Suspect], set[int]]:
-    """Show outputs of another size than the golden's in place of what they feed, each once; return the others too."""
+    """Show outputs of another size than the golden's in place of what they feed; return what is not named again, too.
+
+    What stands for several suspects, a call that only the target makes or such an output, is named once.
+    """
     kept: list[Suspect] = []
     echoes: set[int] = set()
     named: set[int] = set()
     for suspect in origins:
-        row = apart.before(suspect)
-        if row is not None and shown[suspect.row] is None and apart.differs(row):
-            shown[suspect.row] = row
-            if row in named:
-                echoes.add(suspect.row)
-                continue
+        before = apart.before(suspect)
+        if shown[suspect.row] is None and before is not None and apart.differs(before):
+            shown[suspect.row] = before
+        row = shown[suspect.row]
+        if row in named:
+            echoes.add(suspect.row)
+            continue
+        if row is not None:
             named.add(row)
         kept.append(suspect)
     return kept, echoes
