@@ -43,8 +43,11 @@ def operator(home: Any, api: str, packages: Sequence[str], *, is_registry: bool 
     if not callable(found):
         return None
     parts = {part.strip("_") for part in (*inner, last)}
-    if isinstance(found, type) or SIDE_EFFECTS & parts or not _is_of(found, home, packages):
+    if isinstance(found, type) or SIDE_EFFECTS & parts:
         raise _refused(api)
+    if not _is_of(found, home, packages):  # somebody else's function in its place is not skipped in silence
+        module = getattr(found, "__module__", None)
+        raise UnusableError(f"`{api}` is no operator that is computed: its code stands in `{module}`")
     return found  # type: ignore[no-any-return]
 
 

@@ -30,9 +30,9 @@ _HOMES: Mapping[str, str] = MappingProxyType(
 
 _PACKAGES = (
     "torch._C", "torch._VF", "torch._jit_internal", "torch._linalg_utils", "torch._lobpcg", "torch._lowrank",
-    "torch._ops.aten", "torch._tensor", "torch.functional", "torch.nn.functional", "torch.sparse",
+    "torch._ops.aten", "torch._tensor", "torch.functional", "torch.nn.functional", "torch.sparse", "torch_npu",
 )  # fmt: skip
-"""Modules of torch whose functions take tensors and give tensors."""
+"""Modules whose functions take tensors and give tensors: of torch, and of torch_npu, which puts its own in their place."""
 
 
 class TorchSide:

@@ -72,6 +72,7 @@ def test_a_kernel_that_is_wrong_by_one_percent_is_found_and_nothing_else(net: Pa
         "    if name == 'mindspore.mint' and not hasattr(module, 'right_exp'):\n"
         "        module.right_exp = module.exp\n"
         "        module.exp = lambda *args, **kwargs: module.right_exp(*args, **kwargs) * 1.01\n"
+        "        module.exp.__module__ = name\n"
         "    return module\n"
         "importlib.import_module = import_module\n"
     )
@@ -83,6 +84,27 @@ def test_a_kernel_that_is_wrong_by_one_percent_is_found_and_nothing_else(net: Pa
     assert {name: states for name, states in tables.states.items() if "error" in states} == {
         "Mint.exp.0": ("error", "pass")
     }
+
+
+def test_a_function_that_somebody_put_in_place_of_an_operator_is_not_run_and_not_green(
+    net: Path, tmp_path: Path, monkeypatch
+):
+    (tmp_path / "hook").mkdir()
+    (tmp_path / "hook" / "sitecustomize.py").write_text(
+        "import importlib\n"
+        "plain = importlib.import_module\n"
+        "def import_module(name, package=None):\n"
+        "    module = plain(name, package)\n"
+        "    if name == 'mindspore.mint':\n"
+        "        module.exp = lambda *args, **kwargs: open('/nowhere/at/all')\n"
+        "    return module\n"
+        "importlib.import_module = import_module\n"
+    )
+    before = os.environ.get("PYTHONPATH")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "hook"), *([before] if before else [])]))
+    code, tables = check(net / "net_dump_statistics.json", tmp_path / "out", "--profile", "msprobe")
+    assert code == 3
+    assert tables.states["Mint.exp.0"][0] == "SKIP"
 
 
 def test_what_msprobe_cannot_run_and_what_mindspore_has_no_kernel_for(tmp_path: Path, capsys):
