@@ -32,7 +32,7 @@ _PACKAGES = (
     "torch._C", "torch._VF", "torch._jit_internal", "torch._linalg_utils", "torch._lobpcg", "torch._lowrank",
     "torch._ops.aten", "torch._tensor", "torch.functional", "torch.nn.functional", "torch.sparse", "torch_npu",
 )  # fmt: skip
-"""Modules whose functions take tensors and give tensors: of torch, and of torch_npu, which puts its own in their place."""
+"""Modules whose functions take tensors and give tensors: torch's, and torch_npu's, which stand in their place there."""
 
 
 class TorchSide:
