@@ -61,23 +61,27 @@ def test_a_dump_of_a_network_gives_the_rows_that_msprobe_gives(net: Path, tmp_pa
     assert set(theirs.states) <= set(ours.states)
 
 
-def test_a_kernel_that_is_wrong_by_one_percent_is_found_and_nothing_else(net: Path, tmp_path: Path, monkeypatch):
-    """A hook that Python loads at the start of each worker wraps the function when its module is asked for."""
-    (tmp_path / "hook").mkdir()
-    (tmp_path / "hook" / "sitecustomize.py").write_text(
+def replaced(monkeypatch: pytest.MonkeyPatch, folder: Path, *lines: str) -> None:
+    """Let Python load a hook at the start of each worker that runs these lines when `mindspore.mint` is asked for."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
         "import importlib\n"
         "plain = importlib.import_module\n"
         "def import_module(name, package=None):\n"
         "    module = plain(name, package)\n"
         "    if name == 'mindspore.mint' and not hasattr(module, 'right_exp'):\n"
         "        module.right_exp = module.exp\n"
-        "        module.exp = lambda *args, **kwargs: module.right_exp(*args, **kwargs) * 1.01\n"
-        "        module.exp.__module__ = name\n"
-        "    return module\n"
+        + "".join(f"        {line}\n" for line in lines)
+        + "    return module\n"
         "importlib.import_module = import_module\n"
     )
     before = os.environ.get("PYTHONPATH")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "hook"), *([before] if before else [])]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *([before] if before else [])]))
+
+
+def test_a_kernel_that_is_wrong_by_one_percent_is_found_and_nothing_else(net: Path, tmp_path: Path, monkeypatch):
+    wrong = "module.exp = lambda *args, **kwargs: module.right_exp(*args, **kwargs) * 1.01"
+    replaced(monkeypatch, tmp_path / "hook", wrong, "module.exp.__module__ = name")
     code, tables = check(net / "net_dump_statistics.json", tmp_path / "out", "--profile", "msprobe")
     assert code == 1
     # The gradients are so small there that 1 % of them is below the limit.
@@ -89,22 +93,12 @@ def test_a_kernel_that_is_wrong_by_one_percent_is_found_and_nothing_else(net: Pa
 def test_a_function_that_somebody_put_in_place_of_an_operator_is_not_run_and_not_green(
     net: Path, tmp_path: Path, monkeypatch
 ):
-    (tmp_path / "hook").mkdir()
-    (tmp_path / "hook" / "sitecustomize.py").write_text(
-        "import importlib\n"
-        "plain = importlib.import_module\n"
-        "def import_module(name, package=None):\n"
-        "    module = plain(name, package)\n"
-        "    if name == 'mindspore.mint':\n"
-        "        module.exp = lambda *args, **kwargs: open('/nowhere/at/all')\n"
-        "    return module\n"
-        "importlib.import_module = import_module\n"
-    )
-    before = os.environ.get("PYTHONPATH")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "hook"), *([before] if before else [])]))
+    trace = tmp_path / "ran"
+    replaced(monkeypatch, tmp_path / "hook", f"module.exp = lambda *args, **kwargs: open({str(trace)!r}, 'w')")
     code, tables = check(net / "net_dump_statistics.json", tmp_path / "out", "--profile", "msprobe")
     assert code == 3
     assert tables.states["Mint.exp.0"][0] == "SKIP"
+    assert not trace.exists()
 
 
 def test_what_msprobe_cannot_run_and_what_mindspore_has_no_kernel_for(tmp_path: Path, capsys):

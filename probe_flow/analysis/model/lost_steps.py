@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from probe_flow.analysis.model.deviation import Deviation, Deviations
-from probe_flow.analysis.model.past_errors import HIDDEN_UNITS, PastErrors
+from probe_flow.analysis.model.past_errors import HIDDEN_UNITS, LatestErrors
 from probe_flow.records import Execution, Mode
 from probe_flow.records.row import Row
 
@@ -27,7 +27,7 @@ class LostSteps:
     def __init__(self, rows: Sequence[Row], deviations: Deviations) -> None:
         self._rows = rows
         self._deviations = deviations
-        self._units = PastErrors()
+        self._units = LatestErrors()
         self._came_by: dict[int, float] = {}
         self._is_any = False
 
@@ -62,4 +62,4 @@ class LostSteps:
 
     def around(self, execution: Execution, output: Deviation) -> float:
         """Return the same for what a gradient is made of, by the coarsest type that its execution was in of late."""
-        return HIDDEN_UNITS * max(output.unit, self._units.recent(execution))
+        return HIDDEN_UNITS * max(output.unit, self._units.largest(execution))

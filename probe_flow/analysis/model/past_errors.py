@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import insort
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 
@@ -42,19 +41,18 @@ class PastErrors:
         self._sorted = array("d")  # of steps that are over
         self._step = -1
         self._current = array("d")
-        self._recent: dict[Execution, RecentErrors] = defaultdict(RecentErrors)
-        self._by_object: dict[int, RecentErrors] = {}  # the same, since hashing an execution is slow
+        self._latest = LatestErrors()
 
     def add(self, execution: Execution, error: float) -> None:
         """Take note of an output's error; the step never decreases."""
-        self._recent_of(execution).add(error)
+        self._latest.add(execution, error)
         if execution.step is not None:
             self._begin(execution.step)
             self._current.append(error)
 
     def recent(self, execution: Execution) -> float:
         """Return the largest error of the latest outputs of an execution."""
-        return self._recent_of(execution).largest
+        return self._latest.largest(execution)
 
     def usual_before(self, step: int) -> float:
         """Return the error that nine in ten outputs of steps before this one stay below: noise tensors left out."""
@@ -63,9 +61,24 @@ class PastErrors:
 
     def _begin(self, step: int) -> None:
         if step > self._step:
-            for error in self._current:
-                insort(self._sorted, error)
+            self._sorted = array("d", sorted((*self._sorted, *self._current)))
             self._step, self._current = step, array("d")
+
+
+class LatestErrors:
+    """The largest of the latest outputs' errors of each execution."""
+
+    def __init__(self) -> None:
+        self._recent: dict[Execution, RecentErrors] = defaultdict(RecentErrors)
+        self._by_object: dict[int, RecentErrors] = {}  # the same, since hashing an execution is slow
+
+    def add(self, execution: Execution, error: float) -> None:
+        """Take note of an output's error."""
+        self._recent_of(execution).add(error)
+
+    def largest(self, execution: Execution) -> float:
+        """Return the largest of the latest, 0 without any."""
+        return self._recent_of(execution).largest
 
     def _recent_of(self, execution: Execution) -> RecentErrors:
         found = self._by_object.get(id(execution))
