@@ -26,6 +26,7 @@ from probe_flow.records import (
 from probe_flow.records.row import PRODUCED, Row
 
 _OTHER_HASHES = "PF5117"
+_NAMELESS = "PF3208"
 
 MAX_NONFINITE = 0.1
 """Share of compared outputs that may be NaN or infinite everywhere on both sides. They agree and say nothing, so that
@@ -135,6 +136,7 @@ def incompleteness(
     *,
     required: Required,
     unused: Sequence[Diagnostic] = (),
+    nameless: Mapping[str, int] | None = None,
 ) -> tuple[str, ...]:
     """Return why the run counts as incomplete, one sentence each; nothing when it is complete.
 
@@ -144,11 +146,16 @@ def incompleteness(
         coverage: of both sides.
         required: what a complete run needs.
         unused: warnings of mapping entries that matched nothing.
+        nameless: per side how many files of the dump hold values of nobody knows what.
     """
     causes = []
     unreadable = sum(1 for verdict in verdicts if verdict.status is Status.ERROR)
     if unreadable:
         causes.append(f"{unreadable} selected tensor{'s' if unreadable > 1 else ''} could not be read")
+    for side, count in (nameless or {}).items():
+        if count:
+            files = "1 file" if count == 1 else f"{count} files"
+            causes.append(f"nobody knows whose values {files} of the {side} hold: no `mapping.csv` names them")
     is_nothing = not any(verdict.status in COMPARED for verdict in verdicts)
     without_values = _without_values(rows) if is_nothing else None
     if is_nothing:
@@ -175,6 +182,12 @@ def incompleteness(
             "the values are equal, too: reduce to statistics, or dump both sides in one dtype"
         )
     return tuple(causes)
+
+
+def nameless_files(pairs: Pairs) -> Mapping[str, int]:
+    """Return of each side how many files were skipped because nothing tells what their hashed names stand for."""
+    sides = {"target": pairs.target, "golden": pairs.golden}
+    return {side: sum(each.code == _NAMELESS for each in catalog.problems) for side, catalog in sides.items()}
 
 
 def _without_values(rows: Sequence[Row]) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.coverage import caveats, cover, incompleteness
+from probe_flow.analysis.coverage import caveats, cover, incompleteness, nameless_files
 from probe_flow.analysis.policies.base import Policy, judge_all
 from probe_flow.analysis.policies.registry import POLICIES
 from probe_flow.analysis.search.conclude import conclude
@@ -169,7 +169,9 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     silent = {} if is_selection else silent_sides(pairs)
     coverage = cover(pairs, rows, verdicts, silent)
     excused = excuse(rows, pairs, roles, findings, asked=asked, baseline=baseline, coverage=coverage, context=context)
-    incomplete = incompleteness(rows, roles, coverage, required=asked.required, unused=pairs.unused)
+    incomplete = incompleteness(
+        rows, roles, coverage, required=asked.required, unused=pairs.unused, nameless=nameless_files(pairs)
+    )
     problems = *reference_problems(rows), *left_out(rows, scope.max_elements)
     compared = with_verdicts(rows, excused.verdicts)
     same = _same_dump(pairs)

@@ -84,14 +84,29 @@ def choose(
     return items[0]
 
 
-def skipped_duplicate(file: DumpFile, chosen: DumpFile, rule: Duplicates) -> Problem:
+def left_out_duplicate(file: DumpFile, chosen: DumpFile, rule: Duplicates) -> Problem:
     """Report a file that another one of the same operator stands in for."""
     return Diagnostic(
         "PF3206",
-        f"`{file.relative}` is skipped: `{chosen.name}` holds the same operator and is {_WORDS[rule]}",
+        f"`{file.relative}` is left out: `{chosen.name}` holds the same operator and is {_WORDS[rule]}",
         severity=Severity.WARNING,
         help="choose with `duplicates: newest`, `largest` or `first`; dump into an empty folder to avoid it",
         path=file.relative,
+    )
+
+
+def other_values(files: Sequence[DumpFile], chosen: DumpFile, rule: Duplicates) -> Problem:
+    """Report the files of one tensor that count for nothing beside the chosen one."""
+    others = [f"`{file.name}`" for file in files if file is not chosen]
+    more = f" and {len(others) - _MAX_NAMES} more" if len(others) > _MAX_NAMES else ""
+    return Diagnostic(
+        "PF3206",
+        f"of {len(files)} values of one tensor `{chosen.name}` counts, {_WORDS[rule]}; {', '.join(others[:_MAX_NAMES])}"
+        f"{more} {'is another turn' if len(others) == 1 else 'are other turns'} of a loop, or of another run",
+        severity=Severity.WARNING,
+        help="choose with `duplicates: newest`, `largest` or `first`; the folders of a debugger (`dump.tfdbg`) tell "
+        "turns from runs",
+        path=chosen.relative,
     )
 
 

@@ -199,6 +199,25 @@ def test_a_golden_run_that_did_not_end_is_said_to_be_so(probe_flow, data):
     assert "PF3449" not in compare(probe_flow, data("whole"), output="again").codes
 
 
+@pytest.mark.parametrize("side", ["npu/debug_0/dump", "tf/dump"])
+def test_a_file_whose_line_in_the_mapping_is_lost_is_not_green(probe_flow, data, side):
+    root = data()
+    if side == "tf/dump":
+        assert probe_flow("tf_dump", root / "tf/tf_debug", "-o", root / "tf/dump", output=None).code == 0
+        shutil.rmtree(root / "tf/tf_debug")
+    file = next(path for path in sorted((root / side).rglob("*")) if "Tanh" in path.name)
+    hashed = file.with_name("1122334455" + file.suffix * (file.suffix == ".npy"))
+    mapping = file.with_name("mapping.csv")
+    told = mapping.read_text() if mapping.exists() else ""
+    mapping.write_text(f"{told}{hashed.name},{file.name}\n")
+    file.rename(hashed)
+    assert compare(probe_flow, root).code == 0
+
+    mapping.write_text(told)
+    done = compare(probe_flow, root, output="again")
+    assert (done.code, "PF3208" in done.err) == (3, True)
+
+
 def test_a_golden_run_of_something_else_is_not_green(probe_flow, data):
     root = data()
     run = TfdbgRun(root / "tf" / "tf_debug", 1, time=9 * 10**15)  # the newest: a run that only initialised
@@ -206,6 +225,7 @@ def test_a_golden_run_of_something_else_is_not_green(probe_flow, data):
     done = compare(probe_flow, root)
     assert done.code == 3
     assert {"PF3443", "PF4410"} <= done.codes
+    assert "`run_9000000000000000_1` ended before them, or ran something else" in done.err
 
 
 def test_a_step_of_the_device_that_no_run_is_has_no_counterpart(probe_flow, data, tmp_path):

@@ -27,7 +27,7 @@ from probe_flow.dumps.file_names import safe_name, without_slice, without_subgra
 from probe_flow.dumps.graph.links import GraphLinks
 from probe_flow.dumps.reduced.reduced_files import ReducedDevice
 from probe_flow.dumps.reduced.reduced_tensors import device_refs
-from probe_flow.dumps.selection import Duplicates, choose, skipped_duplicate
+from probe_flow.dumps.selection import Duplicates, choose, left_out_duplicate
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.records import (
@@ -99,7 +99,7 @@ class GeNodes(Struct):
             if file is kept:
                 continue
             if file.form == kept.form:
-                self.problems.append(skipped_duplicate(file.file, kept.file, self.duplicates))
+                self.problems.append(left_out_duplicate(file.file, kept.file, self.duplicates))
             else:
                 self.beside.append(file.file.relative)
         return [kept]

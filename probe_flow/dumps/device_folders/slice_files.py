@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.dumps.device_folders.dump_files import GeFile
-from probe_flow.dumps.selection import Duplicates, choose, skipped_duplicate
+from probe_flow.dumps.selection import Duplicates, choose, left_out_duplicate
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.records import NodeKey, Problem, Slot, SlotRole, TensorKind, TensorRef
 
@@ -39,7 +39,7 @@ def numbered_slices(files: Sequence[GeFile], duplicates: Duplicates, problems: l
     chosen: list[GeFile] = []
     for _, group in sorted(by_number.items()):
         kept = choose(group, duplicates, timestamp=lambda file: file.name.timestamp, size=lambda file: file.file.size)
-        problems += [skipped_duplicate(file.file, kept.file, duplicates) for file in group if file is not kept]
+        problems += [left_out_duplicate(file.file, kept.file, duplicates) for file in group if file is not kept]
         chosen.append(kept)
     return chosen
 

@@ -19,7 +19,7 @@ from probe_flow.dumps.offline.names import name_filter, names_of_quantised, owne
 from probe_flow.dumps.offline.npy_folder_files import ArrayFile, ArrayFiles, array_files, one_array
 from probe_flow.dumps.onnx.model import MODEL_FILE
 from probe_flow.dumps.reduced.reduced_tensors import array_ref, task_of
-from probe_flow.dumps.selection import EVERYTHING, Duplicates, Selection, choose, skipped_duplicate
+from probe_flow.dumps.selection import EVERYTHING, Duplicates, Selection, choose, other_values
 from probe_flow.errors import Diagnostic, FormatError, UsageError
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.files.binary_file import malformed
@@ -141,9 +141,8 @@ class _Reader(Struct):
         kept = choose(
             files, self.duplicates, timestamp=lambda file: file.name.timestamp, size=lambda file: file.file.size
         )
-        self.problems += [
-            skipped_duplicate(file.file, kept.file, self.duplicates) for file in files if file is not kept
-        ]
+        if len(files) > 1:
+            self.problems.append(other_values([file.file for file in files], kept.file, self.duplicates))
         return kept
 
     def _add(self, name: str, slots: Sequence[tuple[Slot, ArrayFile]]) -> None:

@@ -34,7 +34,7 @@ from probe_flow.dumps.selection import (
     choose,
     keeps_no_execution,
     keeps_no_node,
-    skipped_duplicate,
+    left_out_duplicate,
 )
 from probe_flow.dumps.torchair.fx_manifest import MANIFESTS, manifest_problems
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError
@@ -249,7 +249,7 @@ def _one_run(
     )
     for run in members:
         if run is not kept:
-            problems.extend(skipped_duplicate(file.file, kept[0].file, duplicates) for file in run)
+            problems.extend(left_out_duplicate(file.file, kept[0].file, duplicates) for file in run)
     slots: dict[tuple[object, ...], _FxFile] = {}
     for file in kept:
         identity = (file.name.slot.role, file.name.slot.path)
@@ -262,7 +262,7 @@ def _one_run(
         elif file.name.is_reduced and not known.name.is_reduced:
             beside.append(file.file.relative)
         else:
-            problems.append(skipped_duplicate(file.file, known.file, "first"))
+            problems.append(left_out_duplicate(file.file, known.file, "first"))
     return sorted(slots.values(), key=_slot_order)
 
 

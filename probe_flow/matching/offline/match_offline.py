@@ -54,7 +54,7 @@ code                     gap         evidence
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 
 from msgspec import Struct, field, structs
@@ -158,8 +158,11 @@ FEW = 0.1
 _SHOWN = 3
 
 
-def strangers(match: GroupMatch) -> Iterator[Diagnostic]:
-    """Yield PF4403 when the rules know hardly any dumped operator, PF4410 when the golden has none that they name."""
+def strangers(match: GroupMatch, *, runs: Sequence[str] = ()) -> Iterator[Diagnostic]:
+    """Yield PF4403 when the rules know hardly any dumped operator, PF4410 when the golden has none that they name.
+
+    ``runs``: the runs of a debugger that the golden is, none where it is a folder of arrays.
+    """
     dumped, named = len(match.target.nodes), len(match.taken)
     if named < FEW * dumped:
         yield _other_rules(match, named, dumped)
@@ -172,7 +175,7 @@ def strangers(match: GroupMatch) -> Iterator[Diagnostic]:
         if output.origin_name
     ]
     if promised and not any(match.golden.node(name) for name in promised):
-        yield _other_golden(match, promised)
+        yield _other_golden(match, promised, runs)
 
 
 def _other_rules(match: GroupMatch, named: int, dumped: int) -> Diagnostic:
@@ -190,12 +193,16 @@ def _other_rules(match: GroupMatch, named: int, dumped: int) -> Diagnostic:
     )
 
 
-def _other_golden(match: GroupMatch, promised: list[str]) -> Diagnostic:
+def _other_golden(match: GroupMatch, promised: list[str], runs: Sequence[str]) -> Diagnostic:
+    names = ", ".join(f"`{run}`" for run in runs)
     return Diagnostic(
         "PF4410",
-        f"the golden has none of the {len(promised)} tensors that the rules name: it is of another model",
+        f"the golden has none of the {len(promised)} tensors that the rules name: "
+        + (f"{names} ended before them, or ran something else" if runs else "it is of another model, or was cut short"),
         severity=Severity.WARNING,
-        help="give the dump of the model that was converted; the names of its operators must be those of that model",
+        help="let the step end under the debugger, and give its run (`run: NUMBER` of `dump.tfdbg`)"
+        if runs
+        else "give the whole dump of the model that was converted; names of operators must be those of that model",
         notes=(f"the rules name {_some(promised)}", f"the golden has {_some(match.golden.names())}"),
         path=_file(match.rules),
     )
@@ -255,7 +262,8 @@ class _Match(Struct):
         silent = silent_outputs(mine, rules, match.taken, edges, selected=match.selected) if self.book.files else {}
         self.ledger.nodes.update((node.key, node) for node in told_nodes(mine, rules, match.taken, silent, elsewhere))
         self.ledger.edges.extend(edges)
-        self.ledger.problems.extend(strangers(match))
+        runs = self.golden.attrs.get("runs")
+        self.ledger.problems.extend(strangers(match, runs=runs if isinstance(runs, tuple) else ()))
         return match
 
     def _elsewhere(self, run: Execution) -> frozenset[str]:

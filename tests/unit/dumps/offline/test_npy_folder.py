@@ -129,6 +129,14 @@ def test_of_two_files_of_one_tensor_one_counts(folder, rule, value):
     assert codes(catalog) == {"PF3206": 1}
 
 
+def test_turns_of_a_loop_are_told_once_a_tensor(folder):
+    for turn in range(9):
+        np.save(folder.path / f"lp_add.0.{FIRST_US + turn}.npy", X)
+    (problem,) = read(folder.path).problems
+    assert problem.message.startswith(f"of 9 values of one tensor `lp_add.0.{FIRST_US + 8}.npy` counts, the newest; ")
+    assert problem.message.endswith("and 3 more are other turns of a loop, or of another run")
+
+
 def test_hashed_names_are_resolved_and_unresolved_ones_skipped(folder):
     folder.hashed(folder.output("a/b", 1, X), "8412345")
     np.save(folder.path / "999.npy", X)
