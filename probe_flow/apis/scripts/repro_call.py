@@ -111,11 +111,20 @@ def _of_what_has_gradients(
 
 
 def fitting(wanted: Sequence[int], found: Sequence[tuple[Path, Held | None]]) -> Iterator[int]:
-    """Yield the numbers of the results that may be one of a shape: of that shape, transposed or flattened."""
+    """Yield the numbers of the results that may be one of a shape.
+
+    A node of a framework gives a gradient as its kernel has it: of the shape of its argument, transposed, flattened, or
+    with axes of length 1 more or fewer, as that of the weight of a prelu.
+    """
     for number, (_, other) in enumerate(found):
         if other is None:
             continue
         shape = other.values.shape
         is_flat = len(wanted) == 1 and wanted[0] == other.values.size
-        if shape == tuple(wanted) or (len(shape) == 2 and shape[::-1] == tuple(wanted)) or is_flat:
+        is_turned = len(shape) == 2 and shape[::-1] == tuple(wanted)
+        if is_turned or is_flat or _without_ones(shape) == _without_ones(wanted):
             yield number
+
+
+def _without_ones(shape: Sequence[int]) -> list[int]:
+    return [length for length in shape if length != 1]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from probe_flow.apis.calls import UnusableError
+from probe_flow.apis.scripts.repro_call import fitting
 from probe_flow.apis.scripts.repro_steps import Output, _difference, _off, _pairs, _worst, reproduce
 from probe_flow.apis.side import Held
 
@@ -86,6 +87,25 @@ def test_a_gradient_that_a_node_passes_on_in_another_shape_is_the_one_that_came_
     assert [number for *_, number in _pairs(dumped, found, [held(2, 3, 4)], is_gradient=True)] == [None, 1]
     with pytest.raises(UnusableError, match=r"no result of shape \[6, 4\], as 0 has"):
         list(_pairs(dumped, found, [held(2, 3, 4, scale=1.01)], is_gradient=True))
+
+
+@pytest.mark.parametrize(
+    ("dumped", "given", "fits"),
+    [
+        ((1, 1), (1,), True),  # the weight of a prelu
+        ((1, 5, 1, 1), (5,), True),  # the same of 5 channels
+        ((3, 1), (1, 3), True),
+        ((4, 6), (4, 6), True),
+        ((6, 4), (4, 6), True),
+        ((24,), (4, 6), True),
+        ((), (1,), True),
+        ((4, 6), (24,), False),  # of 24 elements nobody knows which matrix they are
+        ((6, 1, 4), (4, 6), False),
+        ((5, 1), (4, 1), False),
+    ],
+)
+def test_a_gradient_is_found_by_its_shape(dumped, given, fits):
+    assert list(fitting(dumped, [((0,), held(*given))])) == [0] * fits
 
 
 def test_of_a_backward_pass_the_gradient_that_came_in_may_be_what_differs(tmp_path: Path, monkeypatch) -> None:
