@@ -113,8 +113,7 @@ def _record(run: StoredRun, found: Mapping[str, object]) -> str:
 
 
 def _finding(run: StoredRun, number: int) -> FindingRecord | None:
-    places = dict.fromkeys((*run.record.suspects, run.record.nonfinite_origin))
-    suspects = [each for each in map(run.record.at, places) if each is not None and each.name]
+    suspects = run.record.suspected_calls
     if not suspects:
         return None
     if number > len(suspects):

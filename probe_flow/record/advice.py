@@ -241,7 +241,7 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, finding: Finding)
         given = "its own inputs"
         if facts.target.task == "statistics":
             given = "random values in the recorded ranges, which shows gross errors only"
-        text = f"see whether {name} itself is wrong: `probe-flow repro RUN` computes it again from {given}"
+        text = f"see whether {name} itself is wrong: {AdviceRecord.AGAIN} computes it again from {given}"
         yield AdviceRecord(RUNS_AGAIN, text)
     if node is not None and len(node.originals) > 1:
         parts = " + ".join(f"`{part}`" for part in node.originals[:MAX_PARTS])

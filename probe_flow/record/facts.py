@@ -204,9 +204,14 @@ def problems_text(problems: Sequence[ProblemRecord]) -> str:
     return f"{codes.total()} ({', '.join(each)})"
 
 
-def advice_texts(run: RunRecord) -> list[str]:
-    """Return what to do about the first finding that fails the run and has advice, one sentence a step."""
+def advice_texts(run: RunRecord, folder: str = "RUN") -> list[str]:
+    """Return what to do about the first finding that fails the run and has advice, one sentence a step.
+
+    Args:
+        run: the run.
+        folder: of it, as its reader would type it.
+    """
     first = next((finding for finding in run.findings if finding.fails and finding.advice), None)
     if first is None:
         return []
-    return [readable(f"{each.text} ({each.code})") for each in run.steps_for(first)]
+    return [readable(f"{each.text} ({each.code})") for each in run.steps_for(first, folder)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from probe_flow.record.types.values import Count, Figure, Graph, Record
 from probe_flow.records import FindingKind, Phase, Role, SlotRole, Status, WaiverState
@@ -15,6 +15,9 @@ class AdviceRecord(Record, frozen=True):
         code: `probe-flow explain CODE` says more.
         text: What it means here.
     """
+
+    AGAIN: ClassVar[str] = "`probe-flow repro RUN`"
+    """The command of the step that computes an operator again; what a run's folder is called depends on who asks."""
 
     code: str
     text: str

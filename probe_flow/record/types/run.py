@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -247,14 +248,37 @@ class RunRecord(Conclusions, frozen=True, kw_only=True):
             if name in (each.entry, each.suspect) and (each.rank, each.step) == (rank, step)
         )
 
-    def steps_for(self, finding: FindingRecord) -> tuple[AdviceRecord, ...]:
+    @property
+    def suspected_calls(self) -> tuple[FindingRecord, ...]:
+        """The suspects that name a call, as `repro` numbers them: from 1, where NaN begins last."""
+        places = dict.fromkeys((*self.suspects, self.nonfinite_origin))
+        return tuple(each for each in map(self.at, places) if each is not None and each.name)
+
+    def steps_for(self, finding: FindingRecord, folder: str = "RUN") -> tuple[AdviceRecord, ...]:
         """Return what to do about a finding.
 
         What came of computing its call again comes first, and takes the place of the steps that it answers.
+
+        Args:
+            finding: of this run.
+            folder: of the run as its reader would type it, for commands; `RUN` where that is not known.
         """
         found = self.reproductions_of(finding.name, finding.rank, finding.step)
         answered = {code for each in found for code in each.answers}
-        return (*(each.advice for each in found), *(each for each in finding.advice if each.code not in answered))
+        again = f"`probe-flow repro {shlex.quote(folder)}{self._which(finding)}`"
+        steps = (each for each in finding.advice if each.code not in answered)
+        return (
+            *(each.advice for each in found),
+            *(replace(each, text=each.text.replace(AdviceRecord.AGAIN, again)) for each in steps),
+        )
+
+    def _which(self, finding: FindingRecord) -> str:
+        """Return the option of `repro` that names a finding; empty for the suspect that it takes by itself."""
+        calls = self.suspected_calls
+        number = next((number for number, each in enumerate(calls, 1) if each is finding), None)
+        if number is None:
+            return f" --node {shlex.quote(finding.name)}" if finding.name else ""
+        return f" --suspect {number}" if number > 1 else ""
 
     def with_reproductions(self, found: Iterable[Mapping[str, object]]) -> RunRecord:
         """Return the record with what came of computing calls again, in place of what it says of the same calls.

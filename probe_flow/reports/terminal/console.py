@@ -260,7 +260,7 @@ class _Summary:
         self._print_line(last_line(self._run, folder=self._folder), style_of(word))
 
     def _advice(self) -> None:
-        texts = advice_texts(self._run) if self._run.exit_code == EXIT_GATE_FAILED else []
+        texts = advice_texts(self._run, self._folder or ".") if self._run.exit_code == EXIT_GATE_FAILED else []
         if texts:
             self._out.line("Then, with more in `probe-flow explain CODE`:")
             self._out.items(texts)

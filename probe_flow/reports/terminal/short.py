@@ -225,7 +225,7 @@ class _Short:
 
     def _next(self) -> list[_Part]:
         step, command = next_step(self._run, self._folder)
-        advice = advice_texts(self._run) if self._run.exit_code == EXIT_GATE_FAILED else []
+        advice = advice_texts(self._run, self._folder or ".") if self._run.exit_code == EXIT_GATE_FAILED else []
         code = exit_code_text(self._run, self._resume) if self._run.exit_code > 1 else ""
         return [
             self._blank(),

@@ -148,7 +148,7 @@ class Asker(Struct):
         from probe_flow.runs.queries.answers import origin_lines
         from probe_flow.runs.queries.rows import origin
 
-        answer = origin(self.run, scope=scope)
+        answer = origin(self.run, scope=scope, shown=self.shown)
         return Reply(origin_lines(answer), answer.data())
 
 

@@ -133,11 +133,16 @@ class OriginAnswer(Struct):
         }
 
 
-def origin(run: StoredRun, *, scope: Scope = EVERYWHERE) -> OriginAnswer:
+def origin(run: StoredRun, *, scope: Scope = EVERYWHERE, shown: str = "RUN") -> OriginAnswer:
     """Return where the divergence begins, as the run concluded.
 
     Of one comparison when the scope names one; within a rank, step or graph it begins at the first place there that
     fails the gate.
+
+    Args:
+        run: the run.
+        scope: what is asked about.
+        shown: the run's folder as the user typed it, for commands.
     """
     record, findings = run.record, run.record.findings
     part: Conclusions = record
@@ -154,7 +159,7 @@ def origin(run: StoredRun, *, scope: Scope = EVERYWHERE) -> OriginAnswer:
         answer = _narrowed(answer, scope)
     named = answer.named
     stage = named.comparison if named is not None else None
-    answer.advice = record.steps_for(named) if named is not None else ()
+    answer.advice = record.steps_for(named, shown) if named is not None else ()
     for rows in run.stored_rows(comparison=scope.comparison):
         answer.inherited += sum(1 for _ in rows.index.numbers(_is_inherited, scope.keeps))
         if named is not None and (stage is None or rows.comparison in (None, stage)):

@@ -279,3 +279,16 @@ def test_what_came_of_computing_it_again_takes_the_place_of_the_offer(
     assert found.get("differs", "") in advice_texts(after)[0]
     elsewhere = run.with_reproductions([{**own, **found, "step": 7}])
     assert [each.code for each in elsewhere.steps_for(first)] == ["PF7425", "PF7414"]
+
+
+def test_the_step_names_the_run_and_the_suspect_as_the_command_takes_them() -> None:
+    run = with_summaries(run_record(), {"result": comparison_summary(of_calls())})
+    (first,) = run.findings
+    assert "`probe-flow repro RUN` computes" in first.advice[0].text
+    assert "`probe-flow repro 'my run'` computes" in run.steps_for(first, "my run")[0].text
+    assert "`probe-flow repro out` computes" in advice_texts(run, "out")[0]
+    second = replace(first, name="gelu_2")
+    two = replace(run, findings=(first, second), suspects=(0, 1))
+    assert "`probe-flow repro out --suspect 2` computes" in two.steps_for(second, "out")[0].text
+    none = replace(two, suspects=(0,))
+    assert "`probe-flow repro out --node gelu_2` computes" in none.steps_for(second, "out")[0].text
