@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from probe_flow.errors import Diagnostic
 from probe_flow.records.catalog import Catalog
 from probe_flow.records.figures import shared_numbers
-from probe_flow.records.measurement import Measurement
+from probe_flow.records.measurement import Measurement, Mode
 from probe_flow.records.node import Execution, NodeKey
 from probe_flow.records.pairs import Pair, Pairs
 from probe_flow.records.tensor import TensorRef
@@ -168,6 +168,11 @@ class Row(Struct, frozen=True, gc=False):
         tensor = self.pair.target or self.pair.golden  # `Pair.shown`, asked for ten times a row
         assert tensor is not None
         return tensor.node
+
+    @property
+    def is_by_statistics(self) -> bool:
+        """Whether statistics are all that is known of the tensors."""
+        return self.measurement is not None and self.measurement.mode is Mode.STATISTICS
 
     @property
     def is_produced(self) -> bool:

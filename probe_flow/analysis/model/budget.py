@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,68 +10,35 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
+from probe_flow.analysis.model.arithmetic import (
+    ADDED,
+    COLLECTIVE,
+    COPY,
+    Arithmetic,
+    Families,
+    Forward,
+    Gradient,
+    by_parts,
+)
+from probe_flow.analysis.model.by_statistics import StatisticsAllowances
 from probe_flow.analysis.model.deviation import Deviation, Deviations, rounding_between
-from probe_flow.analysis.model.families import Family, families_of
-from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
-from probe_flow.analysis.model.gradients import (
-    Saved,
-    coherent_gradient_error,
-    gradient_allowance,
-    scales_by_number,
-    with_flips,
-)
-from probe_flow.analysis.model.growth import (
-    TINY,
-    Allowance,
-    allowance,
-    coherent_error,
-    common_share,
-    explained_error,
-    flipped_share,
-    of_copy,
-    turned_share,
-    widest,
-)
+from probe_flow.analysis.model.fused_parts import FusedParts
+from probe_flow.analysis.model.growth import Allowance, flipped_share, of_copy, turned_share
 from probe_flow.analysis.model.lost_steps import LostSteps
-from probe_flow.analysis.model.past_errors import CrossedEdges, PastErrors
+from probe_flow.analysis.model.past_errors import CrossedEdges, GateNoise, PastErrors
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
-from probe_flow.records import Execution, FigureColumn, Mode, NodeKey, NodeKind, Pairs
+from probe_flow.records import FigureColumn, NodeKind, Pairs
 from probe_flow.records.row import Row
 
 if TYPE_CHECKING:
     from probe_flow.analysis.model.handed_on import HandedOn
 
-STATISTICS_SLACK = 2.0
-"""How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
-
-AVERAGED = 0.65
-"""Share of common errors in norm and mean, compared with tensors whose every element is known."""
-
-FLIPPED = 0.3
-"""Error that gates are expected to leave, of the most that they may."""
-
-FADING = 0.8
-"""Share of it that is still there behind the next operation."""
-
 UNSHOWN = 2.0
 """How much larger than the errors of late outputs one may be that came along a path that the dump does not show."""
 
-AT_EXTREMES = 2.3
-"""Largest error at the two extremes of a computed tensor of which nothing else is known, in what is explained of values
-of their size: two elements are off by less than the worst of all may be. The largest healthy ratio measured is 1."""
-
-COHERENT = 1.5
-"""Margin of what differences of means add up to: lengths of sums are estimated from counts."""
-
 UPDATED = 1.5
 """Change of scale of what is computed with a parameter, in relative errors that its update brought."""
-
-
-_COPY, _ADDED = frozenset((Family.MOVE,)), frozenset((Family.SUM,))
-_AROUND_PRODUCTS = frozenset((Family.MOVE, Family.SUM, Family.CONTRACT))  # what they do is of the size of the product
-_COLLECTIVE = frozenset((Family.TOTAL, Family.UNKNOWN))
-_Rule = Callable[[Call, Deviation, Sequence[Deviation], frozenset[Family], float], Allowance]
 
 
 class Allowances:
@@ -85,20 +51,19 @@ class Allowances:
         self.deviations = Deviations(rows, rounding_between(pairs))
         self.scales = FigureColumn(len(rows))
         self.hidden = HiddenInputs(rows, pairs)
-        self._nodes = pairs.target.nodes
-        self._types = types_of_parts(pairs)
+        self._families = Families(pairs, self.hidden, lambda: self.links)
         self._fused = FusedParts(pairs.target.graphs)
-        self._families: dict[Call, frozenset[Family]] = {}
         self._past = PastErrors()
         self._read: list[int] = []
         self.updates = Updates(rows, self.deviations, calls)
-        self._flips: dict[int, float] = {}
-        self._latest_flips: dict[Execution, float] = {}
+        self._flips = GateNoise()
         self._crossed = CrossedEdges(rows, self.deviations)
         self._lost = LostSteps(rows, self.deviations)
-        self._saved_of: tuple[Call | None, Sequence[Saved]] = None, ()
+        self._by_statistics = StatisticsAllowances(self.deviations, self._flips, self._crossed, self._lost)
+        self._forward, self._gradient = Forward(), Gradient(rows, self.deviations)
         self.is_flow_unknown = is_flow_unknown(pairs)
-        self._shows_modules_only = all(node.kind not in (None, NodeKind.API) for node in self._nodes.values())
+        nodes = pairs.target.nodes.values()
+        self._shows_modules_only = all(node.kind not in (None, NodeKind.API) for node in nodes)
 
     @cached_property
     def links(self) -> Links:
@@ -158,12 +123,7 @@ class Allowances:
 
     def _is_free_of_flips(self, number: int) -> bool:
         """Whether nothing that a row comes from has the noise of gates, which must be handed on."""
-        if not self._flips and not self._latest_flips:
-            return True
-        sources = self.sources(number)
-        if sources is None:
-            return self.rows[number].node.execution not in self._latest_flips
-        return not any(n in self._flips for n in sources)
+        return not self._flips or self._flips.is_free(self.rows[number].node.execution, self.sources(number))
 
     def of(
         self, number: int, deviation: Deviation, behind: Sequence[int], sources: tuple[int, ...] | None
@@ -171,37 +131,36 @@ class Allowances:
         """Return the error that a row may have, given the rows behind it (``sources`` and other ranks' inputs)."""
         row, own = self.rows[number], self.calls.of[number]
         assert own is not None
-        assert row.measurement is not None
-        is_bare = row.measurement.mode is Mode.STATISTICS
         call = self._maker(number, own)
         known = [d for n in behind if (d := self.deviations[n]) is not None]
         before = self.links.before.get(number, ())
-        between = self._between(before) if before else _ADDED if self._is_sum(number) else _COPY
+        between = self._families.between(before) if before else ADDED if self._is_sum(number) else COPY
         is_read = call is own and (not row.is_produced or row.pair.rule.is_self or number in self.links.producers)
-        copies = is_read and between == _COPY
-        families = _COPY if copies else between if is_read else self.families(call)
+        copies = is_read and between == COPY
+        families = COPY if copies else between if is_read else self._families.of(call)
         if row.is_produced and call.peers:
-            families = _COLLECTIVE
-        rule = self._gradient if call.is_gradient and not is_read else self._forward
+            families = COLLECTIVE
+        arithmetic: Arithmetic = self._gradient if call.is_gradient and not is_read else self._forward
         unseen = self._unseen(number, sources, deviation)
-        if not is_bare:
-            allowed = rule(call, deviation, known, families, 0.0)
+        if not row.is_by_statistics:
+            allowed = arithmetic.allowance(call, deviation, known, families, 0.0)
             if row.is_produced:
-                allowed = self._by_parts(call, deviation, allowed)
+                allowed = by_parts(call, deviation, allowed, self._fused, (self.rows, self.deviations))
         elif copies and known and self._is_same(number, behind):
             allowed = of_copy(deviation, known)
-            self._hand_on(number, behind)
+            self._flips.hand_on(number, behind)
         else:
-            allowed = self._of_statistics(number, call, deviation, behind, families, rule)
+            is_linked = number in self.links.producers
+            allowed = self._by_statistics.of(number, call, deviation, behind, families, arithmetic, is_linked=is_linked)
         passed = before
         if row.is_produced and not row.pair.rule.is_self:
             passed = (call.key, *self.links.through.get(call.key, ()))
-        saved = call.forward if is_bare and call.is_gradient and not is_read else ()
+        saved = call.forward if row.is_by_statistics and arithmetic is self._gradient else ()
         changed = [n for n in (*behind, *saved) if n in self.updates.gradients]
         if changed:
             allowed = replace(allowed, gain=allowed.gain + UPDATED * sum(map(self.updates.error_of, changed)))
             if noise := self.updates.noise(number, call, deviation):
-                self._flips[number] = max(self._flips.get(number, 0.0), noise)
+                self._flips.raise_to(number, noise)
                 allowed = with_unseen(allowed, noise * deviation.size, deviation, is_update=True)
             if copies:
                 self.updates.hand_on(number, changed[0])
@@ -211,18 +170,6 @@ class Allowances:
         if not unseen:
             return of_source(allowed, deviation) if copies and sources == () and not behind else allowed
         return with_unseen(allowed, unseen, deviation, is_update=number in self.updates.gradients)
-
-    def _by_parts(self, call: Call, deviation: Deviation, allowed: Allowance) -> Allowance:
-        """Return an allowance, narrowed where the graph says how the parts of a fused operator are joined."""
-        if call.node is None or len(call.node.originals) < 2 or len(call.written) > 1:
-            return allowed
-        inputs: dict[int, Deviation] = {}
-        for n in call.read:
-            tensor, found = self.rows[n].pair.target, self.deviations[n]
-            if tensor is not None and found is not None and isinstance(tensor.slot.path[0], int):
-                inputs[tensor.slot.path[0]] = found
-        by_parts = self._fused.allowance(call.node, deviation, inputs)
-        return allowed if by_parts is None else tightest(allowed, by_parts)
 
     def _is_sum(self, number: int) -> bool:
         """Whether a row is what several others add up to."""
@@ -236,95 +183,9 @@ class Allowances:
         sides = ((mine.target, other.target), (mine.golden, other.golden))
         return all(a is not None and b is not None and a.dtype == b.dtype and a.numel == b.numel for a, b in sides)
 
-    def _hand_on(self, number: int, behind: Sequence[int]) -> None:
-        if noise := max((self._flips.get(n, 0.0) for n in behind), default=0.0):
-            self._flips[number] = noise
-
     def _passed_on(self, number: int) -> float:
         """Return the size of the terms that a copied tensor was summed up from."""
         return self.scales.get(number, 0.0) if self.deviations[number] is not None else 0.0
-
-    def _forward(
-        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], _hidden: float
-    ) -> Allowance:
-        allowed = widest([allowance(family, output, known) for family in families])
-        return with_flips(allowed, output, known) if call.is_gate_gradient else allowed
-
-    def _gradient(
-        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], hidden: float
-    ) -> Allowance:
-        saved = () if scales_by_number(call, self.rows) else self._saved(call)
-        return widest(
-            [gradient_allowance(f, output, known, saved, is_gated=call.is_gated, hidden=hidden) for f in families]
-        )
-
-    def _of_statistics(
-        self,
-        number: int,
-        call: Call,
-        output: Deviation,
-        behind: Sequence[int],
-        families: frozenset[Family],
-        rule: _Rule,
-    ) -> Allowance:
-        """Allow for what recorded statistics do not show of the inputs' errors, and for their own rounding."""
-        known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
-        proven = self._proven(call, output, [d for _, d in known], families, rule)
-        likely = [d.with_rms(max(d.likely, self._concealed(n, d, output))) if d.unit else d for n, d in known]
-        allowed = rule(call, output, likely, families, self._lost.around(call.key.execution, output))
-        size = max(output.size, TINY)
-        noise = max([self._flips.get(n, 0.0) for n, _ in known], default=0.0)
-        if rule == self._gradient and call.is_gated:
-            noise = max(noise, FLIPPED * allowed.explained / size)
-        if number not in self.links.producers and not known:
-            noise = self._latest_flips.get(call.key.execution, 0.0)  # along a path that the dump does not show
-        if noise:
-            self._flips[number] = self._latest_flips[call.key.execution] = min(1.0, FADING * noise)
-        coherent = COHERENT * self._coherent(call, output, [d for _, d in known], families, rule)
-        extra = (STATISTICS_SLACK - 1.0) * allowed.explained + coherent
-        share = AVERAGED * common_share(output.count)
-        peak = None
-        if output.is_bare and families is not _COPY:
-            at_top = math.sqrt(max(1.0, output.top / size))
-            peak = AT_EXTREMES * (allowed.rms * at_top + 2.0 * output.unit * output.top)
-        return Allowance(
-            allowed.floor,
-            allowed.explained + extra,
-            allowed.peak + extra * math.sqrt(output.count) if peak is None else peak,
-            AVERAGED * allowed.gain + output.unit + (share * extra + coherent) / size + noise,
-            allowed.scale,
-            share * (allowed.floor + allowed.explained + extra)
-            + UNSHOWN * proven
-            + coherent
-            + noise * output.size
-            + output.unit * math.sqrt(max(0.0, output.size * output.size - output.spread * output.spread)),
-        )
-
-    def _concealed(self, number: int, tensor: Deviation, output: Deviation) -> float:
-        """Return the error that statistics of an input may not show: flips, edges that were crossed, lost steps."""
-        relative = max(self._flips.get(number, 0.0), self._lost.hidden_in(number, tensor, output))
-        return max(relative * tensor.size, self._crossed.error(number))
-
-    def _proven(
-        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], rule: _Rule
-    ) -> float:
-        """Error that what statistics prove of the inputs' errors explains."""
-        if rule == self._gradient:
-            return rule(call, output, known, families, 0.0).explained
-        return max([explained_error(family, output, known) for family in families])
-
-    def _coherent(
-        self,
-        call: Call,
-        output: Deviation,
-        known: Sequence[Deviation],
-        families: frozenset[Family],
-        rule: _Rule,
-    ) -> float:
-        """Error that the proven differences of the inputs' means add up to."""
-        if rule == self._gradient:
-            return max(coherent_gradient_error(family, output, known, self._saved(call)) for family in families)
-        return max(coherent_error(family, output, known) for family in families)
 
     def _maker(self, number: int, call: Call) -> Call:
         """Return the call whose arithmetic a row shows: its own, or the gate in place that left its result to it."""
@@ -360,17 +221,10 @@ class Allowances:
         self._read.clear()
         return self.updates.error(number, min(1.0, UNSHOWN * self._past.usual_before(step)), is_known=is_known)
 
-    def _saved(self, call: Call) -> Sequence[Saved]:
-        """Return what the forward call of a gradient left: the same for each of its rows, which come together."""
-        if self._saved_of[0] is not call:
-            found = [Saved(d, self.rows[n].is_produced) for n in call.forward if (d := self.deviations[n]) is not None]
-            self._saved_of = call, found
-        return self._saved_of[1]
-
     def forget(self, number: int) -> None:
         """Take a row for one that was not compared."""
         self.deviations.forget(number)
-        self._saved_of = None, ()
+        self._gradient.forget()
 
     def remember(self, number: int, deviation: Deviation) -> None:
         """Take note of a judged row's error, for what comes later."""
@@ -380,21 +234,3 @@ class Allowances:
             self._past.add(run, min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0))
         elif run.step is not None:
             self._read.append(number)
-
-    def families(self, call: Call) -> frozenset[Family]:
-        """Return the arithmetic between a call's compared inputs and its outputs, parts and passed nodes included."""
-        found = self._families.get(call)
-        if found is None:
-            found = self._families[call] = self._between((call.key, *self.links.through.get(call.key, ())))
-        return found
-
-    def _between(self, nodes: Sequence[NodeKey]) -> frozenset[Family]:
-        """Return the arithmetic of some nodes."""
-        kinds: set[Family] = set()
-        for passed in nodes:
-            node = self._nodes.get(passed)
-            parts = [self._types[part] for part in node.originals if part in self._types] if node else []
-            kinds.update(*map(families_of, parts or ([node.op_type] if node else [])))
-        if Family.PRODUCT in kinds and self.hidden.has_weights(nodes):
-            kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
-        return frozenset(kinds or {Family.UNKNOWN})

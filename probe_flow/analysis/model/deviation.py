@@ -290,9 +290,8 @@ def shape_of(deviation: Deviation | None, figure: ErrorFigure, row: Row) -> Erro
         return ErrorShape.CHOICE
     if deviation is None or deviation.is_bare or not deviation.rms or figure is ErrorFigure.NONFINITE:
         return None
-    is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
     noise = CREST * math.sqrt(2.0 * math.log(max(3, deviation.count)))
-    if deviation.peak > noise * (deviation.likely if is_proven else deviation.rms):
+    if deviation.peak > noise * (deviation.likely if row.is_by_statistics else deviation.rms):
         return ErrorShape.PART
     rounded = 2.0 * deviation.unit * deviation.top
     shapes = {
@@ -301,7 +300,7 @@ def shape_of(deviation: Deviation | None, figure: ErrorFigure, row: Row) -> Erro
     }
     for shape, (rms, peak) in shapes.items():
         # Statistics prove no more than the norm shows, so there extremes must move along.
-        if rms >= SHAPED * deviation.rms and (not is_proven or deviation.peak <= peak + rounded):
+        if rms >= SHAPED * deviation.rms and (not row.is_by_statistics or deviation.peak <= peak + rounded):
             return shape
     return ErrorShape.NOISE
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from probe_flow.analysis.model.deviation import Deviation, Deviations
 from probe_flow.analysis.model.past_errors import HIDDEN_UNITS, LatestErrors
-from probe_flow.records import Execution, Mode
+from probe_flow.records import Execution
 from probe_flow.records.row import Row
 
 FINE = 2.0**-16
@@ -34,7 +34,7 @@ class LostSteps:
     def add(self, number: int, deviation: Deviation, sources: Callable[[int], Sequence[int] | None]) -> None:
         """Take note of a judged row; ``sources`` gives the rows that one was made of."""
         row = self._rows[number]
-        if row.measurement is None or row.measurement.mode is not Mode.STATISTICS:
+        if not row.is_by_statistics:
             return
         if row.is_produced:
             self._units.add(row.node.execution, deviation.unit)

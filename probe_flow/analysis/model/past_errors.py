@@ -3,6 +3,7 @@
 And what statistics hide of values that were rounded to whole numbers: some are a step apart, and nothing shows it.
 Extremes stay as they are, and in mean and norm steps up and down cancel. So that error is not guessed from these but
 from what was rounded: of values that lie anywhere between two edges, those cross one that are nearer than their error.
+Nor do they show much of what gates (relu, pooling) let through on one side and hold back on the other.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.deviation import Deviations
@@ -24,6 +25,12 @@ RECENT = 32
 
 HIDDEN_UNITS = 0.5
 """Rounding steps that a tensor of which only statistics are known may be off by beyond what they prove."""
+
+FLIPPED = 0.3
+"""Error that gates are expected to leave, of the most that they may."""
+
+FADING = 0.8
+"""Share of it that is still there behind the next operation."""
 
 MEAN_OF_NORMAL = 0.8
 """Mean magnitude of normally distributed errors, in their root mean square."""
@@ -155,3 +162,47 @@ class CrossedEdges:
         known = [d for n in call.read if (d := self._deviations[n]) is not None and d.unit]
         error = max((d.likely + HIDDEN_UNITS * d.unit * d.size for d in known), default=0.0)
         return math.sqrt(min(1.0, 2.0 * MEAN_OF_NORMAL * error))
+
+
+class GateNoise:
+    """The relative error, as root mean square, that each row so far is likely to have from gates that turned."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, float] = {}
+        self._latest: dict[Execution, float] = {}
+
+    def of(self, number: int) -> float:
+        """Return that of a row."""
+        return self._of.get(number, 0.0)
+
+    def largest(self, numbers: Iterable[int]) -> float:
+        """Return the largest of some rows."""
+        return max([self.of(n) for n in numbers], default=0.0)
+
+    def latest(self, execution: Execution) -> float:
+        """Return that of the latest row of an execution that had any."""
+        return self._latest.get(execution, 0.0)
+
+    def raise_to(self, number: int, noise: float) -> None:
+        """Take note of a row that has at least so much."""
+        if noise:
+            self._of[number] = max(self.of(number), noise)
+
+    def hand_on(self, number: int, behind: Iterable[int]) -> None:
+        """Take note of a row that holds what one behind it holds."""
+        if noise := self.largest(behind):
+            self._of[number] = noise
+
+    def fade(self, number: int, execution: Execution, noise: float) -> None:
+        """Take note of what is left in a row that was computed from what had so much."""
+        if noise:
+            self._of[number] = self._latest[execution] = min(1.0, FADING * noise)
+
+    def is_free(self, execution: Execution, sources: tuple[int, ...] | None) -> bool:
+        """Whether a row of these sources has none; None where they are not known."""
+        if sources is None:
+            return execution not in self._latest
+        return not any(n in self._of for n in sources)
+
+    def __bool__(self) -> bool:
+        return bool(self._of or self._latest)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.model.deviation import Deviation, Deviations
 from probe_flow.analysis.model.growth import TINY, Allowance, common_share
-from probe_flow.records import Execution, Mode, Phase, Statistics
+from probe_flow.records import Execution, Phase, Statistics
 from probe_flow.records.row import Row
 
 UPDATE = 4.0
@@ -128,15 +128,14 @@ class Updates:
         """
         row, error = self._rows[number], self._deviations[number]
         shown = min(error.relative, 1.0) if error is not None else 0.0
-        is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
-        return max(shown, self._hidden[number]) if is_proven else shown
+        return max(shown, self._hidden[number]) if row.is_by_statistics else shown
 
     def may_hide(self, number: int) -> bool:
         """Say whether a row is of a parameter that was changed, and whose statistics may agree though it does not."""
         row, golden = self._rows[number], self._rows[number].pair.golden
         if row.is_produced or golden is None or golden.requires_grad is not True or not row.node.execution.step:
             return False
-        return row.measurement is not None and row.measurement.mode is Mode.STATISTICS
+        return row.is_by_statistics
 
     def hand_on(self, number: int, before: int) -> None:
         """Take a row for the same parameter as one before, read again."""
@@ -155,8 +154,7 @@ class Updates:
             output: the result.
         """
         row = self._rows[number]
-        is_hiding = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
-        if not self._hidden or not row.is_produced or not is_hiding:
+        if not self._hidden or not row.is_produced or not row.is_by_statistics:
             return 0.0
         saved = [n for n in call.forward if n in self._hidden and self._has_axes(n)] if call.is_gradient else []
         read = (*call.read, *saved)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from probe_flow.analysis.model.deviation import Deviations
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.analysis.search.proof import Proof, proof_of, sentence
-from probe_flow.records import Finding, FindingKind, Mode, NodeKey
+from probe_flow.records import Finding, FindingKind, NodeKey
 from probe_flow.records.row import Row
 
 BESIDE_OTHERS = 0.6
@@ -180,9 +180,10 @@ def random_state(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
     more = f", and {len(others)} more random result{'s' if len(others) > 1 else ''}" if others else ""
     right = [number for number in diagnosis.random if proof_of(rows[number]) is Proof.RIGHT]
     proven = ""
-    is_bare = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
     after = (
-        "of what follows statistics show gross errors only" if is_bare else "what follows was judged by its own inputs"
+        "of what follows statistics show gross errors only"
+        if row.is_by_statistics
+        else "what follows was judged by its own inputs"
     )
     if right:
         which = "each" if len(right) == len(diagnosis.random) else f"{len(right)} of them"

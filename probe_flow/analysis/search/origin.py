@@ -26,7 +26,7 @@ from probe_flow.analysis.search.near_misses import hidden_before, outputs_before
 from probe_flow.analysis.search.proof import Proof, proof_of, score_of
 from probe_flow.analysis.search.reference_check import clears
 from probe_flow.analysis.search.shaken import Shaken
-from probe_flow.records import FigureColumn, Mode, Pairs
+from probe_flow.records import FigureColumn, Pairs
 from probe_flow.records.row import Pick, Row
 
 LIMITS = {ErrorFigure.RMS: 2.5, ErrorFigure.PEAK: 1.5, ErrorFigure.GAIN: 2.5, ErrorFigure.OFFSET: 2.5}
@@ -175,9 +175,8 @@ class _Search:
         """Judge a row; return whether its error may explain others."""
         row, call = self.rows[number], self.calls.of[number]
         assert call is not None
-        is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
         # What is other data goes on through statistics that agree by chance.
-        if not (is_proven and self.shaken.noise) and self.allowances.is_rounding(number, deviation):
+        if not (row.is_by_statistics and self.shaken.noise) and self.allowances.is_rounding(number, deviation):
             self.scores[number] = 0.0
             return True
         sources = self.allowances.sources(number)
@@ -273,14 +272,13 @@ class _Search:
         if handed is None:
             return found
         gap, parts = handed.gap(found.row), handed.parts(found.row)
-        is_bare = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
-        if proof is Proof.WRONG or (is_bare and gap > 1.0):
-            score = max(found.score, gap if is_bare else score_of(row))
+        if proof is Proof.WRONG or (row.is_by_statistics and gap > 1.0):
+            score = max(found.score, gap if row.is_by_statistics else score_of(row))
             return replace(
                 found, figure=ErrorFigure.HANDED, score=score, inputs=parts or found.inputs, inherits=False, limit=1.0,
                 is_proven=True, told=handed.told(found.row),
             )  # fmt: skip
-        if row.recomputed is None and not is_bare:
+        if row.recomputed is None and not row.is_by_statistics:
             given = Given(parts) if gap > 1.0 else self._through_gate(found)
             if given is not None:
                 self.handed[found.row] = given
@@ -328,8 +326,7 @@ class _Search:
         """Return how many times its allowance each figure of a row may be."""
         row = self.rows[number]
         is_computed = row.is_produced and number not in self.allowances.links.producers
-        is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
-        if not (is_computed and is_proven):
+        if not (is_computed and row.is_by_statistics):
             return LIMITS
         return GRADIENT_LIMITS if is_gradient(row.node) else STATISTICS_LIMITS
 

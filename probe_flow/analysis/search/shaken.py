@@ -75,7 +75,7 @@ class Shaken:
         self.noise[number] = noise
         resized = self._of_sizes(number, call, around)
         self._most = max(self._most, noise)
-        if row.measurement is not None and row.measurement.mode is Mode.STATISTICS:
+        if row.is_by_statistics:
             if not deviation.size or deviation.unit == 0.0:  # other indices and masks; zeros measure nothing
                 return 0.0
             part = min(1.0, noise / GROSS)

@@ -1,0 +1,184 @@
+"""What calls do with the errors of what they read: their families of arithmetic, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from probe_flow.analysis.flow.calls import Call
+from probe_flow.analysis.model.deviation import Deviation, Deviations
+from probe_flow.analysis.model.families import Family, families_of
+from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
+from probe_flow.analysis.model.gradients import (
+    Saved,
+    coherent_gradient_error,
+    gradient_allowance,
+    scales_by_number,
+    with_flips,
+)
+from probe_flow.analysis.model.growth import Allowance, allowance, coherent_error, explained_error, widest
+from probe_flow.analysis.model.unseen_inputs import HiddenInputs
+from probe_flow.records import NodeKey, Pairs
+from probe_flow.records.row import Row
+
+if TYPE_CHECKING:
+    from probe_flow.analysis.flow.links import Links
+
+COPY, ADDED = frozenset((Family.MOVE,)), frozenset((Family.SUM,))
+COLLECTIVE = frozenset((Family.TOTAL, Family.UNKNOWN))
+
+_AROUND_PRODUCTS = frozenset((Family.MOVE, Family.SUM, Family.CONTRACT))  # what they do is of the size of the product
+
+
+class Families:
+    """The families of arithmetic of calls, and of what lies between two that the dump shows.
+
+    Args:
+        pairs: whose target has the nodes.
+        hidden: the inputs that were not compared.
+        links: gives where rows came from, when it is asked for.
+    """
+
+    def __init__(self, pairs: Pairs, hidden: HiddenInputs, links: Callable[[], Links]) -> None:
+        self._nodes = pairs.target.nodes
+        self._types = types_of_parts(pairs)
+        self._hidden = hidden
+        self._links = links
+        self._of: dict[Call, frozenset[Family]] = {}
+
+    def of(self, call: Call) -> frozenset[Family]:
+        """Return the arithmetic between a call's compared inputs and its outputs, parts and passed nodes included."""
+        found = self._of.get(call)
+        if found is None:
+            found = self._of[call] = self.between((call.key, *self._links().through.get(call.key, ())))
+        return found
+
+    def between(self, nodes: Sequence[NodeKey]) -> frozenset[Family]:
+        """Return the arithmetic of some nodes."""
+        kinds: set[Family] = set()
+        for passed in nodes:
+            node = self._nodes.get(passed)
+            parts = [self._types[part] for part in node.originals if part in self._types] if node else []
+            kinds.update(*map(families_of, parts or ([node.op_type] if node else [])))
+        if Family.PRODUCT in kinds and self._hidden.has_weights(nodes):
+            kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
+        return frozenset(kinds or {Family.UNKNOWN})
+
+
+class Arithmetic(Protocol):
+    """How the errors of inputs become that of an output: forward, or of a gradient.
+
+    ``known`` are the errors of the inputs, ``families`` the arithmetic of the call, ``hidden`` the relative error that
+    each input may have beyond what is known of it.
+    """
+
+    def allowance(
+        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], hidden: float
+    ) -> Allowance:
+        """Return the error that the output may have."""
+
+    def explained(
+        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]
+    ) -> float:
+        """Return how much of it the errors of the inputs explain."""
+
+    def coherent(self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]) -> float:
+        """Return what the proven differences of the inputs' means add up to."""
+
+    def is_gated(self, call: Call) -> bool:
+        """Say whether its derivative jumps, so that gates may have turned."""
+
+
+class Forward:
+    """What a call computes of its inputs."""
+
+    def allowance(
+        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], _hidden: float
+    ) -> Allowance:
+        """Return the error that a result may have."""
+        allowed = widest([allowance(family, output, known) for family in families])
+        return with_flips(allowed, output, known) if call.is_gate_gradient else allowed
+
+    def explained(
+        self, _call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]
+    ) -> float:
+        """Return how much of it the errors of the inputs explain."""
+        return max([explained_error(family, output, known) for family in families])
+
+    def coherent(
+        self, _call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]
+    ) -> float:
+        """Return what the proven differences of the inputs' means add up to."""
+        return max(coherent_error(family, output, known) for family in families)
+
+    def is_gated(self, _call: Call) -> bool:
+        """Forward results of gates do not jump."""
+        return False
+
+
+class Gradient:
+    """What a call gives back: of the gradients that reach it, and of what its forward call saved."""
+
+    def __init__(self, rows: Sequence[Row], deviations: Deviations) -> None:
+        self._rows = rows
+        self._deviations = deviations
+        self._saved_of: tuple[Call | None, Sequence[Saved]] = None, ()
+
+    def allowance(
+        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], hidden: float
+    ) -> Allowance:
+        """Return the error that a gradient may have."""
+        saved = () if scales_by_number(call, self._rows) else self._saved(call)
+        return widest(
+            [gradient_allowance(f, output, known, saved, is_gated=call.is_gated, hidden=hidden) for f in families]
+        )
+
+    def explained(
+        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]
+    ) -> float:
+        """Return how much of it the errors of what it is made of explain."""
+        return self.allowance(call, output, known, families, 0.0).explained
+
+    def coherent(self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]) -> float:
+        """Return what the proven differences of the gradients' means add up to."""
+        return max(coherent_gradient_error(family, output, known, self._saved(call)) for family in families)
+
+    def is_gated(self, call: Call) -> bool:
+        """Say whether the derivative of its forward call jumps."""
+        return call.is_gated
+
+    def _saved(self, call: Call) -> Sequence[Saved]:
+        """Return what the forward call of a gradient left: the same for each of its rows, which come together."""
+        if self._saved_of[0] is not call:
+            rows, deviations = self._rows, self._deviations
+            found = [Saved(d, rows[n].is_produced) for n in call.forward if (d := deviations[n]) is not None]
+            self._saved_of = call, found
+        return self._saved_of[1]
+
+    def forget(self) -> None:
+        """Look again at what the forward call saved."""
+        self._saved_of = None, ()
+
+
+def by_parts(
+    call: Call, deviation: Deviation, allowed: Allowance, fused: FusedParts, sides: tuple[Sequence[Row], Deviations]
+) -> Allowance:
+    """Return an allowance, narrowed where the graph says how the parts of a fused operator are joined.
+
+    Args:
+        call: of the operator.
+        deviation: of its output.
+        allowed: from all inputs together.
+        fused: knows the parts.
+        sides: all rows and their deviations.
+    """
+    if call.node is None or len(call.node.originals) < 2 or len(call.written) > 1:
+        return allowed
+    rows, deviations = sides
+    inputs: dict[int, Deviation] = {}
+    for n in call.read:
+        tensor, found = rows[n].pair.target, deviations[n]
+        if tensor is not None and found is not None and isinstance(tensor.slot.path[0], int):
+            inputs[tensor.slot.path[0]] = found
+    found_parts = fused.allowance(call.node, deviation, inputs)
+    return allowed if found_parts is None else tightest(allowed, found_parts)
