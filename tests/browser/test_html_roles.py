@@ -235,6 +235,25 @@ def test_drift_and_a_gate_on_all_rows_have_marks_that_agree_with_a_fail(open_rep
     assert page.js(MARKS)["over"]["count"] > 0
 
 
+def test_what_fails_without_a_beginning_is_named_in_the_plot_the_worst_first(open_report: Open) -> None:
+    errors = [1e-4, 0.05, 0.1, 0.2, 0.3, 0.4, 1e-4]
+    rows = [
+        found(at, f"array_{at}", Status.FAIL if error > 0.01 else Status.PASS, error=error)
+        for at, error in enumerate(errors)
+    ]
+    failing = sorted(
+        (each for each in rows if each.verdict.status is Status.FAIL), key=lambda each: -errors[each.order]
+    )
+    findings = tuple(origin(each.order, f"array_{each.order}", kind=FindingKind.FAILURE) for each in failing)
+    page = open_report(comparison(*rows, findings=findings, gate="all_pass", gate_passed=False))
+    written = page.driver.execute_async_script(WRITTEN)
+    named = [text for text, _ in written if text.startswith("over its limit: ")]
+    assert named == [f"over its limit: array_{at}" for at in (5, 4, 3, 2)]
+    tone = page.js("return probeFlow.cssColor('over-mark')")
+    assert {colour for text, colour in written if text in named} == {tone}
+    assert page.js(f"return {LEGEND}") == ["over its limit", "fine"]
+
+
 def test_what_is_waived_stays_marked_and_says_so(open_report: Open) -> None:
     wrong = found(0, "Gelu_1", Status.FAIL, Role.ORIGIN, error=0.3, excess=4.0)
     excuse = Excuse(ExcuseKind.WAIVED, "waived until 2027-01-01 by kim: known")

@@ -21,7 +21,7 @@ from probe_flow.record.conclusion import (
 )
 from probe_flow.record.excuses import excuses_text
 from probe_flow.record.facts import advice_texts, gaps, inherited
-from probe_flow.record.places import in_dump, operator, readable, slot, where
+from probe_flow.record.places import in_dump, operator, printable, readable, slot, where
 from probe_flow.record.run_json import plain
 from probe_flow.record.same_places import SamePlace, same_places
 from probe_flow.record.types.conclusions import FindingRecord
@@ -57,7 +57,7 @@ def summary(
     word, conclusions = verdict_word(facts), plain(facts)
     passing_on = inherited([comparison])
     groups = same_places(facts.findings)
-    return {
+    shown = {
         "dumps": dumps_line(facts),
         "done": facts.done,
         "in_order": comparison.pairs.target.flow is not Flow.NONE,
@@ -81,6 +81,25 @@ def summary(
         "next": _next_step(facts),
         "advice": advice_texts(facts) if facts.verdict == "fail" else [],
     }
+    names = _cut_names([found.first for found in groups[:MAX_FINDINGS]])
+    return {field: _with_whole_names(value, names) for field, value in shown.items()} if names else shown
+
+
+def _cut_names(findings: Sequence[FindingRecord]) -> dict[str, str]:
+    """Return what sentences make of very long names of findings -> the names; the page shows their two ends."""
+    names = {name for each in findings for name in (each.node, each.name, each.golden_node) if name is not None}
+    forms = [form for name in sorted(names) for form in (f"`{name}`", name)]
+    return {readable(form): printable(form) for form in forms if readable(form) != printable(form)}
+
+
+def _with_whole_names(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        for cut, whole in names.items():
+            value = value.replace(cut, whole)
+        return value
+    if isinstance(value, dict):
+        return {key: _with_whole_names(each, names) for key, each in value.items()}
+    return [_with_whole_names(each, names) for each in value] if isinstance(value, list) else value
 
 
 def _roles(comparison: Comparison, ranks: bytes) -> list[dict[str, Any]]:

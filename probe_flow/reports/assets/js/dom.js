@@ -2,6 +2,7 @@
 // Elements and words. Every text from a dump passes `visible` and becomes a text node, never markup.
 (() => {
   const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+  const MAX_WORD = 96;
   const NAMED = { "\n": "\\n", "\t": "\\t", "\r": "\\r" };
 
   /** Show control, direction and other invisible characters by their codes. */
@@ -38,15 +39,28 @@
     return add(element, children);
   }
 
-  /** A sentence of ours, in which names stand in backquotes. */
-  function prose(text) {
+  /** A sentence of ours, in which names stand in backquotes; words above `most` characters lose their middle. */
+  function prose(text, most = MAX_WORD) {
     const parts = String(text).split(/`([^`]+)`/);
-    return el("span", { class: "prose" }, parts.map((part, place) => (place % 2 ? el("code", {}, breakable(part)) : breakable(part))));
+    return el("span", { class: "prose" }, parts.map((part, place) => (place % 2 ? el("code", {}, readable(part, most)) : readable(part, most))));
+  }
+
+  function readable(text, most) {
+    return String(text).split(/(\S+)/).map((part) => (part.length > most ? abridged(part, most) : breakable(part)));
   }
 
   /** A text whose long names end their lines behind a slash, not inside of a word; what is copied stays as it is. */
   function breakable(text) {
     return String(text).split(/(?<=[\w)]\/)(?=\w)/).flatMap((part, place) => (place ? [el("wbr"), part] : [part]));
+  }
+
+  /** A long name that shows both ends; where one points it is told whole, and copied and found it is whole too. */
+  function abridged(name, most = MAX_WORD) {
+    const text = visible(name);
+    if (text.length <= most) return text;
+    const { head, tail } = ends(text, most);
+    const middle = el("span", { class: "middle" }, text.slice(head.length, -tail.length));
+    return el("span", { class: "abridged", title: text }, el("span", { class: "cut" }, head), middle, tail);
   }
 
   /** A number for people, at most `digits` digits. */
@@ -114,8 +128,17 @@
   /** A long name loses its middle: its end tells calls apart. */
   function shortened(name, most) {
     if (name.length <= most) return name;
+    const { head, tail } = ends(name, most);
+    return `${head}\u2026${tail}`;
+  }
+
+  function called(name) {
+    return el("span", { class: "name" }, abridged(name));
+  }
+
+  function ends(name, most) {
     const tail = Math.floor((most - 1) / 2);
-    return `${name.slice(0, most - 1 - tail)}\u2026${name.slice(-tail)}`;
+    return { head: name.slice(0, most - 1 - tail), tail: name.slice(-tail) };
   }
 
   /** Announce something to screen readers. */
@@ -124,6 +147,6 @@
   }
 
   Object.assign(probeFlow, {
-    visible, el, fill, prose, breakable, figure, small, counted, words, badge, ruleWord, shortened, say, group: (value) => GROUPED.format(value),
+    visible, el, fill, prose, abridged, called, breakable, figure, small, counted, words, badge, ruleWord, shortened, say, group: (value) => GROUPED.format(value),
   });
 })();

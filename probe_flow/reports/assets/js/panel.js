@@ -67,7 +67,7 @@
     }
 
     head(row) {
-      const { el, badge, ruleWord } = probeFlow;
+      const { el, abridged, badge, called, ruleWord } = probeFlow;
       const { store } = this;
       const entry = store.entry(store.nodeOf(row));
       return el(
@@ -81,8 +81,8 @@
           el("span", { class: "grow" }),
           this.tools("row", this.onStep),
         ),
-        el("h2", { id: "panel-title", tabindex: "-1", class: "name" }, store.name(row), el("span", { class: "slot" }, ` ${store.slot(row)}`)),
-        entry === null ? null : el("p", { class: "muted", id: "panel-entry" }, "in the dump ", el("span", { class: "name" }, entry)),
+        el("h2", { id: "panel-title", tabindex: "-1", class: "name" }, abridged(store.name(row)), el("span", { class: "slot" }, ` ${store.slot(row)}`)),
+        entry === null ? null : el("p", { class: "muted", id: "panel-entry" }, "in the dump ", called(entry)),
         this.copies(row),
         el("p", { class: "muted" }, [store.op(row), store.executions.length > 1 ? store.executions[store.execution(row)].label : null, `row ${probeFlow.group(store.order(row))}`].filter(Boolean).join(MIDDOT)),
       );
@@ -218,7 +218,7 @@
           "tr",
           {},
           el("th", { scope: "row" }, label),
-          cells.map((cell) => el("td", {}, cell)),
+          cells.map((cell) => el("td", {}, probeFlow.abridged(cell))),
           withDifference ? el("td", { class: extra === "differs" ? "differs" : null }, extra ?? "") : null,
           withRelative ? el("td", {}, relative ?? "") : null,
         );
@@ -319,7 +319,7 @@
       return el(
         "li",
         { class: isCurrent ? "current" : null },
-        el("button", { type: "button", class: "link name", "aria-current": isCurrent ? "true" : null, click: () => this.onOpen(row) }, label),
+        el("button", { type: "button", class: "link name", "aria-current": isCurrent ? "true" : null, click: () => this.onOpen(row) }, probeFlow.abridged(label)),
         badge(store.mark(row)),
         el("span", { class: "error" }, small(error)),
       );
@@ -357,7 +357,7 @@
       const wanted = isUp ? ["output", edge.output] : ["input", edge.input];
       const row = rows.find((each) => this.store.slot(each) === wanted.join(" ")) ?? rows.find((each) => this.store.direction(each) === "output") ?? rows[0];
       const name = `${label}${this.store.nodeName(edge.node)}`;
-      return row === undefined ? el("li", {}, el("span", { class: "name" }, name), el("span", { class: "muted" }, "not dumped")) : this.link(row, name);
+      return row === undefined ? el("li", {}, probeFlow.called(name), el("span", { class: "muted" }, "not dumped")) : this.link(row, name);
     }
 
     node(row) {

@@ -9,9 +9,10 @@
   // Shown first, the first that there is.
   const FIRST = ["relative_euclidean_distance", "l2norm_diff_rel", "checksum_equal"];
   const [MAX_GUIDES, MAX_NAMED, MAX_OUTLINED] = [12, 4, 40]; // of what to see first
-  const NAME_LENGTH = 40;
+  const NAME_LENGTHS = [40, 28, 20, 12]; // characters; the first for which there is room beside a mark
   // Where to look: drawn even where there is no figure, at the upper edge.
   const FIRST_TO_SEE = new Set(["origin", "drift"]);
+  const LOUD = 1.7; // times the size of other marks of its kind
 
   /** What is plotted of a dump that is examined alone: the largest size in each tensor. */
   const LARGEST = "max_abs";
@@ -83,6 +84,7 @@
       this.ring = probeFlow.el("span", { class: "ring", hidden: true, "aria-hidden": "true" });
       this.rows = null;
       this.lanes = new probeFlow.Lanes(store);
+      this.accused = accusedRows(store);
       box.style.minHeight = `${this.lanes.most + AXIS + 4}px`; // fewer lanes, while rows are filtered, move nothing below
     }
 
@@ -95,13 +97,14 @@
     show(rows) {
       this.rows = rows;
       const { lanes, store } = this;
-      const isFirst = (row) => FIRST_TO_SEE.has(store.mark(row));
+      const isFirst = (row) => FIRST_TO_SEE.has(store.mark(row)) || this.accused.has(row);
       const read = (row) => (this.choice ? this.choice.read(row) : null);
       lanes.choose(rows, isFirst);
       this.drawn = rows.filter((row) => lanes.lane(row) !== undefined && (isFirst(row) || read(row) !== null));
       if (lanes.count > 1) this.drawn.sort((one, other) => lanes.x(one) - lanes.x(other) || one - other);
       this.values = this.drawn.map(read);
       this.first = [...this.drawn.keys()].filter((at) => isFirst(this.drawn[at]));
+      this.begins = this.first.filter((at) => FIRST_TO_SEE.has(store.mark(this.drawn[at])));
       this.u?.destroy();
       this.u = null;
       this.box.replaceChildren();
@@ -250,7 +253,7 @@
       const { ctx, bbox } = u;
       const ratio = devicePixelRatio;
       const [left, right] = [bbox.left, bbox.left + bbox.width];
-      const accused = new Set(this.first.map((at) => lanes.lane(this.drawn[at])));
+      const accused = new Set(this.begins.map((at) => lanes.lane(this.drawn[at])));
       ctx.save();
       ctx.strokeStyle = color("line-strong");
       ctx.beginPath();
@@ -308,7 +311,8 @@
           if (seen[number].has(place)) continue;
           seen[number].add(place);
         }
-        mark((excess > 1 ? strong : plain)[number], this.names[number], x, y, scale, excess);
+        const size = this.accused.has(row) ? scale * LOUD : scale;
+        mark((excess > 1 ? strong : plain)[number], this.names[number], x, y, size, excess);
       }
       const { ctx } = u;
       ctx.save();
@@ -327,14 +331,14 @@
 
     /** A line across its lane at every origin, while there are few. */
     guides(u) {
-      if (this.first.length > MAX_GUIDES) return;
+      if (this.begins.length > MAX_GUIDES) return;
       const { ctx, bbox } = u;
       ctx.save();
       ctx.strokeStyle = color("origin-mark");
       ctx.globalAlpha = 0.45;
       ctx.lineWidth = 1.5 * devicePixelRatio;
       ctx.beginPath();
-      for (const at of this.first) {
+      for (const at of this.begins) {
         const x = u.valToPos(this.data[0][at], "x", true);
         if (x < bbox.left || x > bbox.left + bbox.width) continue;
         const lane = this.lanes.lane(this.drawn[at]);
@@ -347,11 +351,11 @@
 
     /** A gap between the marks of what to see first, while they are few: more would hide each other. */
     outline(u, scale) {
-      if (this.first.length > MAX_OUTLINED) return;
+      if (this.begins.length > MAX_OUTLINED) return;
       const { ctx } = u;
       ctx.lineWidth = 1.6 * devicePixelRatio;
       ctx.strokeStyle = color("surface");
-      for (const at of this.first) {
+      for (const at of this.begins) {
         const path = new Path2D();
         const row = this.drawn[at];
         mark(path, this.store.mark(row), u.valToPos(this.data[0][at], "x", true), u.valToPos(this.data[1][at], "y", true), scale, this.store.excess(row));
@@ -370,27 +374,49 @@
       ctx.lineJoin = "round";
       ctx.lineWidth = 4 * ratio;
       ctx.strokeStyle = color("surface");
-      ctx.fillStyle = color("origin-mark");
-      for (const at of this.first.slice(0, MAX_NAMED)) {
+      for (const at of this.toName()) {
         const x = u.valToPos(this.data[0][at], "x", true);
         const y = u.valToPos(this.data[1][at], "y", true);
-        if (x < bbox.left || x > bbox.left + bbox.width || taken.some((other) => Math.abs(other - y) < 16 * ratio)) continue;
-        taken.push(y);
-        const text = this.nameOf(at);
-        // What carries the error on comes behind it: the name goes before it where there is room.
-        const isLeft = x - 16 * ratio - ctx.measureText(text).width > bbox.left;
+        const { text, left, right, isLeft } = this.besideMark(u, at, x);
+        const box = { y, left, right };
+        const isHidden = taken.some((other) => Math.abs(other.y - y) < 16 * ratio && box.left < other.right && other.left < box.right);
+        if (x < bbox.left || x > bbox.left + bbox.width || isHidden) continue;
+        taken.push(box);
         ctx.textAlign = isLeft ? "right" : "left";
-        const place = x + (isLeft ? -14 : 14) * ratio;
-        ctx.strokeText(text, place, y);
-        ctx.fillText(text, place, y);
+        ctx.fillStyle = color(`${this.accused.has(this.drawn[at]) ? "over" : "origin"}-mark`);
+        ctx.strokeText(text, isLeft ? right : left, y);
+        ctx.fillText(text, isLeft ? right : left, y);
       }
       ctx.restore();
     }
 
-    nameOf(at) {
+    /** What has a name beside it, the first that begin; where nothing begins, what fails worst. */
+    toName() {
+      if (!this.accused.size) return this.first.slice(0, MAX_NAMED);
+      const places = new Map(this.first.map((at) => [this.drawn[at], at]));
+      return [...this.accused].map((row) => places.get(row)).filter((at) => at !== undefined).slice(0, MAX_NAMED);
+    }
+
+    /** The name of a mark and the side where it stands: what carries the error on comes behind, so before it if it can. */
+    besideMark(u, at, x) {
+      const { ctx, bbox } = u;
+      const gap = 14 * devicePixelRatio;
+      const room = { left: x - gap - bbox.left, right: bbox.left + bbox.width - x - gap };
+      let found = null;
+      for (const most of NAME_LENGTHS) {
+        const text = this.nameOf(at, most);
+        const width = ctx.measureText(text).width;
+        const isLeft = width <= room.left || (width > room.right && room.left > room.right);
+        found = { text, isLeft, left: isLeft ? x - gap - width : x + gap, right: isLeft ? x - gap : x + gap + width };
+        if (width <= (isLeft ? room.left : room.right)) break;
+      }
+      return found;
+    }
+
+    nameOf(at, most) {
       const { store } = this;
       const row = this.drawn[at];
-      const name = probeFlow.shortened(probeFlow.visible(store.name(row)), NAME_LENGTH);
+      const name = probeFlow.shortened(probeFlow.visible(store.name(row)), most);
       const why = this.values[at] === null ? ` (${whyNoFigure(store, row)})` : "";
       return `${probeFlow.looks.get(store.mark(row)).word}: ${name}${why}`;
     }
@@ -472,6 +498,13 @@
       this.tip.style.right = isRight ? `${this.u.over.clientWidth - x + 14}px` : "auto";
       this.tip.style.top = `${Math.max(0, Math.min(y - 20, this.height() - 130 - AXIS))}px`;
     }
+  }
+
+  /** Rows that fail by their own figures where no error is seen to begin, the worst first. */
+  function accusedRows(store) {
+    const failing = store.summary.findings.filter((found) => found.fails && found.row !== null);
+    const begins = failing.some((found) => FIRST_TO_SEE.has(store.mark(found.row)));
+    return new Set(begins ? [] : failing.map((found) => found.row).filter((row) => store.mark(row) === "over"));
   }
 
   function whyNoFigure(store, row) {

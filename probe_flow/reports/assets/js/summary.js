@@ -14,6 +14,7 @@
     random_state: "Random state differs",
   };
   const MAX_SUSPECTS = 4;
+  const MAX_HEADLINE_WORD = 64; // characters
   const FIGURES = ["relative_euclidean_distance", "cosine", "max_abs_err", "max_rel_err"];
 
   function summaryOf(store, open) {
@@ -26,7 +27,7 @@
         "div",
         { class: "headline" },
         el("span", { class: `word ${summary.verdict}` }, summary.word),
-        el("h1", { id: "headline" }, summary.headline),
+        el("h1", { id: "headline" }, probeFlow.prose(summary.headline, MAX_HEADLINE_WORD)),
       ),
       summary.caveats.length
         ? el("ul", { class: "caveats", id: "caveats" }, summary.caveats.map((text) => el("li", {}, probeFlow.prose(text))))
@@ -71,18 +72,18 @@
   }
 
   function finding(found, open, isFirst) {
-    const { el } = probeFlow;
+    const { el, called } = probeFlow;
     const place = found.operator
       ? el(
           "p",
           { class: "place" },
           el("span", { class: "label" }, KINDS[found.kind] ?? found.kind),
           found.row === null
-            ? el("strong", { class: "name" }, found.operator)
-            : el("button", { type: "button", class: "link name", click: () => open(found.row) }, found.operator),
+            ? el("strong", {}, called(found.operator))
+            : el("button", { type: "button", class: "link", click: () => open(found.row) }, called(found.operator)),
           el("span", { class: "muted" }, [found.slot, found.where].filter(Boolean).join(" \u00b7 ")),
-          found.entry ? el("span", { class: "muted" }, "in the dump ", el("span", { class: "name" }, found.entry)) : null,
-          found.golden ? el("span", { class: "muted" }, "golden ", el("span", { class: "name" }, found.golden)) : null,
+          found.entry ? el("span", { class: "muted" }, "in the dump ", called(found.entry)) : null,
+          found.golden ? el("span", { class: "muted" }, "golden ", called(found.golden)) : null,
         )
       : el("p", { class: "place" }, el("span", { class: "label" }, KINDS[found.kind] ?? found.kind));
     return el(
@@ -129,12 +130,12 @@
       "Row rule ",
       summary.gate.policy ? [el("code", {}, summary.gate.policy), ": "] : null,
       verdicts.map(([status, count]) => `${group(count)} ${words(status)}`).join(", "),
-      summary.note ? `. ${sentence(summary.note)}` : ".",
+      summary.note ? `. ${capital(summary.note)}.` : ".",
     );
   }
 
-  function sentence(text) {
-    return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+  function capital(text) {
+    return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
   }
 
   function coverage(side, found) {
@@ -215,7 +216,7 @@
       place
         ? el("button", { type: "button", class: "primary", id: "open-origin", click: () => open(place.row) }, "Open this tensor")
         : null,
-      summary.advice.map((text) => el("p", { class: "advice" }, probeFlow.prose(text))),
+      summary.advice.map((text) => el("p", { class: "advice" }, probeFlow.prose(capital(text)))),
       summary.gate.name
         ? el(
             "p",

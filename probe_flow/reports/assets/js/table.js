@@ -1,7 +1,7 @@
 "use strict";
 // All rows: sorted and filtered, with the filters above them. Only the rows in sight are in the page.
 (() => {
-  const ROW_HEIGHT = 30;
+  const [ROW_HEIGHT, HEAD_HEIGHT, LEAST_ROWS] = [30, 56, 5]; // pixels; the head with a bar to scroll sideways
   const SEARCH_PAUSE_MS = 140;
   const LONG = 22;
   const TAIL = 10;
@@ -163,7 +163,8 @@
         columnDefaults: { resizable: "header", headerSortTristate: true },
         layout: "fitColumns",
         responsiveLayout: "hide",
-        height: "min(68vh, 720px)",
+        // Few rows take less room; filters never change it.
+        height: `min(68vh, 720px, ${HEAD_HEIGHT + ROW_HEIGHT * Math.max(store.count, LEAST_ROWS)}px)`,
         rowHeight: ROW_HEIGHT,
         nestedFieldSeparator: false,
         autoResize: false, // it would lose the place in the table

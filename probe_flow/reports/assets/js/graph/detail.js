@@ -40,8 +40,8 @@
         "header",
         { class: "panel-head" },
         el("div", { class: "panel-tools" }, this.graph.badgeOf(call.mark), this.graph.meetingOf(call), el("span", { class: "grow" }), panel.tools("call", (step) => this.graph.step(step))),
-        el("h2", { id: "panel-title", tabindex: "-1", class: "name" }, store.nodeName(call.node)),
-        entry === null ? null : el("p", { class: "muted", id: "panel-entry" }, "in the dump ", el("span", { class: "name" }, entry)),
+        el("h2", { id: "panel-title", tabindex: "-1", class: "name" }, probeFlow.abridged(store.nodeName(call.node))),
+        entry === null ? null : el("p", { class: "muted", id: "panel-entry" }, "in the dump ", probeFlow.called(entry)),
         el("p", { class: "muted" }, [store.node.op(call.node), execution].filter(Boolean).join(MIDDOT), MIDDOT, el("a", { href: this.graph.hashOf(call), id: "call-link" }, "link to this call")),
       );
     }
@@ -84,7 +84,7 @@
         "Match",
         el("p", {}, MEANINGS[meeting]),
         facts([
-          ["golden", call.isPair ? el("span", { class: "name" }, store.nodeName(call.golden)) : null],
+          ["golden", call.isPair ? probeFlow.called(store.nodeName(call.golden)) : null],
           ["also with", this.others(call)],
           ["inside", this.around(call.target, "target")],
           ["golden inside", meeting === "moved" || call.target === null ? this.around(call.golden, "golden") : null],

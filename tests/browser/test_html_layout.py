@@ -1,0 +1,126 @@
+"""Where things stand on narrow pages, and how much room long names take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from report_builders import comparison, good_row, origin, row, tensor
+from report_pictures import WRITTEN, sample
+
+from probe_flow.records import Role, Status
+
+pytestmark = pytest.mark.browser
+
+Open = Callable[..., Any]
+AtWidth = Callable[[Any, int], None]
+
+LINKS = """
+return [...document.querySelectorAll('.jumps a:not([hidden])')].map((link) => {
+  const box = link.getBoundingClientRect();
+  const isSeen = box.width > 0 && box.left >= 0 && box.right <= innerWidth;
+  return [link.innerText, isSeen && document.querySelector(link.hash).offsetParent !== null];
+});
+"""
+FOLLOWED = """
+// Sections whose heading a click on their link leaves below the page or under the bar that stays at its top.
+document.documentElement.style.scrollBehavior = 'auto';
+const bar = document.querySelector('.top');
+return [...document.querySelectorAll('.jumps a:not([hidden])')].filter((link) => {
+  link.click();
+  const { top } = document.querySelector(link.hash).querySelector('h2').getBoundingClientRect();
+  return top < bar.getBoundingClientRect().bottom || top > innerHeight;
+}).map((link) => link.hash);
+"""
+LINES = """
+const headline = document.getElementById('headline');
+return headline.clientHeight / parseFloat(getComputedStyle(headline).lineHeight);
+"""
+ENDS = """
+return [...document.querySelector('#headline .abridged').childNodes]
+  .filter((each) => !each.matches?.('.middle'))
+  .map((each) => each.textContent);
+"""
+SEARCH = """
+const box = document.getElementById('search');
+box.value = 'Add_3';
+box.dispatchEvent(new Event('input'));
+"""
+COPIED = """
+const place = document.querySelector(arguments[0]);
+getSelection().selectAllChildren(place);
+return getSelection().toString();
+"""
+
+
+@pytest.fixture
+def at_width(chromium: Any) -> Iterator[AtWidth]:
+    """Give the page a width; the test's end gives the window its own again."""
+
+    def narrowed(page: Any, width: int) -> None:
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        page.js("return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    yield narrowed
+    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("width", [600, 1400, 2560])
+def test_links_to_all_sections_stand_at_the_top(open_report: Open, at_width: AtWidth, width: int) -> None:
+    page = open_report(sample(ranks=2, steps=2))
+    at_width(page, width)
+    links = page.js(LINKS)
+    assert links == [[name, True] for name in ("Error", "Executions", "Rows", "Provenance")]
+    assert page.js(FOLLOWED) == []
+
+
+@pytest.mark.parametrize("length", [255, 5000])
+def test_a_long_name_takes_two_lines_shows_both_ends_and_is_copied_whole(
+    open_report: Open, at_width: AtWidth, length: int
+) -> None:
+    name = f"Begin/{'inner/' * (length // 6)}MatMul-op150"
+    sides = {"target": tensor(name), "golden": tensor(f"g_{name}", side="golden")}
+    page = open_report(
+        comparison(
+            row(0, **sides, status=Status.FAIL, role=Role.ORIGIN), findings=(origin(0, name),), gate_passed=False
+        )
+    )
+    for width in (600, 1400):
+        at_width(page, width)
+        assert page.js(LINES) <= 4.1, "words and name together"
+        assert page.js("return document.querySelector('.finding.first .place').clientHeight") < 160
+    head, tail = page.js(ENDS)
+    assert (head[:6], tail[-12:]) == ("Begin/", "MatMul-op150")
+    assert len(head) + len(tail) < 64
+    for place in ("#headline", ".finding.first .place", "#next .advice"):
+        assert name in page.js(COPIED, place)
+        assert page.js("return document.querySelector(`${arguments[0]} .abridged`).title", place).startswith(name)
+    page.click("#open-origin")
+    page.wait("!document.getElementById('panel').hidden")
+    assert page.js("return document.getElementById('panel').querySelector('.panel-head').clientHeight") < 220
+    assert name in page.js(COPIED, "#panel-title")
+
+
+def test_the_name_of_an_origin_is_cut_where_the_plot_ends(open_report: Open, at_width: AtWidth) -> None:
+    name = "Module.encoder." + "layers.0." * 20 + "Linear_7"
+    rows = [good_row(order, f"Add_{order}") for order in range(9)]
+    rows[4] = row(4, target=tensor(name), golden=tensor("g", side="golden"), status=Status.FAIL, role=Role.ORIGIN)
+    page = open_report(comparison(*rows, findings=(origin(4, name),), gate_passed=False))
+    lengths = []
+    for width in (2560, 480):
+        at_width(page, width)
+        (text,) = [each for each, _ in page.driver.execute_async_script(WRITTEN) if each.startswith("wrong here")]
+        assert text.endswith("r_7 (no figure)")
+        lengths.append(len(text))
+    assert lengths[1] < lengths[0]
+
+
+def test_few_rows_take_little_room_and_filters_move_nothing(open_report: Open) -> None:
+    page = open_report(comparison(*(good_row(order, f"Add_{order}") for order in range(8))))
+    height = page.js("return document.getElementById('table').clientHeight")
+    assert 8 * 30 < height < 8 * 30 + 80
+    page.js(SEARCH)
+    page.wait("document.querySelectorAll('#table .tabulator-row').length === 1")
+    assert page.js("return document.getElementById('table').clientHeight") == height
