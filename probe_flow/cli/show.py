@@ -115,9 +115,11 @@ def _open(asker: Asker) -> int:
     import webbrowser
 
     record = asker.run.record
-    name = next((name for name in record.artifacts if name.endswith(".html")), None)
+    made = [name for name in record.artifacts if name.endswith(".html")]
+    name = next((name for name in made if (asker.run.folder / name).is_file()), None)
     if name is None:
-        message = f"the run in `{asker.shown}` has no HTML report"
+        gone = f": `{made[0]}` is gone" if made else ""
+        message = f"the run in `{asker.shown}` has no HTML report{gone}"
         cure = f"make it: `probe-flow report {asker.shown} --format html`, or add `html` to `formats` in the workflow"
         raise UsageError(Diagnostic("PF7117", message, path=asker.shown, help=cure))
     path = asker.run.folder / name

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from report_builders import comparison, origin
+from report_builders import comparison, key, origin, row, tensor
 from report_pictures import MARKS, WRITTEN, sample
 
-from probe_flow.records import Comparison, ErrorShape, Flow, Role
+from probe_flow.records import Comparison, ErrorShape, Flow, Role, Status
 
 pytestmark = pytest.mark.browser
 
@@ -69,6 +69,22 @@ def test_one_execution_has_neither_names_nor_room_for_them(lanes_of: Any) -> Non
     page, texts, _ = lanes_of(sample(ranks=1, steps=1))
     assert not [text for text in texts if "step" in text or "rank" in text]
     assert canvas(page)[0] == 280
+
+
+def test_a_rank_without_any_figure_has_no_lane(lanes_of: Any) -> None:
+    """Golden tensors without counterpart are in executions of their own, of no rank."""
+    alone = [
+        row(
+            100 + n, golden=tensor(f"g{n}", side="golden", node=key(f"g{n}", rank=None)), status=Status.UNMATCHED_GOLDEN
+        )
+        for n in range(9)
+    ]
+    given = sample(ranks=1, steps=1)
+    page, texts, _ = lanes_of(comparison(*given.rows, *alone))
+    assert [text for text in texts if "rank" in text] == []
+    height, axis = canvas(page)
+    assert height - axis == 246, "one lane of full height"
+    assert page.js("return document.getElementById('plot').clientHeight") < 300
 
 
 def test_one_operator_stands_at_one_place_in_all_lanes(open_report: Open) -> None:

@@ -164,6 +164,10 @@ def test_the_report_is_opened_in_a_browser_or_named(project, probe_flow, monkeyp
     assert "probe-flow report out --format html" in shown.err
     record = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps(record | {"artifacts": ["run.json", "report.html"]}))
+    gone = probe_flow("show", "--open")
+    assert (gone.code, opened) == (2, [])
+    assert "has no HTML report: `report.html` is gone" in gone.err
+    (folder / "report.html").touch()
     first = probe_flow("show", "--open")
     assert first.code == 0
     assert "no browser could be started" in first.err

@@ -83,8 +83,9 @@
       new ResizeObserver(() => this.resize()).observe(box);
       this.ring = probeFlow.el("span", { class: "ring", hidden: true, "aria-hidden": "true" });
       this.rows = null;
-      this.lanes = new probeFlow.Lanes(store);
       this.accused = accusedRows(store);
+      this.isFirst = (row) => FIRST_TO_SEE.has(store.mark(row)) || this.accused.has(row);
+      this.lanes = new probeFlow.Lanes(store, (row) => this.isFirst(row) || this.choices.some((choice) => choice.read(row) !== null));
       box.style.minHeight = `${this.lanes.most + AXIS + 4}px`; // fewer lanes, while rows are filtered, move nothing below
     }
 
@@ -96,8 +97,7 @@
     /** Show these rows, in ascending order. */
     show(rows) {
       this.rows = rows;
-      const { lanes, store } = this;
-      const isFirst = (row) => FIRST_TO_SEE.has(store.mark(row)) || this.accused.has(row);
+      const { isFirst, lanes, store } = this;
       const read = (row) => (this.choice ? this.choice.read(row) : null);
       lanes.choose(rows, isFirst);
       this.drawn = rows.filter((row) => lanes.lane(row) !== undefined && (isFirst(row) || read(row) !== null));

@@ -5,16 +5,27 @@
   const NAMED = ["step", "graph", "micro_step"];
   const [HEAD, FOOT, ONE_HEIGHT, TICK_SPACE] = [18, 8, 246, 26]; // pixels
 
+  function ranksOf(store, isDrawn) {
+    const found = new Set();
+    const known = new Set(store.executions.map((each) => each.rank));
+    for (let row = 0; row < store.count && found.size < known.size; row += 1) {
+      const rank = store.executions[store.execution(row)]?.rank ?? null;
+      if (!found.has(rank) && isDrawn(row)) found.add(rank);
+    }
+    return [...(found.size ? found : known)].sort((one, other) => (one ?? -1) - (other ?? -1));
+  }
+
   /** Pixels of a lane: few lanes are tall ones. */
   function heightOf(lanes) {
     return lanes === 1 ? ONE_HEIGHT : Math.max(84, Math.round(320 / lanes));
   }
 
   class Lanes {
-    constructor(store) {
+    /** `isDrawn` tells of a row whether it can have a mark: ranks without any have no lane. */
+    constructor(store, isDrawn = () => true) {
       this.store = store;
       const { executions } = store;
-      this.ranks = [...new Set(executions.map((each) => each.rank))].sort((one, other) => (one ?? -1) - (other ?? -1));
+      this.ranks = ranksOf(store, isDrawn);
       const varying = NAMED.filter((part) => new Set(executions.map((each) => each[part])).size > 1);
       this.labels = executions.map((each) => varying.map((part) => `${part.replace("_", " ")} ${each[part] ?? "\u2013"}`).join(", "));
       this.head = executions.length > 1 ? HEAD : 0;

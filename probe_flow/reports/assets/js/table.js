@@ -366,8 +366,7 @@
         this.threshold.element,
         this.subtreeButton,
         this.resetButton,
-        this.columns.element,
-        this.csvButton,
+        el("span", { class: "outputs" }, this.columns.element, this.csvButton),
       );
     }
 
