@@ -76,6 +76,16 @@ def test_links_to_all_sections_stand_at_the_top(open_report: Open, at_width: AtW
     assert page.js(FOLLOWED) == []
 
 
+def test_an_open_panel_hides_no_link(open_report: Open, at_width: AtWidth) -> None:
+    page = open_report(sample(ranks=2, steps=2))
+    at_width(page, 1400)
+    page.click("#open-origin")
+    page.wait("!document.getElementById('panel').hidden")
+    edge = page.js("return document.getElementById('panel').getBoundingClientRect().left")
+    rights = "[...document.querySelectorAll('.top a, .top button')].map((each) => each.getBoundingClientRect().right)"
+    assert max(page.js(f"return {rights}")) <= edge
+
+
 @pytest.mark.parametrize("length", [255, 5000])
 def test_a_long_name_takes_two_lines_shows_both_ends_and_is_copied_whole(
     open_report: Open, at_width: AtWidth, length: int

@@ -45,6 +45,15 @@
     return el("span", { class: "prose" }, parts.map((part, place) => (place % 2 ? el("code", {}, readable(part, most)) : readable(part, most))));
   }
 
+  /** What ends other sentences elsewhere, as a sentence of its own. */
+  function sentence(text) {
+    return prose(capital(text));
+  }
+
+  function capital(text) {
+    return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+  }
+
   function readable(text, most) {
     return String(text).split(/(\S+)/).map((part) => (part.length > most ? abridged(part, most) : breakable(part)));
   }
@@ -147,6 +156,6 @@
   }
 
   Object.assign(probeFlow, {
-    visible, el, fill, prose, abridged, called, breakable, figure, small, counted, words, badge, ruleWord, shortened, say, group: (value) => GROUPED.format(value),
+    visible, el, fill, prose, sentence, capital, abridged, called, breakable, figure, small, counted, words, badge, ruleWord, shortened, say, group: (value) => GROUPED.format(value),
   });
 })();

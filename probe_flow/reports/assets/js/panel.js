@@ -156,7 +156,7 @@
         "Verdict",
         el("p", {}, el("b", {}, word), `${MIDDOT}${meaning}`, finding ? "" : explained(store.excess(row))),
         el("p", {}, ruleWord(store.status(row), store.summary.gate.policy)),
-        finding ? el("p", { class: "evidence" }, probeFlow.prose(finding.evidence)) : null,
+        finding ? el("p", { class: "evidence" }, probeFlow.sentence(finding.evidence)) : null,
         reasons.length ? el("ul", { class: "reasons" }, reasons.map((text) => el("li", {}, probeFlow.prose(text)))) : null,
         rules.length ? el("p", {}, "policy rules ", rules.map((rule) => [el("code", {}, rule), " "])) : null,
         expectation === null ? null : el("p", { class: "muted" }, GAPS[expectation]),
@@ -166,7 +166,7 @@
     /** What to do about a finding: by the shape of its error, the kind of operator, what its dump holds. */
     nextStep(row) {
       const advice = this.findings.get(row)?.advice ?? [];
-      return advice.length ? section("Next step", advice.map((text) => probeFlow.el("p", { class: "advice" }, probeFlow.prose(text)))) : null;
+      return advice.length ? section("Next step", advice.map((text) => probeFlow.el("p", { class: "advice" }, probeFlow.sentence(text)))) : null;
     }
 
     match(row) {

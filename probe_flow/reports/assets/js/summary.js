@@ -90,7 +90,7 @@
       "div",
       { class: isFirst ? "finding first" : "finding" },
       place,
-      el("p", { class: "evidence" }, probeFlow.prose(found.evidence)),
+      el("p", { class: "evidence" }, probeFlow.sentence(found.evidence)),
       found.also ? el("p", { class: "muted" }, `Also in ${found.also}.`) : null,
       isFirst ? figures(found.metrics) : null,
     );
@@ -130,12 +130,8 @@
       "Row rule ",
       summary.gate.policy ? [el("code", {}, summary.gate.policy), ": "] : null,
       verdicts.map(([status, count]) => `${group(count)} ${words(status)}`).join(", "),
-      summary.note ? `. ${capital(summary.note)}.` : ".",
+      summary.note ? `. ${probeFlow.capital(summary.note)}.` : ".",
     );
-  }
-
-  function capital(text) {
-    return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
   }
 
   function coverage(side, found) {
@@ -216,7 +212,7 @@
       place
         ? el("button", { type: "button", class: "primary", id: "open-origin", click: () => open(place.row) }, "Open this tensor")
         : null,
-      summary.advice.map((text) => el("p", { class: "advice" }, probeFlow.prose(capital(text)))),
+      summary.advice.map((text) => el("p", { class: "advice" }, probeFlow.sentence(text))),
       summary.gate.name
         ? el(
             "p",

@@ -65,7 +65,7 @@
         el("p", {}, el("b", {}, word), `${MIDDOT}${meaning}`, finding ? "" : explained(store.excess(row))),
         score === null ? null : el("p", {}, "score ", el("b", {}, probeFlow.figure(score, 4)), el("span", { class: "muted" }, " of 1, where 0 is equal")),
         el("p", { class: "muted" }, "the worst of ", counted(call.rows, "tensor"), ": ", el("button", { type: "button", class: "link name", click: () => this.graph.onOpen(row) }, store.slot(row))),
-        finding ? el("p", { class: "evidence" }, probeFlow.prose(finding.evidence)) : null,
+        finding ? el("p", { class: "evidence" }, probeFlow.sentence(finding.evidence)) : null,
         reasons.length ? el("ul", { class: "reasons" }, reasons.map((text) => el("li", {}, probeFlow.prose(text)))) : null,
         levels,
       );
