@@ -21,8 +21,8 @@ def _one_thread():
     torch.set_num_threads(threads)
 
 
-def drawn(suite, name, number):
-    return suite[name](random.Random(f"2411 {name} {number} {suite is FAULTY}"))
+def drawn(suite, name, number, seed=2411):
+    return suite[name](random.Random(f"{seed} {name} {number} {suite is FAULTY}"))
 
 
 @pytest.mark.parametrize("name", [*HEALTHY])
@@ -40,3 +40,25 @@ def test_faults_of_each_kind_are_named_first_and_none_passes_in_silence(tmp_path
     assert len(tensor) >= 6
     assert [(score.case.name, score.named) for score in tensor if not score.fails] == []
     assert sum(score.first for score in tensor) >= len(tensor) - 1, [s.case.name for s in tensor if not s.first]
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "seed"),
+    [
+        ("gradient", 6, 4711),  # an offset in the gradient behind a gate in place
+        ("decision", 0, 90210),  # sizes part behind a router that no error could turn
+        ("decision", 2, 90210),
+    ],
+)
+def test_faults_that_statistics_missed_once_are_named_first(name, number, seed, tmp_path):
+    (score,) = [each for each in scored(drawn(FAULTY, name, number, seed), tmp_path) if each.mode == "statistics"]
+    assert score.first, score.named
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("routed", 13), ("trained", 1), ("plain", 12)],  # scores near 0.25; a step of 0.01 of values of size 0.1; gates
+)
+def test_pairs_that_alarmed_once_or_came_near_are_left_alone(name, number, tmp_path):
+    for score in scored(drawn(HEALTHY, name, number, 4711), tmp_path):
+        assert not score.fails, score.named

@@ -6,6 +6,7 @@ it, the calls inside it, the forward call whose activations its gradient uses, t
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -215,6 +216,21 @@ def _target_node(numbered: tuple[int, Row]) -> NodeKey | None:
 def is_gradient(key: NodeKey) -> bool:
     """Say whether a node belongs to the backward pass: a backward call, or the gradients of a module's parameters."""
     return key.phase is Phase.BACKWARD or key.name.endswith(GRADIENTS)
+
+
+def begins_gradients(row: Row) -> bool:
+    """Say whether a row is the number that a backward pass begins with: 1, or the power of two that scales losses.
+
+    Nothing computed it, and every type holds it exactly. The gradient of a loss from which more was computed is another
+    number.
+    """
+    if row.node.phase is not Phase.BACKWARD or row.is_produced or row.pair.shown.numel != 1:
+        return False
+    golden = row.measurement.golden if row.measurement is not None else None
+    low, high = (golden.statistics.min, golden.statistics.max) if golden is not None else (None, None)
+    if low is None or low != high or not math.isfinite(low):
+        return False
+    return math.frexp(float(low))[0] == 0.5
 
 
 def is_collective(call: Call) -> bool:

@@ -16,7 +16,7 @@ from probe_flow.analysis.model.gradients import (
     scales_by_number,
     with_flips,
 )
-from probe_flow.analysis.model.growth import Allowance, allowance, coherent_error, explained_error, widest
+from probe_flow.analysis.model.growth import Allowance, allowance, coherent_error, explained_error, mean_of, widest
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs
 from probe_flow.records import NodeKey, Pairs
 from probe_flow.records.row import Row
@@ -88,6 +88,9 @@ class Arithmetic(Protocol):
     def is_gated(self, call: Call) -> bool:
         """Say whether its derivative jumps, so that gates may have turned."""
 
+    def aligned(self, call: Call, output: Deviation, families: frozenset[Family]) -> float:
+        """Return which part of the errors of inputs has one sign in many elements of the output."""
+
 
 class Forward:
     """What a call computes of its inputs."""
@@ -115,6 +118,10 @@ class Forward:
         """Forward results of gates do not jump."""
         return False
 
+    def aligned(self, _call: Call, _output: Deviation, _families: frozenset[Family]) -> float:
+        """What has no sign of its own comes of gates in gradients alone."""
+        return 0.0
+
 
 class Gradient:
     """What a call gives back: of the gradients that reach it, and of what its forward call saved."""
@@ -128,16 +135,26 @@ class Gradient:
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], hidden: float
     ) -> Allowance:
         """Return the error that a gradient may have."""
+        return self._allowance(call, output, known, families, is_gated=call.is_gated, hidden=hidden)
+
+    def _allowance(
+        self,
+        call: Call,
+        output: Deviation,
+        known: Sequence[Deviation],
+        families: frozenset[Family],
+        *,
+        is_gated: bool,
+        hidden: float = 0.0,
+    ) -> Allowance:
         saved = () if scales_by_number(call, self._rows) else self._saved(call)
-        return widest(
-            [gradient_allowance(f, output, known, saved, is_gated=call.is_gated, hidden=hidden) for f in families]
-        )
+        return widest([gradient_allowance(f, output, known, saved, is_gated=is_gated, hidden=hidden) for f in families])
 
     def explained(
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]
     ) -> float:
-        """Return how much of it the errors of what it is made of explain."""
-        return self.allowance(call, output, known, families, 0.0).explained
+        """Return how much of it the errors of what it is made of explain, without gates that turned."""
+        return self._allowance(call, output, known, families, is_gated=False).explained
 
     def coherent(self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]) -> float:
         """Return what the proven differences of the gradients' means add up to."""
@@ -146,6 +163,19 @@ class Gradient:
     def is_gated(self, call: Call) -> bool:
         """Say whether the derivative of its forward call jumps."""
         return call.is_gated
+
+    def aligned(self, call: Call, output: Deviation, families: frozenset[Family]) -> float:
+        """Return the mean of what a product multiplies gradients with, in its size.
+
+        An error of one element of a gradient goes into a row of the product, times values that have a mean: what is
+        behind a relu makes all of that row's errors of one sign.
+        """
+        if Family.PRODUCT not in families:
+            return 0.0
+        read = [each.deviation for each in self._saved(call) if not each.is_result]
+        return max(
+            (mean_of(each) / each.size for each in read if each.size and each.count != output.count), default=0.0
+        )
 
     def _saved(self, call: Call) -> Sequence[Saved]:
         """Return what the forward call of a gradient left: the same for each of its rows, which come together."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
+from probe_flow.analysis.flow.calls import Call, Calls, begins_gradients, is_gradient
 from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
 from probe_flow.analysis.model.arithmetic import (
     ADDED,
@@ -25,7 +25,7 @@ from probe_flow.analysis.model.deviation import Deviation, Deviations, rounding_
 from probe_flow.analysis.model.fused_parts import FusedParts
 from probe_flow.analysis.model.growth import Allowance, flipped_share, of_copy, turned_share
 from probe_flow.analysis.model.lost_steps import LostSteps
-from probe_flow.analysis.model.past_errors import CrossedEdges, GateNoise, PastErrors
+from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, PastErrors
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
 from probe_flow.records import FigureColumn, NodeKind, Pairs
@@ -56,10 +56,10 @@ class Allowances:
         self._past = PastErrors()
         self._read: list[int] = []
         self.updates = Updates(rows, self.deviations, calls)
-        self._flips = GateNoise()
+        self._flips, self._steps = FadingNoise(), FadingNoise()
         self._crossed = CrossedEdges(rows, self.deviations)
         self._lost = LostSteps(rows, self.deviations)
-        self._by_statistics = StatisticsAllowances(self.deviations, self._flips, self._crossed, self._lost)
+        self._by_statistics = StatisticsAllowances(self.deviations, self._flips, self._steps, self._crossed, self._lost)
         self._forward, self._gradient = Forward(), Gradient(rows, self.deviations)
         self.is_flow_unknown = is_flow_unknown(pairs)
         nodes = pairs.target.nodes.values()
@@ -87,7 +87,7 @@ class Allowances:
         if number in self.links.producers:
             return self.links.producers[number]
         if not row.is_produced:
-            return None
+            return () if begins_gradients(row) else None
         call = self.calls.of[number]
         assert call is not None
         found = self.links.reaching.get(call.key)
@@ -112,7 +112,7 @@ class Allowances:
             return False
         if self._crossed.meet(number, call, self.sources):
             return False
-        if call.is_gradient and (self._maker(number, call).is_gated or not self._is_free_of_flips(number)):
+        if call.is_gradient and (self._maker(number, call).is_gated or not self._is_free_of_noise(number)):
             return False
         return (
             deviation.rms <= deviation.unit * deviation.size
@@ -121,9 +121,13 @@ class Allowances:
             and not deviation.nonfinite
         )
 
-    def _is_free_of_flips(self, number: int) -> bool:
-        """Whether nothing that a row comes from has the noise of gates, which must be handed on."""
-        return not self._flips or self._flips.is_free(self.rows[number].node.execution, self.sources(number))
+    def _is_free_of_noise(self, number: int) -> bool:
+        """Whether nothing that a row comes from has noise that must be handed on."""
+        kinds = [each for each in (self._flips, self._steps) if each]
+        if not kinds:
+            return True
+        run, sources = self.rows[number].node.execution, self.sources(number)
+        return all(each.is_free(run, sources) for each in kinds)
 
     def of(
         self, number: int, deviation: Deviation, behind: Sequence[int], sources: tuple[int, ...] | None
@@ -149,6 +153,7 @@ class Allowances:
         elif copies and known and self._is_same(number, behind):
             allowed = of_copy(deviation, known)
             self._flips.hand_on(number, behind)
+            self._steps.hand_on(number, behind)
         else:
             is_linked = number in self.links.producers
             allowed = self._by_statistics.of(number, call, deviation, behind, families, arithmetic, is_linked=is_linked)
@@ -160,7 +165,7 @@ class Allowances:
         if changed:
             allowed = replace(allowed, gain=allowed.gain + UPDATED * sum(map(self.updates.error_of, changed)))
             if noise := self.updates.noise(number, call, deviation):
-                self._flips.raise_to(number, noise)
+                self._steps.raise_to(number, noise)
                 allowed = with_unseen(allowed, noise * deviation.size, deviation, is_update=True)
             if copies:
                 self.updates.hand_on(number, changed[0])
@@ -195,7 +200,7 @@ class Allowances:
     def _unseen(self, number: int, sources: tuple[int, ...] | None, deviation: Deviation) -> float:
         """Error that may have come along paths the dump does not show."""
         row = self.rows[number]
-        if sources or row.pair.rule.is_self:
+        if sources or row.pair.rule.is_self or begins_gradients(row):
             return 0.0
         step = row.node.execution.step
         updated = self._of_update(number, step, is_known=sources is not None) if step else None

@@ -13,12 +13,15 @@ from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.arithmetic import COPY, Arithmetic
 from probe_flow.analysis.model.deviation import Deviation, Deviations
 from probe_flow.analysis.model.families import Family
-from probe_flow.analysis.model.growth import TINY, Allowance, common_share
+from probe_flow.analysis.model.growth import TINY, Allowance, common_share, is_decided, mean_of
 from probe_flow.analysis.model.lost_steps import LostSteps
-from probe_flow.analysis.model.past_errors import FLIPPED, CrossedEdges, GateNoise
+from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise
 
 STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
+
+FLIPPED = 0.3
+"""Error that gates are expected to leave, of the most that they may."""
 
 AVERAGED = 0.65
 """Share of common errors in norm and mean, compared with tensors whose every element is known."""
@@ -39,14 +42,23 @@ class StatisticsAllowances:
 
     Args:
         deviations: of all rows.
-        flips: the noise of gates.
+        flips: the noise of gates that turned.
+        steps: that of parameters which an optimizer changed.
         crossed: whole numbers of which some may be a step apart.
         lost: what rounding to 16 bits left.
     """
 
-    def __init__(self, deviations: Deviations, flips: GateNoise, crossed: CrossedEdges, lost: LostSteps) -> None:
+    def __init__(
+        self,
+        deviations: Deviations,
+        flips: FadingNoise,
+        steps: FadingNoise,
+        crossed: CrossedEdges,
+        lost: LostSteps,
+    ) -> None:
         self._deviations = deviations
         self._flips = flips
+        self._steps = steps
         self._crossed = crossed
         self._lost = lost
 
@@ -77,35 +89,55 @@ class StatisticsAllowances:
         execution = call.key.execution
         proven = arithmetic.explained(call, output, shown, families)
         likely = [d.with_rms(max(d.likely, self._concealed(n, d, output))) if d.unit else d for n, d in known]
+        if all(is_decided(family, output, likely) for family in families):
+            return Allowance(0.0, 0.0, 0.0, output.systematic, output.size, 0.0)
         allowed = arithmetic.allowance(call, output, likely, families, self._lost.around(execution, output))
         size = max(output.size, TINY)
-        noise = self._flips.largest(n for n, _ in known)
+        is_known = is_linked or bool(known)
+        turned, stepped = (
+            each.reaching((n for n, _ in known), execution, is_known=is_known) for each in (self._flips, self._steps)
+        )
         if arithmetic.is_gated(call):
-            noise = max(noise, FLIPPED * allowed.explained / size)
-        if not is_linked and not known:
-            noise = self._flips.latest(execution)  # along a path that the dump does not show
-        self._flips.fade(number, execution, noise)
+            turned = max(turned, FLIPPED * allowed.explained / size)
+        self._flips.fade(number, execution, turned)
+        self._steps.fade(number, execution, stepped)
+        aligned = arithmetic.aligned(call, output, families)
+        of_norm = stepped + left_by_flips(turned, output.count, aligned * aligned)
+        of_mean = stepped + left_by_flips(turned, output.count, aligned)
         coherent = COHERENT * arithmetic.coherent(call, output, shown, families)
         extra = (STATISTICS_SLACK - 1.0) * allowed.explained + coherent
         share = AVERAGED * common_share(output.count)
-        peak = None
-        if output.is_bare and families is not COPY:
-            at_top = math.sqrt(max(1.0, output.top / size))
-            peak = AT_EXTREMES * (allowed.rms * at_top + 2.0 * output.unit * output.top)
         return Allowance(
             allowed.floor,
             allowed.explained + extra,
-            allowed.peak + extra * math.sqrt(output.count) if peak is None else peak,
-            AVERAGED * allowed.gain + output.unit + (share * extra + coherent) / size + noise,
+            _at_extremes(allowed, output)
+            if output.is_bare and families is not COPY
+            else allowed.peak + extra * math.sqrt(output.count),
+            AVERAGED * allowed.gain + output.unit + (share * extra + coherent) / size + of_norm,
             allowed.scale,
-            share * (allowed.floor + allowed.explained + extra)
+            share * (allowed.rms + extra)
             + UNSHOWN * proven
             + coherent
-            + noise * output.size
-            + output.unit * math.sqrt(max(0.0, output.size * output.size - output.spread * output.spread)),
+            + of_mean * output.size
+            + output.unit * mean_of(output),
         )
 
     def _concealed(self, number: int, tensor: Deviation, output: Deviation) -> float:
         """Return the error that statistics of an input may not show: flips, edges that were crossed, lost steps."""
-        relative = max(self._flips.of(number), self._lost.hidden_in(number, tensor, output))
+        relative = max(self._flips.of(number), self._steps.of(number), self._lost.hidden_in(number, tensor, output))
         return max(relative * tensor.size, self._crossed.error(number))
+
+
+def left_by_flips(noise: float, count: int, aligned: float) -> float:
+    """Return the relative change of norm or mean that the noise of gates leaves.
+
+    What a gate turns on or off has no sign of its own, so it averages out as all noise does, but for the part that is
+    ``aligned``. What does not is its own size: a share ``noise`` squared of all is there on one side only.
+    """
+    return noise * (noise + max(common_share(count), min(1.0, aligned)))
+
+
+def _at_extremes(allowed: Allowance, output: Deviation) -> float:
+    """Return the largest error that minimum and maximum may have where they are all there is."""
+    at_top = math.sqrt(max(1.0, output.top / max(output.size, TINY)))
+    return AT_EXTREMES * (allowed.rms * at_top + 2.0 * output.unit * output.top)

@@ -18,8 +18,10 @@ from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import (
+    FINE,
     FLIP_SHARE,
     HUGE,
+    LEAST_STEPS,
     MIN_FLIPS,
     PEAK_OVER_RMS,
     RARE,
@@ -116,7 +118,7 @@ def with_flips(allowed: Allowance, output: Deviation, inputs: Sequence[Deviation
 
 def _flips(decided: float, unit: float, count: int) -> float:
     """Return the share of elements whose gate may have turned, given the relative error of what decides."""
-    moved = FLIP_SHARE * max(decided, unit / 4.0 if unit > _FINE else 0.0) * count
+    moved = FLIP_SHARE * max(decided, LEAST_STEPS * unit if unit > FINE else 0.0) * count
     return min(1.0, max(MIN_FLIPS, moved) / count) if moved > RARE else 0.0
 
 
@@ -124,8 +126,6 @@ _LINEAR = frozenset({Family.MOVE, Family.SUM, Family.TOTAL})
 """Families whose gradients do not depend on the values of the forward pass."""
 
 _SCALED = frozenset({Family.SCALE, Family.QUOTIENT})
-
-_FINE = 2.0**-16
 
 
 def _steepness(family: Family, tensor: Deviation) -> float:

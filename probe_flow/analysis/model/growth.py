@@ -50,6 +50,12 @@ MIN_FLIPS = 3.0
 """So many flipped decisions need no explanation once the inputs differ at all."""
 
 
+FINE = 2.0**-16
+"""Rounding from which tensors are stored coarsely."""
+
+LEAST_STEPS = 0.25
+"""Error of what decides where storage is coarse, in `UNIT`, whatever is known of it."""
+
 RARE = 0.02
 """Expected number of flipped gates below which none is allowed."""
 
@@ -319,16 +325,29 @@ def coherent_error(family: Family, output: Deviation, inputs: Sequence[Deviation
 def coherent_product(output: Deviation, first: Deviation, second: Deviation) -> float:
     """Return the same for a product of two tensors."""
     length = math.sqrt(max(1.0, first.count * second.count / max(1, output.count)))
-    return length * (abs(first.offset) * _mean(second) + abs(second.offset) * _mean(first))
+    return length * (abs(first.offset) * mean_of(second) + abs(second.offset) * mean_of(first))
 
 
-def _mean(tensor: Deviation) -> float:
+def mean_of(tensor: Deviation) -> float:
     """Return the magnitude of the mean of the golden values."""
     return math.sqrt(max(0.0, tensor.size * tensor.size - tensor.spread * tensor.spread))
 
 
 def _yardstick(family: Family, tensor: Deviation) -> float:
     return min(tensor.size, tensor.spread) if family is Family.NORMALISE else tensor.size
+
+
+def is_decided(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> bool:
+    """Whether indices or masks are picked from values that are off by so little that none may turn (`RARE`)."""
+    if family is not Family.DISCRETE or output.unit:
+        return False
+    return not flipped_share(max(map(wavering, inputs), default=1.0), output.count)
+
+
+def wavering(scores: Deviation) -> float:
+    """Return the likely error of scores, in what they differ by; some at least where storage is coarse."""
+    hidden = LEAST_STEPS * scores.unit * scores.size if scores.unit > FINE else 0.0
+    return min(1.0, max(scores.likely, hidden) / max(scores.spread, TINY))
 
 
 def flipped_share(relative: float, count: int) -> float:
@@ -367,4 +386,4 @@ def turned_share(row: Row, deviation: Deviation, call: Call) -> float:
     shape = row.pair.shown.shape or ()
     is_picked = bool(shape) and any(word in call.node.op_type.lower() for word in PICKS)
     decisions = max(1, deviation.count // max(1, shape[-1]) if is_picked else deviation.count)
-    return flipped_share(min(1.0, deviation.likely / deviation.size), decisions)
+    return flipped_share(wavering(deviation), decisions)

@@ -10,12 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from probe_flow.analysis.model.deviation import Deviation, Deviations
+from probe_flow.analysis.model.growth import FINE
 from probe_flow.analysis.model.past_errors import HIDDEN_UNITS, LatestErrors
 from probe_flow.records import Execution
 from probe_flow.records.row import Row
-
-FINE = 2.0**-16
-"""Rounding of types that are wider than 16 bits is below this."""
 
 
 class LostSteps:

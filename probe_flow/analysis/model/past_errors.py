@@ -3,7 +3,8 @@
 And what statistics hide of values that were rounded to whole numbers: some are a step apart, and nothing shows it.
 Extremes stay as they are, and in mean and norm steps up and down cancel. So that error is not guessed from these but
 from what was rounded: of values that lie anywhere between two edges, those cross one that are nearer than their error.
-Nor do they show much of what gates (relu, pooling) let through on one side and hold back on the other.
+Nor do they show much of what gates (relu, pooling) let through on one side and hold back on the other, and of
+parameters of which an optimizer turned the noise of gradients into whole steps.
 """
 
 from __future__ import annotations
@@ -25,9 +26,6 @@ RECENT = 32
 
 HIDDEN_UNITS = 0.5
 """Rounding steps that a tensor of which only statistics are known may be off by beyond what they prove."""
-
-FLIPPED = 0.3
-"""Error that gates are expected to leave, of the most that they may."""
 
 FADING = 0.8
 """Share of it that is still there behind the next operation."""
@@ -164,8 +162,8 @@ class CrossedEdges:
         return math.sqrt(min(1.0, 2.0 * MEAN_OF_NORMAL * error))
 
 
-class GateNoise:
-    """The relative error, as root mean square, that each row so far is likely to have from gates that turned."""
+class FadingNoise:
+    """The relative error of one kind, as root mean square, that each row so far is likely to have."""
 
     def __init__(self) -> None:
         self._of: dict[int, float] = {}
@@ -179,9 +177,9 @@ class GateNoise:
         """Return the largest of some rows."""
         return max([self.of(n) for n in numbers], default=0.0)
 
-    def latest(self, execution: Execution) -> float:
-        """Return that of the latest row of an execution that had any."""
-        return self._latest.get(execution, 0.0)
+    def reaching(self, numbers: Iterable[int], execution: Execution, *, is_known: bool) -> float:
+        """Return what reaches a row: from what it was made of, if that is known, else from the latest that had any."""
+        return self.largest(numbers) if is_known else self._latest.get(execution, 0.0)
 
     def raise_to(self, number: int, noise: float) -> None:
         """Take note of a row that has at least so much."""
@@ -198,7 +196,7 @@ class GateNoise:
         if noise:
             self._of[number] = self._latest[execution] = min(1.0, FADING * noise)
 
-    def is_free(self, execution: Execution, sources: tuple[int, ...] | None) -> bool:
+    def is_free(self, execution: Execution, sources: Iterable[int] | None) -> bool:
         """Whether a row of these sources has none; None where they are not known."""
         if sources is None:
             return execution not in self._latest

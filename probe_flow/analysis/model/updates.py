@@ -32,8 +32,9 @@ reserve."""
 FOLLOWED = 2.0
 """Relative error of a running variance, in that of what it is the variance of."""
 
-SMALL_STEP = 0.1
-"""Change that a step of an optimizer makes at most in what a parameter's statistics say, in its size."""
+SMALL_STEP = 0.3
+"""Change that a step of an optimizer makes at most in what a parameter's statistics say, in its size. Adam moves each
+element by its learning rate: by a quarter of embeddings of size 0.02, where that is 0.005."""
 
 _RECORDED = ("min", "max", "mean", "l2norm")
 
@@ -55,7 +56,7 @@ class Updates:
     def add(self, number: int) -> None:
         """Take note of a row that nothing in its step produced."""
         if self._rows[number].node.phase is Phase.FORWARD:
-            self._latest[self._identity(number)] = number
+            self._latest[self.identity(number)] = number
 
     def error(self, number: int, usual: float, *, is_known: bool) -> float | None:
         """Return the error that a parameter may have, None where it was not compared in a step before.
@@ -67,14 +68,14 @@ class Updates:
         """
         if self._rows[number].is_produced or self._rows[number].node.phase is not Phase.FORWARD:
             return None
-        before = self._latest.get(self._identity(number))
+        before = self._latest.get(self.identity(number))
         error = self._deviations[before] if before is not None else None
         if before is None or error is None:
             return None
         change = self._change(before, number, max(1, error.count))
         if not is_known and change > SMALL_STEP * error.size:
             return None
-        gradients = self.gradients[number] = self._gradients_of(before)
+        gradients = self.gradients[number] = self.gradients_of(before)
         found = [each for n in gradients if (each := self._deviations[n]) is not None]
         gradient = max((min(each.relative, 1e3) for each in found), default=usual)
         likely = max((min(each.likely / each.size, 1.0) for each in found if each.size), default=usual)
@@ -181,7 +182,7 @@ class Updates:
         )
         return max(changes, default=0.0)
 
-    def _gradients_of(self, number: int) -> tuple[int, ...]:
+    def gradients_of(self, number: int) -> tuple[int, ...]:
         """Return the rows of a parameter's gradient: that of its module, else of the call that read it."""
         call, mine = self._calls.of[number], self._deviations[number]
         assert call is not None
@@ -205,7 +206,8 @@ class Updates:
             return golden.recorded
         return measurement.golden.statistics if measurement and measurement.golden else Statistics()
 
-    def _identity(self, number: int) -> object:
+    def identity(self, number: int) -> object:
+        """Return what a parameter has in common with itself in other steps."""
         key, slot = self._rows[number].node, self._rows[number].pair.shown.slot
         run = key.execution
         return run.rank, run.graph, key.name, key.call, slot

@@ -1,6 +1,8 @@
 """Outputs between a suspect and the nearest compared tensors before it that could not be compared.
 
-What the suspect is blamed for may have happened there: nothing measured lies between.
+What the suspect is blamed for may have happened there: nothing measured lies between. Where no edge says what lies
+between, a suspect that reads a tensor of another size than the golden's has it from where the sizes part first. A
+decision that may have been taken otherwise explains other sizes; then nothing is said of them.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
-from probe_flow.records import NodeKey, TensorKind
+from probe_flow.records import Execution, NodeKey, TensorKind
 from probe_flow.records.row import Row
 
 _WITH_ELEMENTS = frozenset({TensorKind.TENSOR, TensorKind.STATISTICS})
@@ -27,6 +29,8 @@ class NotCompared:
         self._rows = rows
         self._passed = diagnosis.passed
         self._outputs = _outputs(rows) if any(diagnosis.passed.values()) else {}
+        self._shaken = diagnosis.shaken
+        self._resized = _Resized(rows) if diagnosis.suspects else None
 
     def before(self, suspect: Suspect) -> int | None:
         """Return the earliest output that both sides have, that was not compared, and that may explain a suspect."""
@@ -34,14 +38,14 @@ class NotCompared:
         if not row.is_produced:
             return None
         passed = self._passed.get(row.node, ())
-        return min((number for node in passed for number in self._outputs.get(node, ())), default=None)
+        found = min((number for node in passed for number in self._outputs.get(node, ())), default=None)
+        if found is None and self._resized is not None and suspect.row not in self._shaken:
+            return self._resized.before(suspect.row)
+        return found
 
     def differs(self, number: int) -> bool:
         """Say whether such an output has another number of elements than the golden's: there the two sides part."""
-        pair = self._rows[number].pair
-        assert pair.target is not None
-        assert pair.golden is not None
-        return pair.target.numel != pair.golden.numel
+        return _differs(self._rows[number])
 
     def told(self, number: int) -> str:
         """Return both shapes in words."""
@@ -50,11 +54,41 @@ class NotCompared:
         return f"{list(target or ())}, golden {list(golden or ())}"
 
 
+class _Resized:
+    """The tensors that could not be compared since they have another number of elements than the golden's."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+        self._written: dict[Execution, int] = {}
+        self._reading: set[NodeKey] = set()
+        for number, row in enumerate(rows):
+            if row.measurement is None and _are_tensors(row) and _differs(row):
+                if row.is_produced:
+                    self._written.setdefault(row.node.execution, number)
+                else:
+                    self._reading.add(row.node)
+
+    def before(self, number: int) -> int | None:
+        """Return the first output of another size in the execution of a row whose node reads one."""
+        node = self._rows[number].node
+        first = self._written.get(node.execution) if node in self._reading else None
+        return first if first is not None and first < number else None
+
+
+def _differs(row: Row) -> bool:
+    sides = row.pair.target, row.pair.golden
+    assert sides[0] is not None
+    assert sides[1] is not None
+    return sides[0].numel != sides[1].numel
+
+
+def _are_tensors(row: Row) -> bool:
+    return all(side is not None and side.kind in _WITH_ELEMENTS for side in (row.pair.target, row.pair.golden))
+
+
 def _outputs(rows: Sequence[Row]) -> Mapping[NodeKey, Sequence[int]]:
     found: defaultdict[NodeKey, list[int]] = defaultdict(list)
     for number, row in enumerate(rows):
-        sides = (row.pair.target, row.pair.golden)
-        are_tensors = all(side is not None and side.kind in _WITH_ELEMENTS for side in sides)
-        if row.measurement is None and row.is_produced and are_tensors:
+        if row.measurement is None and row.is_produced and _are_tensors(row):
             found[row.node].append(number)
     return found

@@ -325,7 +325,8 @@ class _Search:
     def _limits(self, number: int) -> Mapping[ErrorFigure, float]:
         """Return how many times its allowance each figure of a row may be."""
         row = self.rows[number]
-        is_computed = row.is_produced and number not in self.allowances.links.producers
+        links = self.allowances.links
+        is_computed = number in links.before or (row.is_produced and number not in links.producers)
         if not (is_computed and row.is_by_statistics):
             return LIMITS
         return GRADIENT_LIMITS if is_gradient(row.node) else STATISTICS_LIMITS

@@ -120,3 +120,34 @@ def test_what_is_drawn_otherwise_goes_on_through_statistics_that_agree_by_chance
     rows = by_statistics([*rows, row("soft", relative=1e-2, dtype="float32")])
     assert named(rows, pairs_of(rows, types, edges)) == []
     assert named(rows, pairs_of(rows, {**types, "drop": "relu"}, edges)) == ["drop", "soft"]
+
+
+def test_a_mask_that_float32_scores_cannot_turn_is_an_origin_of_statistics():
+    """Masks have a mean, which shows one element; of scores that are off by 1e-7 none of 100 turns."""
+    rows, pairs = routed(1e-7, 0.0, 0.0, dtype="float32", pick="Greater")
+    shown = by_statistics(rows)
+    sides = [SideSummary(Statistics(min=0.0, max=1.0, mean=mean, l2norm=5.0)) for mean in (0.26, 0.25)]
+    mask = replace(shown[3], measurement=Measurement.of(Mode.STATISTICS, {}, *sides, count=100))
+    assert named([*shown[:3], mask, *shown[4:]], pairs) == ["pick"]
+    rows, pairs = routed(2e-4, 0.0, 0.0, dtype="float16", pick="Greater")
+    shown = by_statistics(rows)
+    assert named([*shown[:3], mask, *shown[4:]], pairs) == []
+
+
+def test_where_sizes_part_is_named_in_place_of_what_reads_them():
+    """Without edges: a list of rows that were picked is one longer, and what adds them up is off."""
+    picked = {"role": IN, "place": 1, "dtype": "float32"}
+    lists = [tensor("list", shape=(count, 1), dtype="int64") for count in (13, 12)]
+    read = [tensor("add", shape=(count, 8), **picked) for count in (13, 12)]
+    found = [
+        row("score", IN, relative=0.0, dtype="float32"), row("score", relative=0.0, dtype="float32"),
+        row("list", IN, relative=0.0, dtype="bool"), row("list", dtype="int64"), row("add", IN, relative=0.0),
+        row("add", IN, 1), row("add", relative=0.05, dtype="float32"),
+    ]  # fmt: skip
+    for number, sides in ((3, lists), (5, read)):
+        pair = replace(found[number].pair, target=sides[0], golden=sides[1])
+        found[number] = replace(found[number], pair=pair, measurement=None)
+    pairs = pairs_of(found, {"score": "linear", "list": "nonzero", "add": "index_add"})
+    assert named(found, pairs) == ["list"]
+    found[5] = row("add", IN, 1, relative=0.0, dtype="float32")
+    assert named(found, pairs_of(found, {"score": "linear", "list": "nonzero", "add": "index_add"})) == ["add"]
