@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from report_builders import comparison, good_row, origin, row, tensor
-from report_pictures import WRITTEN, sample
+from report_pictures import COLOURS, WRITTEN, sample
 
 from probe_flow.records import Role, Status
 
@@ -46,6 +46,11 @@ SEARCH = """
 const box = document.getElementById('search');
 box.value = 'Add_3';
 box.dispatchEvent(new Event('input'));
+"""
+PLACEHOLDER = "document.querySelector('#table .tabulator-placeholder span')"
+CONTRAST = f"""
+const surface = getComputedStyle(document.querySelector('.card')).backgroundColor;
+return contrast(getComputedStyle({PLACEHOLDER}).color, surface);
 """
 COPIED = """
 const place = document.querySelector(arguments[0]);
@@ -125,6 +130,19 @@ def test_the_name_of_an_origin_is_cut_where_the_plot_ends(open_report: Open, at_
         assert text.endswith("r_7 (no figure)")
         lengths.append(len(text))
     assert lengths[1] < lengths[0]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_report_without_rows_says_so_where_it_is_read(open_report: Open, scheme: str) -> None:
+    page = open_report(comparison(), scheme=scheme)
+    assert page.text("#row-count") == "0 rows"
+    assert page.text("#plot") == "There is nothing to plot."
+    assert page.js("return document.getElementById('plot-metric').offsetParent") is None
+    contrast = page.js(COLOURS + CONTRAST)
+    assert contrast > 4.5
+    middle = page.js(f"const box = {PLACEHOLDER}.getBoundingClientRect(); return (box.left + box.right) / 2")
+    assert abs(middle - page.js("return document.getElementById('table').getBoundingClientRect().width") / 2) < 60
+    assert open_report(comparison(good_row(0))).text("#row-count") == "1 row"
 
 
 def test_few_rows_take_little_room_and_filters_move_nothing(open_report: Open) -> None:

@@ -297,7 +297,7 @@ def test_hostile_names_are_text_and_run_nothing(open_report: Open) -> None:
     page = open_report(found)
     page.click("#open-origin")
     page.keys("img", "#search")
-    page.wait("document.getElementById('row-count').textContent === '1 rows'")
+    page.wait("document.getElementById('row-count').textContent === '1 row'")
     assert page.js("return window.hacked") is None
     assert page.js("return document.images.length + document.querySelectorAll('#app script').length") == 0
     assert page.text("#panel-title").startswith("<img src=x onerror=window.hacked=1></script>")

@@ -109,7 +109,7 @@
       this.u = null;
       this.box.replaceChildren();
       if (!this.drawn.length) {
-        this.box.append(probeFlow.el("p", { class: "empty" }, "None of these rows has an error to plot."));
+        this.box.append(probeFlow.el("p", { class: "empty" }, this.store.count ? "None of these rows has an error to plot." : "There is nothing to plot."));
         return;
       }
       this.scale = scaleOf(this.values);
@@ -371,9 +371,6 @@
       ctx.save();
       ctx.font = `${12 * ratio}px system-ui, sans-serif`;
       ctx.textBaseline = "middle";
-      ctx.lineJoin = "round";
-      ctx.lineWidth = 4 * ratio;
-      ctx.strokeStyle = color("surface");
       for (const at of this.toName()) {
         const x = u.valToPos(this.data[0][at], "x", true);
         const y = u.valToPos(this.data[1][at], "y", true);
@@ -384,10 +381,20 @@
         taken.push(box);
         ctx.textAlign = isLeft ? "right" : "left";
         ctx.fillStyle = color(`${this.accused.has(this.drawn[at]) ? "over" : "origin"}-mark`);
-        ctx.strokeText(text, isLeft ? right : left, y);
+        this.clear(ctx, box);
         ctx.fillText(text, isLeft ? right : left, y);
       }
       ctx.restore();
+    }
+
+    /** Marks below a name are paler, so that it can be read. */
+    clear(ctx, { left, right, y }) {
+      const ratio = devicePixelRatio;
+      const { fillStyle } = ctx;
+      ctx.fillStyle = color("surface");
+      ctx.globalAlpha = 0.88;
+      ctx.fillRect(left - 3 * ratio, y - 9 * ratio, right - left + 6 * ratio, 18 * ratio);
+      Object.assign(ctx, { fillStyle, globalAlpha: 1 });
     }
 
     /** What has a name beside it, the first that begin; where nothing begins, what fails worst. */

@@ -103,6 +103,7 @@
         this.plot.choose(select.value);
         this.refresh();
       });
+      select.closest(".tools").hidden = this.plot.choices.length === 0;
       const reset = document.getElementById("plot-reset");
       reset.addEventListener("click", () => this.plot.resetZoom());
       this.plot.onZoom = (isZoomed) => {

@@ -519,10 +519,10 @@
     }
 
     count() {
-      const { group } = probeFlow;
+      const { counted, group } = probeFlow;
       const shown = this.mask.reduce((sum, each) => sum + each, 0);
       const all = this.store.count;
-      const text = shown === all ? `${group(all)} rows` : `${group(shown)} of ${group(all)} rows`;
+      const text = shown === all ? counted(all, "row") : `${group(shown)} of ${counted(all, "row")}`;
       document.getElementById("row-count").textContent = text;
       this.resetButton.hidden = !this.isFiltered();
       this.subtreeButton.hidden = !this.state.nodes;
