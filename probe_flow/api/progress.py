@@ -31,18 +31,19 @@ def can_redraw(environment: Mapping[str, str], *, is_terminal: bool) -> bool:
 
 
 @contextmanager
-def progress_on(stream: TextIO, *, quiet: bool, is_live: bool) -> Iterator[Progress]:
+def progress_on(stream: TextIO, *, quiet: bool, is_live: bool, keeps_done: bool = True) -> Iterator[Progress]:
     """Yield the progress display that fits the stream.
 
     Args:
         stream: where to write.
         quiet: show nothing.
         is_live: the stream is a terminal that can redraw lines; the bars are gone when the block ends.
+        keeps_done: bars leave a line of each stage that ended well; of those that did not they always leave one.
     """
     if quiet:
         yield Silent()
     elif is_live:
-        with _bars(stream) as bars:
+        with _bars(stream, keeps_done=keeps_done) as bars:
             yield bars
     else:
         yield PlainProgress(stream)
@@ -111,7 +112,7 @@ def ending(outcome: StageOutcome) -> str:
 
 
 @contextmanager
-def _bars(stream: TextIO) -> Iterator[Progress]:
+def _bars(stream: TextIO, *, keeps_done: bool) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as RichProgress
@@ -128,14 +129,15 @@ def _bars(stream: TextIO) -> Iterator[Progress]:
     )
 
     with display:
-        yield _Bars(display)
+        yield _Bars(display, keeps_done=keeps_done)
 
 
 class _Bars:
     """One bar for the stage that runs; finished stages become lines above it."""
 
-    def __init__(self, display: RichProgress) -> None:
+    def __init__(self, display: RichProgress, *, keeps_done: bool) -> None:
         self._display = display
+        self._keeps_done = keeps_done
         self._tasks: dict[str, TaskID] = {}
         self._began_s: dict[str, float] = {}
 
@@ -150,4 +152,6 @@ class _Bars:
     def stage_ended(self, outcome: StageOutcome) -> None:
         if outcome.name in self._tasks:
             self._display.remove_task(self._tasks.pop(outcome.name))
+        if outcome.status is StageStatus.DONE and not self._keeps_done:
+            return
         self._display.console.print(ending(outcome), markup=False, highlight=False)

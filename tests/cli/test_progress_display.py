@@ -55,6 +55,16 @@ def test_bars_leave_one_line_per_stage_with_names_taken_literally():
     assert "table: skipped: [red]" in stream.getvalue()
 
 
+def test_bars_leave_only_what_did_not_end_well_where_the_summary_has_to_fit_a_screen():
+    stream = io.StringIO()
+    with progress_on(stream, quiet=False, is_live=True, keeps_done=False) as progress:
+        progress.stage_started("result", "compare")
+        progress.stage_ended(StageOutcome("result", "compare", StageStatus.DONE, wall_s=1.5))
+        progress.stage_ended(StageOutcome("table", "report", StageStatus.SKIPPED, reason="it needs `y`"))
+    assert "done in" not in stream.getvalue()
+    assert "table: skipped: it needs `y`" in stream.getvalue()
+
+
 @pytest.mark.parametrize(
     ("done_mb", "elapsed_s", "shown"),
     [

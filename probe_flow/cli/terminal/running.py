@@ -74,7 +74,8 @@ def show_run(
         if not quiet:
             show(planned.warnings, sources=planned.workflow.sources)
         is_live = can_redraw(os.environ, is_terminal=sys.stderr.isatty())
-        with progress_on(sys.stderr, quiet=quiet, is_live=is_live) as progress:
+        # What is left of the bars would push the summary's first lines out of a terminal of 24.
+        with progress_on(sys.stderr, quiet=quiet, is_live=is_live, keeps_done=bool(is_verbose)) as progress:
             yield progress
 
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
