@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -147,6 +148,19 @@ def test_of_a_large_network_what_is_near_the_selected_operator_is_drawn(open_rep
     page.keys("n")
     page.wait(f"{COUNT} === '80 of 300 operators, the nearest to op_299'")
     assert page.js(f"return {TEXTS}")[-1][0] == "op_299"
+
+
+def test_paper_has_the_part_of_a_network_that_is_looked_at_and_all_columns_of_the_table(open_report: Open) -> None:
+    page = open_report(chain([f"op_{number}" for number in range(60)], failing="op_40"))
+    printed = page.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
+    pages = base64.b64decode(printed["data"]).count(b"/Type /Page\n")
+    assert pages <= 4, "verdict and plot, network, rows, provenance; the network alone took six"
+    width, zoom = page.js(
+        "const style = getComputedStyle(document.documentElement);"
+        "return [document.getElementById('table').offsetWidth, Number(style.getPropertyValue('--print-zoom'))]"
+    )
+    assert width > 1000
+    assert 600 < width * zoom <= 641, "the width of paper"
 
 
 def test_names_from_dumps_are_text(open_report: Open) -> None:

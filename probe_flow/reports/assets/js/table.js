@@ -2,6 +2,7 @@
 // All rows: sorted and filtered, with the filters above them. Only the rows in sight are in the page.
 (() => {
   const [ROW_HEIGHT, HEAD_HEIGHT, LEAST_ROWS] = [30, 56, 5]; // pixels; the head with a bar to scroll sideways
+  const PAPER_WIDTH = 640; // pixels of CSS between the margins of A4 and Letter, less those of a card
   const SEARCH_PAUSE_MS = 140;
   const LONG = 22;
   const TAIL = 10;
@@ -154,6 +155,7 @@
       const { store } = this;
       const data = Array.from({ length: store.count }, (_, row) => new TableRow(row));
       this.box = document.getElementById("table");
+      addEventListener("beforeprint", () => this.fitPaper());
       const grid = document.createElement("div");
       this.box.append(grid);
       this.tabulator = new Tabulator(grid, {
@@ -295,6 +297,12 @@
       const top = place * height;
       const isInSight = top >= holder.scrollTop && top + height <= holder.scrollTop + holder.clientHeight;
       if (!isInSight) holder.scrollTop = top - (holder.clientHeight - height) / 2;
+    }
+
+    /** The columns were laid out for the screen; paper shows all of them, smaller. */
+    fitPaper() {
+      const zoom = Math.min(1, PAPER_WIDTH / this.box.offsetWidth);
+      document.documentElement.style.setProperty("--print-zoom", zoom.toFixed(3));
     }
 
     /** Show the rows around one that is not selected. */
