@@ -65,6 +65,13 @@ def caffemodel(blobs: Mapping[str, Sequence[Any]], *, is_old: bool = False) -> b
     return content
 
 
+def old_shaped_blob(layer: str, sizes: tuple[int, int, int, int]) -> bytes:
+    """Return a caffemodel of one layer of the older form, whose blob has its shape in BlobProto{1 num, ... 4 width}."""
+    shape = b"".join(_varint(number << 3) + _varint(size) for number, size in enumerate(sizes, 1))
+    blob = shape + _field(5, b"\0" * (4 * int(np.prod(sizes))))
+    return _field(2, _field(4, layer.encode()) + _field(6, blob))
+
+
 def write_model(
     folder: Path, text: str = NETWORK, blobs: Mapping[str, Sequence[Any]] | None = None
 ) -> tuple[Path, Path]:

@@ -1,4 +1,4 @@
-"""The text of a Caffe network: its layers as they run in a test, each with tops of its own; names in a caffemodel.
+"""The text of a Caffe network: its layers as they run in a test, each with tops of its own.
 
 Layers that are computed in place (their top is their bottom) get a top of their own, so that what each of them gives
 stays; layers of the training phase are left out, and so are those that read what nobody gives then (labels). Both
@@ -16,9 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.dumpers.base.runner import DeclaredInput
-from probe_flow.files.binary_file import BinaryFile
 from probe_flow.files.opening import open_bytes
-from probe_flow.files.protobuf import DELIMITED, FileBytes, WireReader
 from probe_flow.files.text_format import TextFields, unquote
 
 Entry: TypeAlias = "tuple[str, bytes | list[Entry]]"
@@ -45,12 +43,6 @@ _OLD_NAMES = {
 """Types of the older form -> those of the newer one."""
 
 _WEIGHTED = frozenset({"BatchNorm", "Convolution", "Deconvolution", "Embed", "InnerProduct", "PReLU"})
-
-_NEW_LAYERS, _OLD_LAYERS = 100, 2
-_NAME = {_NEW_LAYERS: 1, _OLD_LAYERS: 4}
-_BLOBS = {_NEW_LAYERS: 7, _OLD_LAYERS: 6}
-"""Fields of a caffemodel: NetParameter{2 layers, 100 layer}, LayerParameter{1 name, 7 blobs}, V1LayerParameter{4 name,
-6 blobs}."""
 
 
 class NetworkError(ValueError):
@@ -80,6 +72,19 @@ class Layer(Struct, frozen=True):
     def has_weights(self) -> bool:
         """Whether it needs weights from the other file."""
         return self.op_type in _WEIGHTED or (self.op_type == "Scale" and len(self.bottoms) == 1)
+
+    def numbers(self, key: str) -> list[int]:
+        """Return the numbers of a setting, e.g. ``kernel_size``; none where it is not given."""
+        return [int(word) for word in self._settings(key) if word.lstrip("-").isdecimal()]
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """Return a setting that is true or false."""
+        words = self._settings(key)
+        return words[-1] in ("true", "1") if words else default
+
+    def _settings(self, key: str) -> list[str]:
+        blocks = (value for name, value in self.fields if name.endswith("_param") and isinstance(value, list))
+        return [word for block in blocks for word in _words(block, key)]
 
 
 class Network(Struct, frozen=True):
@@ -264,25 +269,3 @@ def _written(entries: Sequence[Entry]) -> Iterator[bytes]:
             yield f"{key} {{".encode()
             yield from _written(value)
             yield b"}"
-
-
-def layers_with_weights(path: Path) -> frozenset[str]:
-    """Return the names of the layers that have weights.
-
-    Raises:
-        FormatError: PF3001 it cannot be read, PF3002 and others it is no such file, or was cut off.
-    """
-    found: set[str] = set()
-    with BinaryFile(path) as file:
-        reader = WireReader(FileBytes(file), file.path)
-        for field in reader.fields(0, file.size):
-            if field.number not in _NAME or field.wire != DELIMITED:
-                continue
-            name, has_blobs = "", False
-            for inner in reader.fields(field.start, field.stop):
-                if inner.number == _NAME[field.number] and inner.wire == DELIMITED:
-                    name = reader.text(inner.start, inner.stop)
-                has_blobs = has_blobs or inner.number == _BLOBS[field.number]
-            if has_blobs:
-                found.add(name)
-    return frozenset(found)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from probe_flow.dumpers.arrays.array_folder import ArrayFolder, ArrayOptions
 from probe_flow.dumpers.base.runner import DeclaredInput, Runner
-from probe_flow.dumpers.caffe.network import Layer, Network, NetworkError, layers_with_weights, read_network
+from probe_flow.dumpers.caffe.network import Layer, Network, NetworkError, read_network
+from probe_flow.dumpers.caffe.weights import first_misfit, read_shapes
 from probe_flow.dumps.manifest import ManifestNode
 from probe_flow.errors import Diagnostic, FormatError, UsageError
 from probe_flow.files.opening import open_bytes
@@ -68,12 +69,12 @@ class CaffeRunner(Runner):
     def _check_weights(self) -> None:
         """Refuse weights of another network: OpenCV would fail at the first layer without them, in words of its own."""
         try:
-            known = layers_with_weights(self._weights)
+            self._shapes = read_shapes(self._weights)
         except FormatError as error:
             what = f"`weights: {self._weights.name}` cannot be read: {error.diagnostic.message}"
             cure = "it is no caffemodel, or was cut off: copy it again"
             raise UsageError(Diagnostic("PF6322", what, help=cure, path=str(self._weights))) from error
-        lacking = [layer.name for layer in self._model.layers if layer.has_weights and layer.name not in known]
+        lacking = [layer.name for layer in self._model.layers if layer.has_weights and layer.name not in self._shapes]
         if lacking:
             what = f"`weights: {self._weights.name}` has none for {len(lacking)} layers, such as `{lacking[0]}`"
             cure = "name the caffemodel that was trained with this network: layers are found by their names"
@@ -135,24 +136,61 @@ class CaffeRunner(Runner):
 
     def _net(self, inputs: Mapping[str, Any]) -> Any:
         """Return the network with its inputs set."""
-        shapes = {each.name: inputs[each.name].shape for each in self._model.inputs}
-        given = [DeclaredInput(each.name, each.dtype, shapes[each.name]) for each in self._model.inputs]
-        text = Network(self._model.layers, given, (), self._model.head).text()
-        with open_bytes(self._weights) as file:
-            weights = np.frombuffer(file.read(), np.uint8)
         try:
-            net = cv2.dnn.readNetFromCaffe(np.frombuffer(text, np.uint8), weights)
+            net = self._loaded(inputs, len(self._model.layers))
         except cv2.error as error:
+            self._check_fit(self._shapes_ahead(inputs))
             raise self._not_read(error) from error
-        net.enableFusion(False)  # noqa: FBT003 (it takes no keywords); folded layers give other values
-        net.setPreferableBackend(cv2.dnn.DNN_BACKEND_OPENCV)
         found = net.getLayerNames()
         if len(found) != len(self._model.layers):
             what = f"has {len(self._model.layers)} layers, and OpenCV makes {len(found)} of them"
             raise self._no_model(what, "report it with the prototxt: results could not be told apart")
+        self._check_fit(_blob_shapes(net, self._model.layers, inputs) or self._shapes_ahead(inputs))
         for name, value in inputs.items():
             net.setInput(value, name)
         return net
+
+    def _loaded(self, inputs: Mapping[str, Any], count: int) -> Any:
+        """Return the first layers of the network, for inputs of these shapes."""
+        shapes = {each.name: inputs[each.name].shape for each in self._model.inputs}
+        given = [DeclaredInput(each.name, each.dtype, shapes[each.name]) for each in self._model.inputs]
+        text = Network(self._model.layers[:count], given, (), self._model.head).text()
+        with open_bytes(self._weights) as file:
+            weights = np.frombuffer(file.read(), np.uint8)
+        net = cv2.dnn.readNetFromCaffe(np.frombuffer(text, np.uint8), weights)
+        net.enableFusion(False)  # noqa: FBT003 (it takes no keywords); folded layers give other values
+        net.setPreferableBackend(cv2.dnn.DNN_BACKEND_OPENCV)
+        return net
+
+    def _check_fit(self, blobs: Mapping[str, Sequence[int]]) -> None:
+        """Refuse weights of other shapes than the network needs: OpenCV says so in words of its source, if at all."""
+        shapes = {name: tuple(shape) for name, shape in blobs.items()}
+        found = first_misfit(self._model.layers, self._shapes, shapes)
+        if found is None:
+            return
+        layer, words = found
+        bottom = layer.bottoms[0]
+        what = f"`weights: {self._weights.name}`: the layer `{layer.name}` ({layer.op_type}) has {words}"
+        cure = f"it reads `{bottom}` of shape {shapes[bottom]}: name the caffemodel that was trained with this network"
+        raise UsageError(
+            Diagnostic("PF6322", what, help=f"{cure}, or correct the prototxt or the input", path=str(self._weights))
+        )
+
+    def _shapes_ahead(self, inputs: Mapping[str, Any]) -> Mapping[str, Sequence[int]]:
+        """Return the shapes of all blobs before the layer at which OpenCV fails."""
+        fits, fails = 0, len(self._model.layers) + 1
+        known: Mapping[str, Sequence[int]] = {}
+        while fails - fits > 1:
+            count = (fits + fails) // 2
+            try:
+                found = _blob_shapes(self._loaded(inputs, count), self._model.layers[:count], inputs)
+            except cv2.error:
+                found = {}
+            if found:
+                fits, known = count, found
+            else:
+                fails = count
+        return known or {name: value.shape for name, value in inputs.items()}
 
     def _not_read(self, error: Exception) -> UsageError:
         found = _UNKNOWN_LAYER.search(str(error))
@@ -209,6 +247,16 @@ class CaffeRunner(Runner):
         ]
         layers = [ManifestNode(layer.name, layer.op_type, layer.bottoms, layer.tops) for layer in self._model.layers]
         self._folder.finish(self.job.facts(record, f"{self.framework} {cv2.__version__}"), [*inputs, *layers])
+
+
+def _blob_shapes(net: Any, layers: Sequence[Layer], inputs: Mapping[str, Any]) -> dict[str, Sequence[int]]:
+    """Return the shapes of the inputs and of what each layer gives; nothing where OpenCV cannot tell them."""
+    given = {name: value.shape for name, value in inputs.items()}
+    tops = top_shapes(net, net.getLayerNames(), [*given.values()])
+    if not any(tops):
+        return {}
+    named = ((layer.tops, shapes) for layer, shapes in zip(layers, tops, strict=True))
+    return {**given, **{top: shape for names, shapes in named for top, shape in zip(names, shapes, strict=False)}}
 
 
 def _sizes(net: Any, names: Sequence[str], shapes: Sequence[Sequence[int]]) -> list[int]:

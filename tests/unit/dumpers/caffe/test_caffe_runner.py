@@ -105,13 +105,30 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     assert "has none for 1 layers, such as `scale1`" in message
 
 
-def test_weights_of_other_shapes_are_a_failure_with_the_layer(tmp_path: Path) -> None:
-    other = {**weights(), "fc": [np.ones((5, 26)), np.ones(5)]}
+@pytest.mark.parametrize(
+    ("layer", "blobs", "words"),
+    [
+        ("fc", [np.ones((5, 26)), np.ones(5)], "`fc` (InnerProduct) has weights of shape (5, 26), and the"),
+        ("fc", [np.ones((4, 27)), np.ones(4)], "weights of shape (4, 27), and the network needs (5, 27)"),
+        ("fc", [np.ones((5, 27))], "`fc` (InnerProduct) has 1 blob, and the network needs 2: weights and bias"),
+        (
+            "conv1/a.b",
+            [np.ones((4, 2, 3, 3)), np.ones(4)],
+            "`conv1/a.b` (Convolution) has weights of shape (4, 2, 3, 3), and the network needs (4, 3, 3, 3)",
+        ),
+        ("conv1/a.b", [np.ones((4, 3, 5, 5)), np.ones(4)], "weights of shape (4, 3, 5, 5)"),
+        ("bn1", [np.ones(3), np.ones(3), np.ones(1)], "`bn1` (BatchNorm) has mean of shape (3,), and the"),
+        ("scale1", [np.ones(5), np.ones(5)], "`scale1` (Scale) has factors of shape (5,), and the network needs (4,)"),
+    ],
+)  # fmt: skip
+def test_weights_of_other_shapes_are_refused_with_the_layer(
+    tmp_path: Path, layer: str, blobs: list[Any], words: str
+) -> None:
+    code, message = refused(tmp_path, NETWORK, {**weights(), layer: blobs})
 
-    code, message = refused(tmp_path, NETWORK, other)
-
-    assert code in ("PF6322", "PF6324")
-    assert "OpenCV(" not in message
+    assert code == "PF6322"
+    assert message.startswith("`weights: net.caffemodel`: the layer ")
+    assert words in message
 
 
 def test_missing_weights_are_asked_for(tmp_path: Path) -> None:

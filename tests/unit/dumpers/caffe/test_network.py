@@ -1,13 +1,13 @@
-"""Caffe networks as they run in a test, read without OpenCV: own tops, phases, the older form, names of weights."""
+"""Caffe networks as they run in a test, read without OpenCV: own tops, phases, the older form."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from caffe_models import NETWORK, OLD_NETWORK, caffemodel, weights, write_model
+from caffe_models import NETWORK, OLD_NETWORK
 
-from probe_flow.dumpers.caffe.network import Network, NetworkError, layers_with_weights, read_network
+from probe_flow.dumpers.caffe.network import Network, NetworkError, read_network
 from probe_flow.errors import FormatError
 
 
@@ -104,19 +104,3 @@ def test_networks_that_cannot_run_are_told(tmp_path: Path, text: str, words: str
 def test_text_that_was_cut_off_is_told(tmp_path: Path) -> None:
     with pytest.raises(FormatError):
         network(tmp_path, NETWORK[:400])
-
-
-@pytest.mark.parametrize("is_old", [False, True])
-def test_layers_with_weights_are_found(tmp_path: Path, is_old: bool) -> None:
-    path = tmp_path / "net.caffemodel"
-    path.write_bytes(caffemodel({**weights(), "relu1": []}, is_old=is_old))
-
-    assert layers_with_weights(path) == {"conv1/a.b", "bn1", "scale1", "fc"}
-
-
-def test_weights_that_were_cut_off_are_told(tmp_path: Path) -> None:
-    _, path = write_model(tmp_path)
-    path.write_bytes(path.read_bytes()[:-20])
-
-    with pytest.raises(FormatError):
-        layers_with_weights(path)
