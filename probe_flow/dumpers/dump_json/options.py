@@ -127,6 +127,8 @@ def _texts(name: str, values: Iterable[object]) -> tuple[str, ...]:
 
 def _numbers(name: str, values: Iterable[object]) -> tuple[int, ...]:
     found = (values,) if isinstance(values, int) else tuple(values)
+    if not found:
+        raise wrong_option(f"`{name}` is empty, so that nothing would be dumped", "leave it out to dump all")
     for each in found:
         if isinstance(each, bool) or not isinstance(each, int) or each < 0:
             raise wrong_option(f"`{name}` holds {each!r}, expected numbers from 0", "give a list of integers")

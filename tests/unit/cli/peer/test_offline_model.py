@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from probe_flow.cli.peer.offline_model import (
     ModelInputs,
     Variant,
     files_of,
+    model_workflow,
     rule_beside,
     template_for,
     variants_of,
@@ -89,3 +91,30 @@ def test_rules_are_found_where_the_dumping_tool_leaves_them(tmp_path: Path) -> N
 
 def test_the_worst_code_of_several_runs_counts() -> None:
     assert [worst_of(codes) for codes in ([0, 0], [0, 1], [1, 3, 0], [])] == [0, 1, 3, 0]
+
+
+def selected(folder: Path, target: str, **chosen: list[int]) -> dict[str, Any]:
+    """Return the options of the stage `target` that compares a dump with a model."""
+    (folder / "net.onnx").touch()
+    paths = {"target": folder / target, "golden": folder / "net.onnx"}
+    workflow = model_workflow("offline_onnx_oneclick", paths, None, ModelInputs(), Variant(None), cwd=folder, **chosen)
+    (stage,) = (stage for stage in workflow.stages if stage.name == "target")
+    return stage.options.model_dump(exclude_unset=True)
+
+
+def test_ranks_and_steps_of_a_dump_are_selected(tmp_path: Path) -> None:
+    (tmp_path / "dump").mkdir()
+
+    options = selected(tmp_path, "dump", ranks=[0, 2], steps=[1])
+
+    assert (options["select"]["ranks"], options["select"]["steps"]) == ([0, 2], [1])
+    assert not selected(tmp_path, "dump")["select"]
+
+
+def test_the_rank_of_an_offline_model_is_its_device(tmp_path: Path) -> None:
+    (tmp_path / "net.om").touch()
+
+    assert selected(tmp_path, "net.om", ranks=[3])["device"] == 3
+    for chosen in ({"ranks": [0, 1]}, {"steps": [0]}):
+        with pytest.raises(UsageError, match="runs once, on one device"):
+            selected(tmp_path, "net.om", **chosen)

@@ -153,6 +153,22 @@ def test_levels_and_steps(level: str, first: str, tmp_path: Path) -> None:
         assert all(name.startswith("Cell.") is (level == "L0") for name in found)
 
 
+@pytest.mark.parametrize(("rank", "steps"), [("1", []), ("0", [1])])
+def test_steps_and_ranks_that_are_asked_for(
+    rank: str, steps: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK_ID", rank)
+    monkeypatch.setenv("RANK_SIZE", "2")
+    net = network()
+    with dump_mindspore(net, tmp_path / "dump", data="statistics", steps=[1, 7], ranks=[0]) as dump:
+        for _ in range(3):
+            gradients(net)
+            dump.step()
+
+    found = [path.parent.relative_to(tmp_path / "dump").as_posix() for path in tmp_path.rglob("dump.json")]
+    assert found == [f"step{step}/rank{rank}" for step in steps]
+
+
 def test_our_reader_takes_it(tmp_path: Path) -> None:
     net = network()
     with dump_mindspore(net, tmp_path / "dump"):

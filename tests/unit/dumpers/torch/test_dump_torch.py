@@ -279,6 +279,32 @@ def test_direction_steps_and_texts(tmp_path: Path) -> None:
     assert all("input_args" not in entry and "input" not in entry for entry in found.values())
 
 
+@pytest.mark.parametrize(("rank", "steps"), [("0", []), ("2", [1, 3])])
+def test_steps_of_ranks_in_a_training_loop(
+    rank: str, steps: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("RANK", rank)
+
+    alone = trained(None, tmp_path, steps=5)
+    watched = trained({"data": "tensor", "steps": [1, 3], "ranks": [2, 3]}, tmp_path / "dump", steps=5)
+
+    assert all(torch.equal(one, other) for one, other in zip(alone, watched, strict=True))
+    found = sorted(path.parent.relative_to(tmp_path / "dump").as_posix() for path in tmp_path.rglob("dump.json"))
+    assert found == [f"step{step}/rank{rank}" for step in steps]
+    weights = [
+        torch.load(
+            tmp_path / f"dump/step{step}/rank2/dump_tensor_data/Module.layers.0.a.Linear.forward.0.parameters.weight.pt"
+        )
+        for step in steps
+    ]
+    assert len({weight.sum().item() for weight in weights}) == len(steps), "the optimizer went on between the steps"
+    for step in steps:
+        data = entries(tmp_path / "dump", step, f"rank{rank}")
+        assert "Module.layers.0.a.Linear.forward.0" in data, "calls are counted anew in each step"
+        assert not any(name.split(".")[1].startswith(("adam", "_foreach")) for name in data)
+
+
 def test_a_scope_takes_what_lies_between_two_entries(tmp_path: Path) -> None:
     model, args = NETS["transformer"]()
     scope = ["Functional.gelu.0.forward", "Functional.layer_norm.2.forward"]
