@@ -13,12 +13,16 @@ from probe_flow.dumpers.arrays.array_folder import ArrayFolder, ArrayOptions
 from probe_flow.dumpers.base.runner import DeclaredInput, NotHeldError
 from probe_flow.dumpers.tensorflow.graphs import GraphError, Loaded, inputs_of, load, needed_operations, tensors_of
 from probe_flow.dumpers.tensorflow.library import tf
+from probe_flow.dumpers.tensorflow.passed_on import PassedOn
 from probe_flow.dumpers.tensorflow.session_runner import SessionRunner, held
 from probe_flow.dumps.manifest import ManifestNode
 from probe_flow.errors import Diagnostic, UsageError
 
 CHUNK_BYTES = 64 << 20
-"""Bytes of tensors that are fetched at once; what they need is computed again for the next ones."""
+"""Bytes of tensors that are fetched at once."""
+
+HELD_BYTES = 64 << 20
+"""Bytes of tensors that are held for later runs, which read them; what they need else is computed again."""
 
 UNKNOWN_BYTES = 1 << 20
 """Taken for a tensor whose shape the graph leaves open."""
@@ -73,10 +77,13 @@ class TensorFlowRunner(SessionRunner):
                 array, dtype = held(value)
                 self._folder.write(name, INPUT_TYPE, 0, array, dtype=dtype, value=f"{name}:0")
         feeds = {f"{name}:0": value for name, value in kwargs.items()}
+        parts = [*self._chunks()]
+        passed = PassedOn(self._graph, self._operations, parts, self._limit(HELD_BYTES))
         with tf.compat.v1.Session(graph=self._graph, config=self.config()) as session:
             self._restore(session)
-            for part in self._chunks():
-                self._fetch(session, part, feeds)
+            for part in parts:
+                passed.begin(part)
+                self._fetch(session, part, feeds, passed)
 
     def _restore(self, session: Any) -> None:
         if self._checkpoint is None:
@@ -89,11 +96,12 @@ class TensorFlowRunner(SessionRunner):
             cure = "copy the checkpoint (`.index`, `.data-*`) beside its `.meta` again"
             raise UsageError(Diagnostic("PF6322", what, help=cure, path=self._checkpoint)) from error
 
+    def _limit(self, usual: int) -> int:
+        return usual if self.job.memory_bytes is None else min(usual, self.job.memory_bytes // _SHARE)
+
     def _chunks(self) -> Iterator[list[Any]]:
         """Yield the tensors in parts that fit the memory together, and name those that cannot be fetched."""
-        limit = CHUNK_BYTES
-        if self.job.memory_bytes is not None:
-            limit = min(limit, self.job.memory_bytes // _SHARE)
+        limit = self._limit(CHUNK_BYTES)
         part: list[Any] = []
         size = 0
         for tensor, reason in tensors_of(self._graph, self._operations):
@@ -111,11 +119,11 @@ class TensorFlowRunner(SessionRunner):
         if part:
             yield part
 
-    def _fetch(self, session: Any, tensors: Sequence[Any], feeds: Mapping[str, Any]) -> None:
+    def _fetch(self, session: Any, tensors: Sequence[Any], feeds: Mapping[str, Any], passed: PassedOn) -> None:
         """Write some tensors; those of a branch that was not taken are found by halves, and named."""
         self._runs += 1
         try:
-            values = session.run(list(tensors), feeds)
+            values = session.run(list(tensors), {**feeds, **passed.values})
         except tf.errors.InvalidArgumentError as error:
             if _UNHELD not in str(error):
                 raise
@@ -123,10 +131,11 @@ class TensorFlowRunner(SessionRunner):
                 self._folder.skip(tensors[0].name, "in a branch that was not taken")
                 return
             half = len(tensors) // 2
-            self._fetch(session, tensors[:half], feeds)
-            self._fetch(session, tensors[half:], feeds)
+            self._fetch(session, tensors[:half], feeds, passed)
+            self._fetch(session, tensors[half:], feeds, passed)
             return
         for tensor, value in zip(tensors, values, strict=True):
+            passed.add(tensor, value)
             try:
                 array, dtype = held(np.asarray(value))
             except NotHeldError as error:

@@ -95,6 +95,38 @@ def test_every_tensor_is_what_the_session_gives(frozen: Path, monkeypatch: pytes
     assert (record["runs"] == 1) == (limit == 1 << 26)
 
 
+@pytest.mark.parametrize("limit", [1, 130, 1 << 26])
+def test_parts_read_what_earlier_parts_drew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    monkeypatch.setattr(runner, "CHUNK_BYTES", limit)
+    graph = tf.Graph()
+    with graph.as_default():
+        x = v1.placeholder(tf.float32, [2, 8], name="x")
+        noise = v1.random_uniform([2, 8], name="noise", seed=3)
+        noisy = tf.add(x, noise, name="noisy")
+        kept = tf.identity(tf.multiply(noisy, 2.0, name="left_out"), name="left_out_too")
+        tf.multiply(kept, noise, name="y")
+    (tmp_path / "net.pb").write_bytes(graph.as_graph_def().SerializeToString())
+
+    manifest, folder, record = dump(tmp_path / "net.pb", exclude=["left_out*"])
+
+    found = {each.node: np.load(folder / each.file) for each in manifest.tensors}
+    assert np.array_equal(found["noisy"], X + found["noise/RandomUniform"])
+    assert np.array_equal(found["y"], found["noisy"] * 2 * found["noise/RandomUniform"])
+    assert (record["runs"] == 1) == (limit == 1 << 26)
+
+
+@pytest.mark.parametrize("held", [0, 1 << 20])
+def test_what_cannot_be_held_is_computed_again(frozen: Path, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
+    monkeypatch.setattr(runner, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(runner, "HELD_BYTES", held)
+
+    manifest, folder, _ = dump(frozen)
+
+    for name, value in alone(frozen, ["a/relu:0", "sum:0"]).items():
+        (file,) = (each.file for each in manifest.tensors if each.value == name)
+        assert np.load(folder / file).tobytes() == value.tobytes()
+
+
 def test_names_and_graph_are_those_of_the_model(frozen: Path) -> None:
     manifest, folder, _ = dump(frozen)
 
