@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 SHAPES = r"^[^;]+:\d{1,9}(,\d{1,9})*(;[^;]+:\d{1,9}(,\d{1,9})*)*;?$"
 """Pattern of shapes as text."""
+
+_RANGE = re.compile(r":[\d,]*\d[~-]\d")
+"""A range (``8~16``) or list (``8-12``) of sizes, as `--dym_shape_range` has them."""
 
 
 class DrawnInputs(Model):
@@ -107,6 +111,11 @@ class DeclaredRunOptions(RunOptions):
         None, description="Whether the model is quantised; default: told by the names of its operators."
     )
 
+    @field_validator("input_shape", mode="before")
+    @classmethod
+    def _one_shape(cls, value: object) -> object:
+        return without_ranges(value)
+
     @field_validator("input_shape", "recorded_by", "filter", "data", "max_tensor_bytes", "repeat", mode="after")
     @classmethod
     def _declared_needs_model(cls, value: object, info: ValidationInfo) -> object:
@@ -122,6 +131,21 @@ class DeclaredRunOptions(RunOptions):
             "max_tensor_bytes": self.max_tensor_bytes,
             "input_shape": shapes_in(self.input_shape),
         }
+
+
+def without_ranges(value: object) -> object:
+    """Return shapes as they are given.
+
+    Raises:
+        ValueError: they hold a range, as only commands take it.
+    """
+    if isinstance(value, str) and _RANGE.search(value):
+        raise ValueError(
+            f"`{value}` holds a range or list of sizes, and a stage runs one shape: give the shapes to "
+            "`matrix: {shape: [...]}` of the stage and write `input_shape: ${matrix.shape}`, or the range to "
+            "`probe-flow offline_dump --dym_shape_range`"
+        )
+    return value
 
 
 def shapes_in(given: Mapping[str, list[int]] | str | None) -> dict[str, list[int]] | None:
