@@ -16,18 +16,22 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
-from probe_flow.dumpers.arrays.statistics_file import statistics_file
 from probe_flow.dumpers.base.node_filter import NodeFilter
 from probe_flow.dumpers.dump_files import Ticks, make_folder, write_array, write_bytes
 from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE
 from probe_flow.dumps.file_names import MAX_MAPPING_BYTES
 from probe_flow.dumps.manifest import DUMP_MANIFEST, DumpManifest, ManifestNode, ManifestTensor, Skipped
+from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedTensor
 from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.files.opening import read_whole
+from probe_flow.metrics.reduction import reduce_blocks
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _PLAIN = frozenset("biufc")
+
+STATISTICS = ("min", "max", "mean", "l2norm")
+"""What statistics of a dump are."""
 
 
 class ArrayOptions(Struct, frozen=True):
@@ -202,3 +206,26 @@ class ArrayFolder:
         csv.writer(text, lineterminator="\n").writerows(self._renamed)
         before = read_whole(path, MAX_MAPPING_BYTES) if path.exists() else b""
         write_bytes(self.folder, MAPPING_FILE, before + text.getvalue().encode())
+
+
+def statistics_file(array: NDArray[Any], dtype: str) -> bytes:
+    """Return the content of the file: minimum, maximum, mean and L2 norm, with the true dtype and the shape."""
+    figures = reduce_blocks(_ArrayBlocks(array.reshape(-1)), STATISTICS).figures
+    return ReducedArray(STATISTICS, ReducedTensor(figures, dtype, array.shape)).to_bytes()
+
+
+class _ArrayBlocks(Struct, frozen=True):
+    """An array in memory, as the kernel reads it."""
+
+    array: NDArray[Any]
+
+    @property
+    def numel(self) -> int:
+        return int(self.array.size)
+
+    @property
+    def dtype(self) -> str:
+        return str(self.array.dtype)
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        return self.array[start:stop]

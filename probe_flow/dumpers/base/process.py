@@ -112,6 +112,7 @@ def run_model(job: ModelJob, runner: RunnerSpec) -> dict[str, Any]:
         except BaseException:
             _stop(process)
             raise
+        _stop_rest(process.pid)
     record = read_run(output)
     if record.get("ok") and code == 0:
         return {**record, **{name: _said(pattern, log) for name, pattern in runner.said.items()}}
@@ -153,6 +154,12 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
             process.wait(KILL_S)
+
+
+def _stop_rest(group: int) -> None:
+    """End what a child that has ended left running: copies of it, servers, workers."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def _failure(job: ModelJob, failure: object, code: int, log: Path) -> UsageError | IncompleteError:

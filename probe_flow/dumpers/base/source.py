@@ -142,7 +142,7 @@ def _made(text: str, found: Any, runner: Runner) -> Any:
         model = found()
     except Exception as error:  # the user's code may raise anything
         raise _no_model(text, f"cannot be called without arguments: {_in_words(error)}", cure) from error
-    if not callable(model):
+    if not runner.is_model(model) and not callable(model):
         raise _no_model(text, f"returned {_a(model)}, which cannot be called", cure)
     return model
 

@@ -11,7 +11,7 @@ import torch
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from probe_flow.dumpers.arrays.statistics_file import statistics_file
+from probe_flow.dumpers.arrays.array_folder import statistics_file
 from probe_flow.dumpers.base.runner import NotHeldError
 from probe_flow.dumpers.dump_files import Ticks, link_again, make_folder, utc_text, write_array, write_bytes, write_json
 from probe_flow.dumpers.torch.tensors import dtype_name, host_array

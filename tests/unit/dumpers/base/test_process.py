@@ -130,6 +130,26 @@ def test_a_model_that_takes_too_long_is_ended_with_what_it_started(
     wait_until(lambda: not is_alive(model) and not is_alive(child))
 
 
+@pytest.mark.parametrize("end", ["return 3", "raise SystemExit(1)", "os._exit(0)"])
+def test_what_a_model_started_ends_with_it(job: ModelJob, runner: RunnerSpec, tmp_path: Path, end: str) -> None:
+    write_net(
+        job,
+        "import os, subprocess, sys, time\n"
+        "def build():\n"
+        "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "    copy = os.fork()\n"
+        "    if not copy: time.sleep(600)\n"
+        f"    open({str(tmp_path / 'numbers')!r}, 'w').write(f'{{child.pid}} {{copy}}')\n"
+        f"    {end}",
+    )
+
+    with pytest.raises((UsageError, IncompleteError)):
+        run_model(job, runner)
+
+    left = [int(number) for number in (tmp_path / "numbers").read_text().split()]
+    wait_until(lambda: not any(map(is_alive, left)), timeout_s=30)
+
+
 def test_process_that_exits_by_itself_is_no_success(job: ModelJob, runner: RunnerSpec) -> None:
     write_net(job, "import os\ndef build(): os._exit(0)")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,23 @@ def test_a_model_that_is_none_says_what_to_change(folder: Path, model: str, mess
     assert first.code == "PF6322"
     assert message in first.message
     assert help_text.format(folder) in (first.help or "")
+
+
+class Recipes(ToyRunner):
+    """Its models are data, as those of ONNX are: nothing to call."""
+
+    def is_model(self, found: object) -> bool:
+        return isinstance(found, dict)
+
+
+def test_a_function_may_return_a_model_that_cannot_be_called(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (folder / "recipes.py").write_text("model = {'a': 2.0}\ndef build(): return {'b': 3.0}\n", encoding="utf-8")
+    job = job_of(folder, "recipes:build")
+    runner = Recipes(job, folder / "out" / "toy_dump")
+
+    assert load_model(f"{folder}/recipes.py:build", runner)[0] == {"b": 3.0}
+    assert load_model(f"{folder}/recipes.py:model", runner)[0] == {"a": 2.0}
 
 
 class CodeOnly(ToyRunner):
