@@ -120,8 +120,7 @@ def _figures(row: Row) -> _Recorded:
     if measured is None or measured.count == 0 or measured.mode not in (Mode.TENSOR, Mode.STATISTICS):
         return [([], False)]
     found = []
-    for side in (measured.target, measured.golden):
-        known = side.statistics if side is not None else None
+    for known in (measured.target_statistics, measured.golden_statistics):
         if known is None:
             return [([], False)]
         figures = [float(x) for x in (known.min, known.max, known.mean, known.l2norm) if x is not None]

@@ -9,14 +9,16 @@ Where a dump recorded nothing of any output there is no score, for 0 would say t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from probe_flow.records import Measurement, Row, SideSummary, Statistics, TensorRef
+from msgspec import Struct
+
+from probe_flow.records import Measurement, Row, SideSummary, TensorRef
 from probe_flow.records.model_graph import GraphKind, GraphMode, ModelGraph
 
 Rows = Callable[[int], Sequence[Row | None]]
 
-_STATISTICS = ("max", "min", "mean", "l2norm")
+_NOTHING = (None,) * 4
 _WITHIN = ("err_ratio_1e3_eps", "err_ratio_1e3")
 NONFINITE = "NaN or infinities are on one side only"
 UNKNOWN = "nothing is known of its outputs on both sides"
@@ -38,13 +40,15 @@ def scores(graph: ModelGraph, rows: Rows, mode: GraphMode) -> tuple[dict[int, fl
         held = [row for row in rows(number) if row is not None]
         if not held:
             continue
-        outputs = _outputs(graph, held)
-        if outputs and not any(_is_known(row, mode) for row in outputs):
+        outputs = [_Output(row, *_sides_of(row)) for row in _outputs(graph, held)]
+        if outputs and not any(_is_known(output, mode) for output in outputs):
             reasons[number] = UNKNOWN
         elif mode is not GraphMode.MD5 and any(map(_has_nonfinite_mismatch, outputs)):
             found[number], reasons[number] = 1.0, NONFINITE
+        elif mode is GraphMode.STATISTICS:
+            found[number] = max((relative_error(each.target, each.golden) for each in outputs), default=0.0)
         else:
-            found[number] = _SCORES[mode](graph, held)
+            found[number] = _by_shares(graph, held) if mode is GraphMode.TENSOR else _by_checksums(held)
     for number, node in enumerate(graph.nodes):
         if node.kind is GraphKind.COLLECTION:
             found[number] = max((found.get(child, 0.0) for child in graph.children[number]), default=0.0)
@@ -55,8 +59,17 @@ def _outputs(graph: ModelGraph, rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row.pair.target is not None and graph.is_output(row.pair.target)]
 
 
-def _is_known(row: Row, mode: GraphMode) -> bool:
+class _Output(Struct, gc=False):
+    """A row of an output, with maximum, minimum, mean and norm of both sides."""
+
+    row: Row
+    target: Sequence[object]
+    golden: Sequence[object]
+
+
+def _is_known(output: _Output, mode: GraphMode) -> bool:
     """Return True if both sides have something by which this output can be compared."""
+    row = output.row
     both = row.pair.target, row.pair.golden
     if any(side is None or not side.has_numbers for side in both):  # values of arguments are compared as they are
         return None not in both
@@ -64,11 +77,7 @@ def _is_known(row: Row, mode: GraphMode) -> bool:
         return row.measurement is not None
     if mode is GraphMode.MD5:
         return all(side is not None and side.checksum is not None for side in both)
-    return any(one is not None and other is not None for one, other in zip(*sides_of(row), strict=True))
-
-
-def _by_statistics(graph: ModelGraph, rows: Sequence[Row]) -> float:
-    return max((relative_error(*sides_of(row)) for row in _outputs(graph, rows)), default=0.0)
+    return any(one is not None and other is not None for one, other in zip(output.target, output.golden, strict=True))
 
 
 def _by_shares(graph: ModelGraph, rows: Sequence[Row]) -> float:
@@ -80,15 +89,8 @@ def _by_shares(graph: ModelGraph, rows: Sequence[Row]) -> float:
     return 0.0 if before is None or after is None else min(max(before - after, 0.0), 1.0)
 
 
-def _by_checksums(_graph: ModelGraph, rows: Sequence[Row]) -> float:
+def _by_checksums(rows: Sequence[Row]) -> float:
     return float(any(not is_same(row.pair.target, row.pair.golden) for row in rows))
-
-
-_SCORES: Mapping[GraphMode, Callable[[ModelGraph, Sequence[Row]], float]] = {
-    GraphMode.STATISTICS: _by_statistics,
-    GraphMode.TENSOR: _by_shares,
-    GraphMode.MD5: _by_checksums,
-}
 
 
 def is_same(target: TensorRef | None, golden: TensorRef | None) -> bool:
@@ -100,21 +102,30 @@ def is_same(target: TensorRef | None, golden: TensorRef | None) -> bool:
     return target.kind is golden.kind and target.value == golden.value
 
 
-def sides_of(row: Row) -> tuple[Sequence[object], Sequence[object]]:
-    """Return maximum, minimum, mean and norm of both sides of a row."""
-    measured = row.measurement
-    pair = row.pair
-    target = _four(pair.target, measured.target if measured is not None else None)
-    return target, _four(pair.golden, measured.golden if measured is not None else None)
+def _sides_of(row: Row) -> tuple[Sequence[object], Sequence[object]]:
+    """Return maximum, minimum, mean and norm of both sides of a row, as recorded, else as measured."""
+    measured, pair = row.measurement, row.pair
+    target, golden = _recorded(pair.target), _recorded(pair.golden)
+    if target is None:
+        target = _four(measured.target if measured is not None else None)
+    return target, _four(measured.golden if measured is not None else None) if golden is None else golden
 
 
-def _four(tensor: TensorRef | None, measured: SideSummary | None) -> Sequence[object]:
+def _recorded(tensor: TensorRef | None) -> Sequence[object] | None:
+    """Return what is known of a tensor without a measurement; None where that would have to say it."""
     if tensor is None:
-        return (None,) * 4
-    if tensor.has_numbers:
-        found = tensor.recorded or (measured.statistics if measured is not None else None) or Statistics()
-        return found.max, found.min, found.mean, found.l2norm
-    return (tensor.value,) * 4
+        return _NOTHING
+    if not tensor.has_numbers:
+        return (tensor.value,) * 4
+    found = tensor.recorded
+    return None if found is None else (found.max, found.min, found.mean, found.l2norm)
+
+
+def _four(measured: SideSummary | None) -> Sequence[object]:
+    if measured is None:
+        return _NOTHING
+    found = measured.statistics
+    return found.max, found.min, found.mean, found.l2norm
 
 
 def relative_error(target: Sequence[object], golden: Sequence[object]) -> float:
@@ -155,12 +166,12 @@ def share_within(measured: Measurement | None, tensor: TensorRef | None) -> floa
     return None if share is None or math.isnan(share) else float(share)
 
 
-def _has_nonfinite_mismatch(row: Row) -> bool:
+def _has_nonfinite_mismatch(output: _Output) -> bool:
     """Return True if NaN or infinities are on one side only."""
-    if row.measurement is not None and row.measurement.nonfinite_mismatch:
+    measured = output.row.measurement
+    if measured is not None and measured.nonfinite_mismatch:
         return True
-    target, golden = sides_of(row)
     return any(
         isinstance(one, float) and isinstance(other, float) and math.isfinite(one) != math.isfinite(other)
-        for one, other in zip(target, golden, strict=True)
+        for one, other in zip(output.target, output.golden, strict=True)
     )

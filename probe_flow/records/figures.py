@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import copysign
 from operator import itemgetter
+from struct import Struct as Packing
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 else:  # the class takes no arguments before Python 3.12
     Floats = Integers = array
 
+_BYTES_OF_NUMBER = 8
 _EXACT = 2**53
 """Integers up to this magnitude are exact as float64."""
 
@@ -74,7 +76,7 @@ class _Pattern:
         kinds: of each column.
     """
 
-    __slots__ = ("_cuts", "begins", "constants", "is_plain", "kinds", "others", "pick", "slots", "width")
+    __slots__ = ("_cuts", "begins", "constants", "is_plain", "kinds", "others", "packing", "pick", "slots", "width")
 
     def __init__(self, kinds: tuple[_Kind, ...]) -> None:
         self.kinds = kinds
@@ -82,6 +84,7 @@ class _Pattern:
         self.width = len(stored)
         """How many numbers a row has."""
         self.is_plain = self.width == len(kinds) and all(kind is float for kind in kinds)
+        self.packing = Packing(f"{self.width}d")
         slots = dict(zip(stored, range(len(stored)), strict=True))
         self.slots = [slots.get(place, _NO_SLOT) for place in range(len(kinds))]
         """Of each column, which of the row's numbers it has."""
@@ -117,6 +120,11 @@ def _picker(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
     if len(places) > 1:
         return itemgetter(*places)
     return lambda values: [values[place] for place in places]
+
+
+def _kinds_of(values: Sequence[Value]) -> tuple[_Kind, ...]:
+    """Return the kind of each value; of values that are not 0 or 1, as most rows have them, that is its type."""
+    return tuple(map(_kind_of, values)) if 0 in values or 1 in values else tuple(map(type, values))
 
 
 def _kind_of(value: Value) -> _Kind:
@@ -206,14 +214,14 @@ class FigureTable:
         Raises:
             ValueError: another number of values than of columns.
         """
-        kinds = tuple(map(_kind_of, values))
-        if len(kinds) != self.width:
-            raise ValueError(f"{len(kinds)} values for {self.width} columns")
+        kinds = _kinds_of(values)
         number, known = len(self._kinds), self._known.get(kinds)
         if known is None:
+            if len(kinds) != self.width:
+                raise ValueError(f"{len(kinds)} values for {self.width} columns")
             known = self._add_pattern(kinds)
         pattern = self._patterns[known]
-        stored = pattern.pick(values)
+        stored: Sequence[Any] = values if pattern.is_plain else pattern.pick(values)
         if pattern.others:
             stored = list(map(_number, stored))
             if None in stored:
@@ -225,7 +233,7 @@ class FigureTable:
                 self._begins.append(len(self._numbers))
             except OverflowError:  # 32 GiB of numbers
                 self._begins = array("Q", [*self._begins, len(self._numbers)])
-        self._numbers.extend(stored)
+        self._numbers.frombytes(pattern.packing.pack(*stored))
         self._kinds.append(known)
         return shared_numbers(number + 1)[number]
 
@@ -275,6 +283,15 @@ class FigureTable:
             return self._aside[number][begin:end]
         numbers = self._numbers[first + pattern.begins[begin] : first + pattern.begins[end]]
         return numbers if pattern.is_plain else pattern.row(numbers, begin, end)
+
+    def row(self, number: int) -> Sequence[Value]:
+        """Return all values of a row."""
+        begins = self._begins
+        pattern = self._patterns[0 if begins is None else self._kinds[number]]
+        if not pattern.is_plain or self._aside:
+            return self.part(number, 0, self.width)
+        first = pattern.width * number if begins is None else begins[number]
+        return pattern.packing.unpack_from(self._numbers, _BYTES_OF_NUMBER * first)
 
     def value(self, number: int, place: int) -> Value:
         """Return the value of a row in one column, by its place."""

@@ -81,7 +81,7 @@ class _Table(FigureTable):
 
     def counted(self, number: int, what: int) -> int:
         """Return one of the counts of a row."""
-        return self._huge[number][what] if number in self._huge else self._counts[3 * number + what]
+        return self._huge[number][what] if self._huge and number in self._huge else self._counts[3 * number + what]
 
     def stored(self) -> StoredMeasurements:
         """Return the table as a file has it; the numbers are its own."""
@@ -240,6 +240,19 @@ class Measurement(Struct, frozen=True, gc=False, eq=False):
         place = table.places.get(name, table.metrics)
         return table.value(self.number, place) if place < table.metrics else None
 
+    @staticmethod
+    def column(measured: Iterable[Measurement | None], name: str) -> list[Value]:
+        """Return one of the metrics of many measurements as `metric` does; None also for none of them."""
+        found: list[Value] = []
+        table, place, has_metric = None, 0, False
+        for each in measured:
+            if each is not None and each.table is not table:  # there is one for nearly all
+                table = each.table
+                place = table.places.get(name, table.metrics)
+                has_metric = place < table.metrics
+            found.append(None if table is None or each is None or not has_metric else table.value(each.number, place))
+        return found
+
     def first_metric(self, names: Iterable[str]) -> Value:
         """Return the first of these metrics that was asked for, None also where it could not be computed."""
         table = self.table
@@ -280,16 +293,37 @@ class Measurement(Struct, frozen=True, gc=False, eq=False):
         """Statistics of the third side, where there is one that was measured."""
         return self._side("reference", self.given_reference)
 
+    @property
+    def target_statistics(self) -> Statistics | None:
+        """The statistics of `target`, where its checksum is not asked for."""
+        return self._statistics("target", self.given_target)
+
+    @property
+    def golden_statistics(self) -> Statistics | None:
+        """The statistics of `golden`."""
+        return self._statistics("golden", self.given_golden)
+
+    @property
+    def reference_statistics(self) -> Statistics | None:
+        """The statistics of `reference`."""
+        return self._statistics("reference", self.given_reference)
+
     def _side(self, side: str, given: Side) -> SideSummary | None:
-        if isinstance(given, TensorRef):
-            return SideSummary(given.recorded or _NOTHING, given.checksum)
-        if given is not None:
+        if isinstance(given, SideSummary):
             return given
+        statistics = self._statistics(side, given)
+        return None if statistics is None else SideSummary(statistics, None if given is None else given.checksum)
+
+    def _statistics(self, side: str, given: Side) -> Statistics | None:
+        if isinstance(given, TensorRef):
+            return given.recorded or _NOTHING
+        if given is not None:
+            return given.statistics
         begin = self.table.begins.get(side)
         if begin is None:
             return None
         figures: Sequence[Any] = self.table.part(self.number, begin, begin + len(_STATISTICS))
-        return SideSummary(Statistics(*figures))
+        return Statistics(*figures)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Measurement) and self._facts() == other._facts()

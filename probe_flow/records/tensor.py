@@ -239,9 +239,12 @@ class TensorRef(Struct, frozen=True, gc=False, eq=False):
     @property
     def holder(self) -> str | None:
         """File that has its bytes, the first of several; the one that it came from, where no bytes are known."""
-        if self.traits.encoding is not None:
+        traits, data = self.traits, self.data
+        if traits.encoding is not None:
             return self._path or ""
-        return self.extents[0].file if self.extents else self.source
+        if isinstance(data, TensorTable):  # it has no extents
+            return traits.facts.source or data.file(self.number)
+        return data.extents[0].file if data.extents else self.source
 
     @property
     def source(self) -> str | None:

@@ -110,10 +110,9 @@ class TensorTable(Struct, frozen=True, gc=False, eq=False):
 
     def recorded(self, number: int) -> Statistics | None:
         """Return the statistics of a row."""
-        figures = self.figures
-        if figures is None:
+        if self.figures is None:
             return None
-        values: Sequence[Any] = figures.part(number, 0, figures.width)
+        values: Sequence[Any] = self.figures.row(number)
         return Statistics(*values)
 
     def checksum(self, number: int) -> str | None:

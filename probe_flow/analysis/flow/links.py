@@ -269,9 +269,10 @@ def _fingerprint(row: Row, run: int) -> _Fingerprint | None:
     What the dump recorded comes first: it is the same in both modes, and of the same precision wherever a tensor shows.
     """
     measurement, golden = row.measurement, row.pair.golden
-    if measurement is None or measurement.golden is None or golden is None or measurement.count < 2:
+    if measurement is None or golden is None or measurement.count < 2:
         return None
-    statistics = golden.recorded or measurement.golden.statistics
-    if statistics.l2norm is None or statistics.min == statistics.max:
+    measured = measurement.golden_statistics
+    statistics = measured and (golden.recorded or measured)
+    if statistics is None or statistics.l2norm is None or statistics.min == statistics.max:
         return None
     return run, measurement.count, statistics.min, statistics.max, statistics.l2norm

@@ -168,15 +168,14 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
     mode, count = measurement.mode, measurement.count
     if (mode is not Mode.STATISTICS and mode is not Mode.TENSOR) or count == 0:
         return None
-    sides = measurement.target, measurement.golden
-    if sides[0] is None or sides[1] is None:
+    own, statistics = measurement.target_statistics, measurement.golden_statistics
+    if own is None or statistics is None:
         return None
     is_self = row.pair.rule.is_self
     if is_self and target.dtype == "bool" != golden.dtype:
         return None  # a cast to bool compared with its own input: distances say nothing there
     if quantised_side(row):
         return None
-    own, statistics = sides[0].statistics, sides[1].statistics
     numbers = _numbers(statistics)
     low, high, mean, norm = numbers
     mismatch = measurement.nonfinite_mismatch
@@ -241,13 +240,13 @@ class Deviations:
                 continue
             self._places.append(self._table.add(_own(found)))
             self._kinds.append(known.setdefault(_common(found), len(known)))
-        self._shared = tuple(known)
+        self._shared: tuple[tuple[Any, ...], ...] = tuple(known)
 
     def __getitem__(self, number: int) -> Deviation | None:
         place = self._places[number]
         if place == _NONE:
             return None
-        figures: Sequence[Any] = self._table.part(place, 0, self._table.width)
+        figures: Sequence[Any] = self._table.row(place)
         rms, peak, gain, offset, size, top, spread, least = figures
         measured = self._rows[number].measurement
         assert measured is not None, "what has a deviation was measured"
@@ -255,6 +254,11 @@ class Deviations:
             rms, peak, gain, offset, size, top, spread, measured.count, measured.nonfinite_mismatch, least,
             *self._shared[self._kinds[place]],
         )  # fmt: skip
+
+    def unit(self, number: int) -> float:
+        """Return the `Deviation.unit` of a row, without the rest; 0 where it has no deviation."""
+        place = self._places[number]
+        return 0.0 if place == _NONE else self._shared[self._kinds[place]][_UNIT]
 
     def forget(self, number: int) -> None:
         """Take a row for one that was not measured."""
@@ -264,6 +268,7 @@ class Deviations:
 _NONE = -1
 _OWN = (*Deviation.__struct_fields__[:7], "least")
 _COMMON = Deviation.__struct_fields__[10:]
+_UNIT = _COMMON.index("unit")
 _own: Callable[[Deviation], tuple[Value, ...]] = attrgetter(*_OWN)
 _common: Callable[[Deviation], tuple[Any, ...]] = attrgetter(*_COMMON)
 

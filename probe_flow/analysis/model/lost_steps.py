@@ -45,18 +45,19 @@ class LostSteps:
 
     def _share(self, source: int, output: Deviation) -> float:
         """Return the rounding of a source relative to an output: less of smaller values, of sums the root."""
-        tensor = self._deviations[source]
+        lost = self._of(source, self._deviations.unit(source))
+        tensor = self._deviations[source] if lost else None
         if tensor is None:
             return 0.0
         summed = math.sqrt(max(1.0, tensor.count / output.count))
-        return self._of(source, tensor) * min(1.0, summed * tensor.size / output.size)
+        return lost * min(1.0, summed * tensor.size / output.size)
 
-    def _of(self, number: int, tensor: Deviation) -> float:
-        return tensor.unit if tensor.unit > FINE else self._came_by.get(number, 0.0)
+    def _of(self, number: int, unit: float) -> float:
+        return unit if unit > FINE else self._came_by.get(number, 0.0)
 
     def hidden_in(self, number: int, tensor: Deviation, output: Deviation) -> float:
         """Return the relative error that an input of a wide output may hide; rounding of narrow ones covers it."""
-        return 0.0 if output.unit > FINE else HIDDEN_UNITS * self._of(number, tensor)
+        return 0.0 if output.unit > FINE else HIDDEN_UNITS * self._of(number, tensor.unit)
 
     def around(self, execution: Execution, output: Deviation) -> float:
         """Return the same for what a gradient is made of, by the coarsest type that its execution was in of late."""

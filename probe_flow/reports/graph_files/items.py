@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import cast
 
+from probe_flow.record.json_values import number_texts
 from probe_flow.records import Catalog, TensorKind, TensorRef, TensorType
 from probe_flow.records.frameworks import PYTORCH
 from probe_flow.reports.tables.dump_json.sides import NO_FILE, published_checksum
@@ -26,6 +29,8 @@ _LONG_PERCENT = re.compile(r"\d{1,20}\.\d{7,20}%")
 _STATISTICS, _TENSOR = TensorKind.STATISTICS, TensorKind.TENSOR
 """Asked for each tensor: a member of an enumeration takes longer to find than most else."""
 
+_NUMBERS = frozenset((float, int))
+
 
 class ItemStyle(enum.Enum):
     """Whose texts: those of ``.vis`` or of ``.vis.db``."""
@@ -39,23 +44,44 @@ def type_name(catalog: Catalog) -> str:
     return "torch.Tensor" if catalog.framework == PYTORCH else "mindspore.Tensor"
 
 
-def item_of(tensor: TensorRef, word: str, style: ItemStyle, *, has_checksums: bool) -> Item:
-    """Return what is shown of a tensor, before its metrics.
+def items_of(tensors: Sequence[TensorRef], word: str, style: ItemStyle, *, has_checksums: bool) -> Iterator[Item]:
+    """Yield what is shown of tensors, before their metrics.
 
     Args:
-        tensor: the tensor.
-        word: what its dump calls tensors (`type_name`).
+        tensors: the tensors.
+        word: what their dump calls tensors (`type_name`).
         style: whose texts.
         has_checksums: whether to show one, that of no data where the dump has none; one of ``.vis`` is shown anyway.
     """
+    recorded = [_four(tensor) for tensor in tensors]
+    numbers = [number for four in recorded if four is not None for number in four]
+    texts = iter(map(_short, numbers) if style is ItemStyle.VIS else texts_of_numbers(numbers) or map(_number, numbers))
+    for tensor, four in zip(tensors, recorded, strict=True):
+        figures = None if four is None else (next(texts), next(texts), next(texts), next(texts))
+        yield _item(tensor, figures, word, style, has_checksums=has_checksums)
+
+
+def _four(tensor: TensorRef) -> tuple[object, object, object, object] | None:
+    """Return maximum, minimum, mean and norm that are recorded of a tensor; None where nothing is."""
+    found = tensor.recorded if tensor.has_numbers else None
+    return None if found is None else (found.max, found.min, found.mean, found.l2norm)
+
+
+def texts_of_numbers(values: Sequence[object]) -> list[str]:
+    """Return numbers as `str` writes them, many at a time; nothing where not all are floats and integers."""
+    if not {*map(type, values)} <= _NUMBERS:
+        return []
+    return [text.strip('"') for text in number_texts(cast("Sequence[float]", values))]
+
+
+def _item(
+    tensor: TensorRef, figures: tuple[str, str, str, str] | None, word: str, style: ItemStyle, *, has_checksums: bool
+) -> Item:
     kind, is_old = tensor.kind, style is ItemStyle.VIS
     if kind is _STATISTICS or kind is _TENSOR:
-        found = tensor.recorded
-        item = _head(tensor.traits.type, word).copy()
-        if found is not None:
-            values = found.max, found.min, found.mean, found.l2norm
-            texts = map(_short, values) if is_old else map(_number if None in values else str, values)
-            item["Max"], item["Min"], item["Mean"], item["Norm"] = texts
+        item = _head(tensor.traits.type, word, has_figures=figures is not None).copy()
+        if figures is not None:
+            item["Max"], item["Min"], item["Mean"], item["Norm"] = figures
         if not is_old:
             grad = tensor.requires_grad
             item["requires_grad"] = "True" if grad is True else "False" if grad is False else _full(grad)
@@ -111,11 +137,12 @@ def _short(value: object) -> str:
 
 
 @lru_cache(maxsize=1 << 13)
-def _head(of: TensorType, word: str) -> Item:
-    """Return what tensors of one type have in common; to be copied."""
+def _head(of: TensorType, word: str, *, has_figures: bool) -> Item:
+    """Return what tensors of one type have in common, and the places of their figures; to be copied."""
     shape = of.logical_shape if of.logical_shape is not None else of.shape
     return {
         "type": word,
         "dtype": of.stored_dtype or of.dtype,
         "shape": NULL if shape is None else str([*shape]),
+        **dict.fromkeys(_FOUR if has_figures else (), NULL),
     }

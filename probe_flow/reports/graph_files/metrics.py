@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from probe_flow.records import Row
+from probe_flow.records import Row, Statistics
 from probe_flow.records.model_graph import GraphLayout, GraphMode, GraphPair
 from probe_flow.reports.dump_json_columns import (
     ABSENT,
@@ -17,7 +17,7 @@ from probe_flow.reports.dump_json_columns import (
     RESULTS,
     Layout,
 )
-from probe_flow.reports.graph_files.items import Item, ItemStyle, metric_text
+from probe_flow.reports.graph_files.items import Item, ItemStyle, metric_text, texts_of_numbers
 from probe_flow.reports.graph_files.json_texts import json_string
 from probe_flow.reports.table import Cell
 from probe_flow.reports.tables.dump_json.layout import PUBLISHED, difference_columns, facts
@@ -123,9 +123,8 @@ def _own_items(rows: Sequence[Row], mode: GraphMode, style: ItemStyle) -> list[I
 
 
 def _texts(column: Sequence[Cell], style: ItemStyle) -> list[str]:
-    if style is ItemStyle.VIS_DB and {*map(type, column)} == {float}:
-        return list(map(str, column))
-    return [metric_text(cell, style) for cell in column]
+    texts = texts_of_numbers(column) if style is ItemStyle.VIS_DB else []
+    return texts or [metric_text(cell, style) for cell in column]
 
 
 def _grads(row: Row) -> bool:
@@ -136,14 +135,16 @@ def _grads(row: Row) -> bool:
 def _four(row: Row, *, is_target: bool) -> tuple[object, object, object, object]:
     """Return maximum, minimum, mean and norm of one side of a row."""
     tensor = row.pair.target if is_target else row.pair.golden
-    if tensor is None or not tensor.has_numbers:
-        value = None if tensor is None else tensor.value
-        return value, value, value, value
-    found = tensor.recorded
-    if found is None and row.measurement is not None:
-        measured = row.measurement.target if is_target else row.measurement.golden
-        found = measured.statistics if measured is not None else None
-    return (None,) * 4 if found is None else (found.max, found.min, found.mean, found.l2norm)
+    found = tensor.recorded if tensor is not None and tensor.has_numbers else None
+    if found is None:
+        if tensor is None or not tensor.has_numbers:
+            value = None if tensor is None else tensor.value
+            return value, value, value, value
+        measured = row.measurement
+        if measured is not None:
+            found = measured.target_statistics if is_target else measured.golden_statistics
+        found = found or Statistics()
+    return found.max, found.min, found.mean, found.l2norm
 
 
 @lru_cache(maxsize=1024)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from probe_flow.records.model_graph import (
     GraphPair,
     ModelGraph,
 )
-from probe_flow.reports.graph_files.items import NULL, Item, ItemStyle, item_of, type_name
+from probe_flow.reports.graph_files.items import NULL, Item, ItemStyle, items_of, type_name
 from probe_flow.reports.graph_files.legend import written_score
 from probe_flow.reports.graph_files.metrics import metrics_of
 
@@ -70,15 +71,16 @@ def node_facts(
     has_checksums = pair.mode is GraphMode.MD5 or pair.layout is GraphLayout.MSPROBE_VIS
     for begin in range(0, len(numbers), _BATCH):
         batch = numbers[begin : begin + _BATCH]
+        tensors = [graph.tensors_of(number) for number in batch]
         metrics = [()] * len(batch) if is_golden else metrics_of(pair, batch, style)
-        for number, of_node in zip(batch, metrics, strict=True):
+        items = items_of([*chain.from_iterable(tensors)], word, style, has_checksums=has_checksums)
+        for number, mine, of_node in zip(batch, tensors, metrics, strict=True):
             inputs: dict[str, Item] = {}
             outputs: dict[str, Item] = {}
-            for place, tensor in enumerate(graph.tensors_of(number)):
+            for place, (tensor, item) in enumerate(zip(mine, items, strict=False)):
                 name = tensor.item
                 if name is None or not tensor.slot.path:  # the call itself, where a dump holds no values
                     continue
-                item = item_of(tensor, word, style, has_checksums=has_checksums)
                 found = of_node[place] if place < len(of_node) else None
                 if found is not None and len(item) > 1 and "group_ranks" not in item:
                     item.update(found)

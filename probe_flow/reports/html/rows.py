@@ -20,8 +20,10 @@ from probe_flow.records import (
     Row,
     SideSummary,
     Slot,
+    Statistics,
     Status,
     TensorRef,
+    TensorType,
 )
 from probe_flow.reports.html.columns import (
     TEXTS_AT_ONCE,
@@ -54,7 +56,6 @@ _DESCRIPTION = ("kind", "dtype", "stored_dtype", "shape", "stored_shape", "layou
 _STATUS_PLACES = {status.value: place for place, status in enumerate(Status)}
 _ROLE_PLACES = {role.value: place for place, role in enumerate(Role)}
 _status_of, _role_of = attrgetter("verdict.status._value_"), attrgetter("verdict.role._value_")
-_described = attrgetter("kind._value_", "dtype", "stored_dtype", "shape", "logical_shape", "layout")
 
 _Rows = Sequence[Row]
 _Tensors = Sequence[TensorRef | None]
@@ -151,7 +152,8 @@ def _relation_of(comparison: Comparison) -> Callable[[_Rows], list[str | None]]:
 
 def _metric_columns(comparison: Comparison, names: Sequence[str]) -> Iterator[Member]:
     for name in names:
-        yield name, packed(short_numbers([_metric(row, name) for row in some]) for some in stretches(comparison.rows))
+        measured = ([row.measurement for row in some] for some in stretches(comparison.rows))
+        yield name, packed(short_numbers(Measurement.column(some, name)) for some in measured)
 
 
 def _metric(row: Row, name: str) -> Any:
@@ -172,6 +174,7 @@ class _Side:
         self._rows = rows
         self._tensor_of: Callable[[Row], TensorRef | None] = attrgetter(f"pair.{name}")
         self._summary_of: Callable[[Measurement], SideSummary | None] = attrgetter(name)
+        self._statistics_of: Callable[[Measurement], Statistics | None] = attrgetter(f"{name}_statistics")
         self._reader = reader
         self._strings = strings
 
@@ -205,7 +208,11 @@ class _Side:
         return self._tensors(rows), [None if each is None else self._summary_of(each) for each in measured]
 
     def _statistics(self, rows: _Rows) -> Iterator[Sequence[Any]]:
-        found = list(map(statistics_of, *self._both(rows)))
+        measured = [None if row.measurement is None else self._statistics_of(row.measurement) for row in rows]
+        found = [
+            statistics_of(tensor, None) if known is None else known
+            for tensor, known in zip(self._tensors(rows), measured, strict=True)
+        ]
         return (short_numbers(list(map(attrgetter(name), found))) for name in _STATISTICS)
 
     def _texts(self, of: Callable[[_Rows], Iterable[str | None]]) -> Pieces | None:
@@ -233,17 +240,20 @@ class _Side:
     def _descriptions(self, tensors: _Tensors) -> Iterator[_Places]:
         """Yield what most tensors share with many others."""
         nothing: _Places = (None,) * len(_DESCRIPTION)
-        kinds: dict[tuple[object, ...], _Places] = {}
+        kinds: dict[TensorType, _Places] = {}
         folders: dict[str, int | None] = {}
+        last: str | None = ""
+        folder = ""
         for tensor in tensors:
             if tensor is None:
                 yield nothing
                 continue
-            key, path = _described(tensor), tensor.holder
+            key, path = tensor.traits.type, tensor.holder
             kind = kinds.get(key)
             if kind is None:
                 kind = kinds[key] = self._kind(tensor)
-            folder = posixpath.dirname(path or "")
+            if path is not last:  # tensors of one file follow each other
+                last, folder = path, posixpath.dirname(path or "")
             if folder not in folders:
                 folders[folder] = self._strings.place(self._folder(path))
             yield (*kind, folders[folder])
@@ -258,8 +268,11 @@ class _Side:
         return None if path is None else posixpath.dirname(self._reader.relative(path))
 
     def _file_names(self, rows: _Rows) -> list[str | None]:
-        paths = (None if tensor is None else tensor.holder for tensor in self._tensors(rows))
-        return [None if path is None else posixpath.basename(path) for path in paths]
+        return mapped((None if tensor is None else tensor.holder for tensor in self._tensors(rows)), _file_name)
+
+
+def _file_name(path: str | None) -> str | None:
+    return None if path is None else posixpath.basename(path)
 
 
 def _expectation(reason: Reason | None) -> str | None:

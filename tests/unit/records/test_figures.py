@@ -42,6 +42,7 @@ def test_a_row_comes_back_as_the_dictionary_that_it_was(rows):
         assert all(same(found[name], expected[name]) for name in expected)
         assert all(same(found.get(name), expected[name]) for name in expected)
         assert all(map(same, table.part(number, 1, 3), row[1:]))
+        assert all(map(same, table.row(number), row))
         assert repr(found) == repr(expected)
 
 
