@@ -193,7 +193,7 @@ def _check_computed(
         return
     calls: list[Node] = []
     with suppress(IncompleteError):  # that there is none is said where its script is written
-        call, _ = computed_call(suspect)
+        call = computed_call(suspect).node
         forward = suspect.target.nodes.get(replace(call.key, phase=Phase.FORWARD))
         calls = [call] if forward is None or forward is call else [call, forward]
     for each in calls:

@@ -143,7 +143,7 @@ def write_random_script(
     Raises:
         IncompleteError: PF6630, PF6631 nothing of the kind can be made of the call; PF7001 a file cannot be written.
     """
-    node, _ = computed_call(suspect)
+    node = computed_call(suspect).node
     entry = node.entry or node.key.name
     name, _, direction = entry.rpartition(".")
     known = entries_of(suspect.target, [node])[node.key] if entries is None else entries.get(("target", node.key), {})

@@ -80,14 +80,13 @@ def write_script(
     if suspect.target.attrs.get("format") != FORMAT:
         what = "scripts are made of dumps with a dump.json, of TorchAir's, and of offline models of ONNX"
         raise unusable(suspect.name, what)
-    node, golden_node = computed_call(suspect)
-    key = node.key
-    of_parameters = suspect.node.kind is NodeKind.PARAMETERS_GRAD
-    entry = suspect.name if of_parameters else node.entry or node.key.name
+    computed = computed_call(suspect)
+    node, key = computed.node, computed.node.key
+    entry = suspect.name if computed.brings_gradients else node.entry or key.name
     kind, _, api = key.name.partition(".")
     sides: dict[str, dict[str, Any]] = {}
     files: dict[str, Mapping[str, Path]] = {}
-    for side, catalog, call in (("target", suspect.target, node), ("golden", suspect.golden, golden_node)):
+    for side, catalog, call in (("target", suspect.target, node), ("golden", suspect.golden, computed.golden)):
         if catalog is None or call is None:
             continue
         found = entries_of(catalog, [call])[call.key] if entries is None else entries.get((side, call.key), {})
@@ -95,9 +94,9 @@ def write_script(
             if side == "golden":
                 continue
             raise unusable(entry, "the dump has no forward entry of it, which holds its inputs")
-        if of_parameters:
-            gradients = suspect.node if side == "target" else catalog.nodes[suspect.node.key]
-            found = _with_gradients(found, catalog, gradients)
+        if computed.brings_gradients:
+            own = suspect.node if side == "target" else suspect.golden_node or catalog.nodes[suspect.node.key]
+            found = _with_gradients(found, catalog, own)
         sides[side], files[side] = found, _tensor_files(catalog, call.key.execution, found)
     if not files["target"] and suspect.target.task != "statistics":
         raise unusable(entry, f"its dump of task `{suspect.target.task}` holds neither tensors nor statistics")
@@ -240,9 +239,11 @@ def entries_of(catalog: Catalog, nodes: Iterable[Node]) -> dict[NodeKey, dict[st
 
 
 def _with_gradients(found: Mapping[str, Any], catalog: Catalog, node: Node) -> dict[str, Any]:
-    """Return the entries of a call with the gradients of parameters as what its backward pass gives."""
+    """Return the entries of a call with the gradients that another entry records in the place of its own."""
     for entry, value in raw_entries(catalog, node.key.execution):
         if entry == node.entry and isinstance(value, dict):
+            if node.kind is NodeKind.MODULE:
+                return {**found, "backward": value}
             leaves = {name: each[0] if isinstance(each, list) and each else each for name, each in value.items()}
             return {**found, "backward": {**found["backward"], "output": [leaves]}}
     raise unusable(str(node.entry), "the dump has no such entry any more")

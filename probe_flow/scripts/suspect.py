@@ -15,6 +15,21 @@ from probe_flow.scripts.onnx_operator import Model
 _GRADIENTS = ".parameters_grad"
 
 
+class ComputedCall(Struct, frozen=True):
+    """The call of an API that is computed for a suspect.
+
+    Args:
+        node: of the target: the suspect, or what stands for it.
+        golden: the same of the golden, where it has one.
+        brings_gradients: whether what is compared are the gradients that the entry of the suspect records, not the
+            call's own: those of parameters, and those of a module that is this call alone.
+    """
+
+    node: Node
+    golden: Node | None
+    brings_gradients: bool = False
+
+
 class Suspect(Struct, frozen=True):
     """A call of the target, and the same of the golden where it has one.
 
@@ -44,12 +59,13 @@ class Suspect(Struct, frozen=True):
         return self.node.entry or self.node.key.name
 
 
-def computed_call(suspect: Suspect) -> tuple[Node, Node | None]:
+def computed_call(suspect: Suspect) -> ComputedCall:
     """Return the call to compute on both sides: the suspect, or what stands for it.
 
     What a module returns is what the last API inside gave; the last of a backward pass gives its input's gradient.
-    Where the recorded results say otherwise, that API tells nothing of the module. Gradients of parameters are given by
-    the backward pass of the one API that takes them.
+    Where the recorded results say otherwise, that API tells nothing of the module, unless it is all that the module
+    calls: then the gradients of the module's entry are those of that API. Gradients of parameters are given by the
+    backward pass of the one API that takes them.
 
     Raises:
         IncompleteError: PF6631 there is no such call.
@@ -58,15 +74,21 @@ def computed_call(suspect: Suspect) -> tuple[Node, Node | None]:
     if node.kind is NodeKind.PARAMETERS_GRAD:
         golden = suspect.golden
         other = None if golden is None else golden.nodes.get(node.key)
-        return _taking(suspect, suspect.target, node), _taking_or_none(suspect, golden, other)
+        taking = _taking(suspect, suspect.target, node)
+        return ComputedCall(taking, _taking_or_none(suspect, golden, other), brings_gradients=True)
     if node.kind is NodeKind.API and node.key.phase is not Phase.NONE:
-        return node, suspect.golden_node
+        return ComputedCall(node, suspect.golden_node)
     inside = _last_inside(suspect.target, node)
     if inside is None:
         if node.kind is not NodeKind.MODULE:
             raise unusable(suspect.name, "it is no call", "name a call of an API with `--node`")
         raise _without_calls(suspect)
     if not _ends(suspect.target, node) <= _ends(suspect.target, inside):
+        alone = _alone(suspect.target, node)
+        if alone is not None:
+            same = suspect.golden_node
+            golden_call = _alone(suspect.golden, same) if suspect.golden is not None and same is not None else None
+            return ComputedCall(alone, golden_call, brings_gradients=True)
         last = inside.entry or inside.key.name
         why = (
             f"it is a module, and what it gives is not all that the API gives which it called last (`{last}`): calls "
@@ -79,7 +101,25 @@ def computed_call(suspect: Suspect) -> tuple[Node, Node | None]:
         other = _last_inside(golden, suspect.golden_node)
         if other is not None and other.key.name != inside.key.name:
             other = None
-    return inside, other
+    return ComputedCall(inside, other)
+
+
+def _alone(catalog: Catalog, module: Node) -> Node | None:
+    """Return the backward pass of the one API that a module consists of; None where it is not one, or not all of it.
+
+    The last node of a backward pass may give no gradient of an argument, as that of a linear of three axes; the entry
+    of the module then has those of its inputs.
+    """
+    if module.key.phase is not Phase.BACKWARD:
+        return None
+    forward = catalog.nodes.get(replace(module.key, phase=Phase.FORWARD))
+    calls = [] if forward is None else _inside(catalog, forward)
+    if forward is None or len(calls) != 1:
+        return None
+    (call,) = calls
+    is_all = _ends(catalog, forward) == _ends(catalog, call)
+    takes_all = _ends(catalog, forward, SlotRole.INPUT) <= _ends(catalog, call, SlotRole.INPUT)
+    return catalog.nodes.get(replace(call.key, phase=Phase.BACKWARD)) if is_all and takes_all else None
 
 
 def _without_calls(suspect: Suspect) -> IncompleteError:
@@ -92,6 +132,9 @@ def _without_calls(suspect: Suspect) -> IncompleteError:
         return unusable(
             suspect.name, why, "dump it again with level mix or L1; then the API it called last is computed"
         )
+    if suspect.node.key.phase is Phase.BACKWARD and not _ends(suspect.target, suspect.node):
+        why = "it is the backward pass of a module, and none of its inputs has a gradient"
+        return unusable(suspect.name, why, "the gradients of its weights are in its `parameters_grad`")
     why = (
         "it is a module inside which the dump has no call of an API: it runs as one kernel (as LSTM and GRU do), or "
         "its calls were left out of the dump"
@@ -101,8 +144,13 @@ def _without_calls(suspect: Suspect) -> IncompleteError:
 
 def _last_inside(catalog: Catalog, module: Node) -> Node | None:
     """Return the API that ran last in a module, at any depth; None where there is none."""
+    return max(_inside(catalog, module), key=lambda node: node.order, default=None)
+
+
+def _inside(catalog: Catalog, module: Node) -> list[Node]:
+    """Return the calls of APIs in a module, of its own direction, at any depth."""
     run = module.key.execution
-    inside, found = {module.entry or module.key.name}, None
+    inside, found = {module.entry or module.key.name}, []
     callers: dict[str, list[Node]] = {}
     for node in catalog.nodes.values():
         if node.key.execution == run and node.caller is not None:
@@ -116,16 +164,16 @@ def _last_inside(catalog: Catalog, module: Node) -> Node | None:
             inside.add(name)
             pending.append(name)
             if node.kind is NodeKind.API and node.key.phase is module.key.phase:
-                found = node if found is None or node.order > found.order else found
+                found.append(node)
     return found
 
 
-def _ends(catalog: Catalog, node: Node) -> set[str]:
-    """Return what tells results of a call from others: size and extremes, in any order of axes."""
+def _ends(catalog: Catalog, node: Node, role: SlotRole = SlotRole.OUTPUT) -> set[str]:
+    """Return what tells tensors of a call from others: size and extremes, in any order of axes."""
     return {
         _look(ref)
         for ref in catalog.tensors
-        if ref.node == node.key and ref.slot.role is SlotRole.OUTPUT and ref.recorded is not None
+        if ref.node == node.key and ref.slot.role is role and ref.recorded is not None
     }
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probe_flow.apis.scripts.repro_steps import relative_error
+from probe_flow.apis.scripts.repro_pairs import relative_error
 from probe_flow.cli.main import main
 
 pytestmark = [

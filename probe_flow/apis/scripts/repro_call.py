@@ -29,6 +29,9 @@ RANDOM = frozenset({
     "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "random", "rrelu",
     "uniform",
 })  # fmt: skip
+NODE = "node"
+"""In the place of a gradient that the last node of a call gives, and that is none of an argument's."""
+
 UNDEFINED = frozenset(["empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"])
 
 
@@ -68,7 +71,7 @@ def widened(dtype: str) -> str:
 def computed(
     side: Side, call: Call, gradients: Gradients | None, source: Source, dtype: Callable[[str], str]
 ) -> list[tuple[Path, Held | None]]:
-    """Return what a side makes of the call, or the gradients of its arguments."""
+    """Return what a side makes of the call, or the gradients of its arguments and what its last node gives."""
 
     def value(place: Path, leaf: object) -> Any:
         if isinstance(leaf, TensorSpec):
@@ -86,8 +89,31 @@ def computed(
         results = flat_results(side.call(function, args, kwargs))
     else:
         incoming = [value(("gradient", number), leaf) for number, leaf in enumerate(gradients.incoming)]
-        results = side.gradients(*_of_what_has_gradients(function, call, args, kwargs), incoming, copies=False)
+        of_node: list[Any] = []
+        watched = _watched(function, of_node)
+        results = side.gradients(*_of_what_has_gradients(watched, call, args, kwargs), incoming, copies=False)
+        results += [((NODE, number), each) for number, each in enumerate(of_node)]
     return [(place, side.hold(each)) for place, each in results]
+
+
+def _watched(function: Callable[..., Any], caught: list[Any]) -> Callable[..., Any]:
+    """Return a function that has what the node of its first result gives put into a list, in a backward pass.
+
+    That is what collectors of torch record. Where a call consists of several nodes, as a linear of three axes or a
+    cross entropy do, it is no gradient of an argument.
+    """
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        results = function(*args, **kwargs)
+        nodes = (getattr(each, "grad_fn", None) for _, each in flat_results(results))
+        first: Any = next((each for each in nodes if each is not None), None)
+        if hasattr(first, "register_hook"):
+            first.register_hook(
+                lambda given, _: caught.extend(None if each is None else each.clone() for each in given)
+            )
+        return results
+
+    return watched
 
 
 def _of_what_has_gradients(

@@ -17,10 +17,7 @@ from importlib import import_module
 from pathlib import Path as FilePath
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from probe_flow.apis.calls import (
-    Path,
     Plain,
     TensorSpec,
     Tree,
@@ -31,9 +28,17 @@ from probe_flow.apis.calls import (
     shown_path,
 )
 from probe_flow.apis.figures import FORMATS
-from probe_flow.apis.scripts.repro_call import check_is_defined, computed, fitting, recorded_results, widened
+from probe_flow.apis.scripts.repro_call import check_is_defined, computed, recorded_results, widened
+from probe_flow.apis.scripts.repro_pairs import (
+    LAST_STEP,
+    as_dumped,
+    gradient_pairs,
+    relative_error,
+    result_pairs,
+    worst_element,
+)
 from probe_flow.apis.side import Held, Side
-from probe_flow.apis.values import Source, Values, of_files
+from probe_flow.apis.values import Source, of_files
 
 REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not_reproduced", "undecided"
 EXIT_CODES = {NOT_REPRODUCED: 0, REPRODUCED: 1, UNDECIDED: 3}
@@ -160,7 +165,9 @@ def decided(frozen: Mapping[str, Any], outputs: list[Output], sides: Sides) -> t
         found[name] = max(mine, key=lambda each: _badness(each.roundings))
     target, golden = found["target"], found.get("golden")
     if not _badness(target.roundings) > ROUNDINGS:
-        return NOT_REPRODUCED, "this processor gives what was dumped, so the cause lies before the call"
+        why = "this processor gives what was dumped, so the cause lies before the call"
+        is_last = all(each.name.endswith(LAST_STEP) for each in outputs)
+        return NOT_REPRODUCED, f"{why}; of its backward pass the dump has what the last step gives" if is_last else why
     if golden is not None and _badness(golden.roundings) > ROUNDINGS:
         raise UnusableError(
             f"this processor gives another result than the golden too ({golden.relative_error:.2g}): it may have a "
@@ -234,8 +241,12 @@ def _of_side(frozen: Mapping[str, Any], sides: Sides, name: str, entries: Mappin
         wide = computed(precise, call, gradients, source, widened)
     except UnusableError:  # nothing has it in float64
         wide = computed(side, call, gradients, source, widened)
-    passed = () if gradients is None else tuple(_incoming(gradients.incoming, source))
-    for label, values, number in _pairs(dumped, found, passed, is_gradient=gradients is not None):
+    pairs: Iterator[tuple[str, Held, int | None]] = (
+        iter(result_pairs(dumped, found))
+        if gradients is None
+        else gradient_pairs(dumped, found, tuple(_incoming(gradients.incoming, source)))
+    )
+    for label, values, number in pairs:
         if number is None:
             yield Output(name, label, 0.0, 0.0, 0.0)
             continue
@@ -243,12 +254,12 @@ def _of_side(frozen: Mapping[str, Any], sides: Sides, name: str, entries: Mappin
         assert mine is not None
         assert truth is not None
         shaped = values.values.reshape(-1) if values.values.size == mine.values.size else values.values
-        other, right = (_as_dumped(each, values) for each in (mine, truth))
+        other, right = (as_dumped(each, values) for each in (mine, truth))
         error, own = relative_error(shaped, other), relative_error(other, right)
         bits = FORMATS.get(values.dtype, (0, 0))[1]
         rounding = max(own if math.isfinite(own) else 0.0, 2.0 ** -(bits + 1) if bits else 0.0)
         times = 0.0 if error == 0 else error / rounding if rounding else math.inf
-        place, strays = _worst(shaped, other, values.values.shape)
+        place, strays = worst_element(shaped, other, values.values.shape)
         yield Output(name, label, error, times, relative_error(shaped, right), place, strays)
 
 
@@ -256,102 +267,6 @@ def _incoming(gradients: Sequence[Tree], source: Source) -> Iterator[Held]:
     for number, leaf in enumerate(gradients):
         if isinstance(leaf, TensorSpec):
             yield Held(source(leaf, f"gradient {number}"), leaf.dtype)
-
-
-def _as_dumped(held: Held, dumped: Held) -> Values:
-    """Return elements in the order of the dumped ones: a transposed gradient of a matrix is turned."""
-    values = held.values
-    if values.shape != dumped.values.shape and values.ndim == 2 and values.T.shape == dumped.values.shape:
-        values = values.T
-    return values.reshape(-1)
-
-
-def _pairs(
-    dumped: Sequence[tuple[Path, Held]],
-    found: Sequence[tuple[Path, Held | None]],
-    passed: Sequence[Held],
-    *,
-    is_gradient: bool,
-) -> Iterator[tuple[str, Held, int | None]]:
-    """Yield the name of a dumped result, itself, and the number of the computed one that it is.
-
-    Gradients stand in the order of the framework's own node, some transposed or flattened: they are found by shape, of
-    several of one shape the nearest. A node that changes only the shape, as the last one of a linear of three axes
-    does, gives the gradient that came in, in another shape: None in place of the number.
-
-    Raises:
-        UnusableError: none fits.
-    """
-    known = {place: number for number, (place, held) in enumerate(found) if held is not None}
-    taken: set[int] = set()
-    for place, held in dumped:
-        if is_gradient:
-            fits = [each for each in fitting(held.values.shape, found) if each not in taken]
-            same = [each for each in fits if found[each][1].values.shape == held.values.shape]  # type: ignore[union-attr]
-            fits = same or fits
-            fits.sort(key=lambda each: _gap(held, found[each][1]))
-        else:
-            fits = [known[place]] if place in known else [known[(0,)]] if len(known) == len(dumped) == 1 else []
-        if not fits and any(_is_reshaped(held, each) for each in passed):
-            yield shown_path(place), held, None
-            continue
-        if not fits:
-            raise UnusableError(
-                f"the call gives no result of shape {list(held.values.shape)}, as {shown_path(place)} has in the dump"
-            )
-        taken.add(fits[0])
-        yield shown_path(place), held, fits[0]
-
-
-def _is_reshaped(one: Held, other: Held) -> bool:
-    a, b = one.values.reshape(-1), other.values.reshape(-1)
-    return a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
-
-
-def _gap(dumped: Held, other: Held | None) -> float:
-    assert other is not None
-    return relative_error(dumped.values.reshape(-1), _as_dumped(other, dumped))
-
-
-def relative_error(one: Values, other: Values) -> float:
-    """Return the L2 norm of a difference over that of the second; infinite where NaN or infinities disagree.
-
-    Elements that are the same infinity, or NaN, on both sides do not count. Integers and booleans count as numbers.
-    """
-    with np.errstate(all="ignore"):
-        a, b = (
-            np.asarray(each).reshape(-1).astype(np.complex128 if np.iscomplexobj(each) else np.float64)
-            for each in (one, other)
-        )
-        if a.shape != b.shape:
-            return math.inf
-        alike = (a == b) | (np.isnan(a) & np.isnan(b))
-        finite = np.isfinite(a) & np.isfinite(b)
-        if not (finite | alike).all():
-            return math.inf
-        size = float(np.linalg.norm(b[finite]))
-        gap = float(np.linalg.norm(a[finite] - b[finite]))
-    return 0.0 if gap == 0 else gap / size if size else math.inf
-
-
-def _worst(one: Values, other: Values, shape: Sequence[int]) -> tuple[str, int]:
-    """Return the index of the element that is furthest off, and how many are not finite on one side alone.
-
-    Args:
-        one, other: elements in one order.
-        shape: of the first.
-    """
-    a, b = (each.reshape(-1).astype(np.complex128 if np.iscomplexobj(each) else np.float64) for each in (one, other))
-    if a.size != b.size or not a.size:
-        return "", 0
-    with np.errstate(all="ignore"):
-        alike = (a == b) | (np.isnan(a) & np.isnan(b))
-        stray = ~(alike | (np.isfinite(a) & np.isfinite(b)))
-        gap = np.where(alike, 0.0, np.where(stray, np.inf, np.abs(a - b)))
-    if alike.all():
-        return "", 0
-    place = [int(each) for each in np.unravel_index(int(np.argmax(gap)), tuple(shape))]
-    return str(place) if place else "", int(stray.sum())
 
 
 def _difference(frozen: Mapping[str, Any]) -> str:

@@ -183,10 +183,10 @@ def _entries(suspects: Sequence[Suspect]) -> Entries:
     wanted: dict[str, list[tuple[Node, Catalog]]] = {"target": [], "golden": []}
     for suspect in suspects:
         with suppress(IncompleteError):  # `write` says so again
-            node, golden = computed_call(suspect)
-            wanted["target"].append((node, suspect.target))
-            if golden is not None and suspect.golden is not None:
-                wanted["golden"].append((golden, suspect.golden))
+            call = computed_call(suspect)
+            wanted["target"].append((call.node, suspect.target))
+            if call.golden is not None and suspect.golden is not None:
+                wanted["golden"].append((call.golden, suspect.golden))
     entries: dict[tuple[str, NodeKey], dict[str, Any]] = {}
     for side, nodes in wanted.items():
         for catalog in {id(each): each for _, each in nodes}.values():

@@ -12,7 +12,8 @@ import pytest
 
 from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.scripts.repro_call import fitting
-from probe_flow.apis.scripts.repro_steps import Output, _difference, _off, _pairs, _worst, reproduce
+from probe_flow.apis.scripts.repro_pairs import gradient_pairs, worst_element
+from probe_flow.apis.scripts.repro_steps import Output, _difference, _off, reproduce
 from probe_flow.apis.side import Held
 
 FROZEN: dict[str, Any] = {"entry": "Torch.add.0.forward", "direction": "forward", "sides": {}, "folder": "x"}
@@ -32,7 +33,7 @@ FROZEN: dict[str, Any] = {"entry": "Torch.add.0.forward", "direction": "forward"
     ],
 )
 def test_the_element_that_is_furthest_off_is_found(one, other, shape, expected):
-    assert _worst(np.array(one, np.float32), np.array(other, np.float32), shape) == expected
+    assert worst_element(np.array(one, np.float32), np.array(other, np.float32), shape) == expected
 
 
 @pytest.mark.parametrize(
@@ -81,12 +82,42 @@ def held(*shape: int, scale: float = 1.0) -> Held:
     return Held(np.arange(np.prod(shape), dtype=np.float32).reshape(shape) * np.float32(scale), "float32")
 
 
+GRADIENTS = [((0,), held(2, 3, 8)), ((1,), held(4, 8))]
+
+
+def numbers(dumped: list, found: list, *passed: Held) -> list[tuple[str, int | None]]:
+    return [(name, number) for name, _, number in gradient_pairs(dumped, found, passed)]
+
+
 def test_a_gradient_that_a_node_passes_on_in_another_shape_is_the_one_that_came_in():
-    found = [((0,), held(2, 3, 8)), ((1,), held(4, 8))]
     dumped = [((0,), held(6, 4)), ((1,), held(8, 4))]
-    assert [number for *_, number in _pairs(dumped, found, [held(2, 3, 4)], is_gradient=True)] == [None, 1]
+    assert numbers(dumped, GRADIENTS, held(2, 3, 4)) == [("0", None), ("1", 1)]
     with pytest.raises(UnusableError, match=r"no result of shape \[6, 4\], as 0 has"):
-        list(_pairs(dumped, found, [held(2, 3, 4, scale=1.01)], is_gradient=True))
+        numbers(dumped, GRADIENTS, held(2, 3, 4, scale=1.01))
+
+
+def test_a_backward_pass_of_which_only_what_came_in_was_dumped_is_not_decided():
+    for found in (GRADIENTS, [*GRADIENTS, (("node", 0), held(6, 4))]):
+        with pytest.raises(UnusableError, match="nothing but the gradient that came in"):
+            numbers([((0,), held(6, 4))], found, held(2, 3, 4))
+
+
+def test_what_the_last_node_gives_is_held_against_what_the_last_node_gives_here():
+    found = [*GRADIENTS, (("node", 0), held(5, 5)), (("node", 1), held(6, 4))]
+    dumped = [((0,), held(6, 4, scale=1.01)), ((1,), held(5, 5))]
+    assert numbers(dumped, found, held(2, 3, 4)) == [("0 of the last step", 3), ("1 of the last step", 2)]
+
+
+def test_a_gradient_of_an_argument_is_there_once_also_where_the_last_node_gives_it():
+    one, other = held(3), held(3, scale=2)
+    found = [((0,), one), ((1,), other), (("node", 0), one), (("node", 1), other)]
+    # A kernel that gives the first gradient twice is not met by the copy of it.
+    assert numbers([((0,), one), ((1,), one)], found) == [("0", 0), ("1", 1)]
+
+
+def test_gradients_that_are_nearest_to_each_other_are_paired_first():
+    found = [((0,), held(3)), ((1,), held(3, scale=2))]
+    assert numbers([((0,), held(3, scale=9)), ((1,), held(3, scale=2))], found) == [("0", 0), ("1", 1)]
 
 
 @pytest.mark.parametrize(
