@@ -19,6 +19,7 @@ from probe_flow.scripts.bundle import script_text
 from probe_flow.scripts.fx_operator import KIND, FxCall, fx_call, write_tensors
 from probe_flow.scripts.onnx_operator import KIND as ONNX_KIND
 from probe_flow.scripts.onnx_operator import OnnxCall, device_call, own_call, write_files
+from probe_flow.scripts.recurrent import NOTE, RecurrentCall, recurrent_call, write_zeros
 from probe_flow.scripts.suspect import Suspect, computed_call, unusable
 
 FORMAT = "dump_json"
@@ -80,6 +81,9 @@ def write_script(
     if suspect.target.attrs.get("format") != FORMAT:
         what = "scripts are made of dumps with a dump.json, of TorchAir's, and of offline models of ONNX"
         raise unusable(suspect.name, what)
+    recurrent = recurrent_call(suspect)
+    if recurrent is not None:
+        return _write_recurrent_script(suspect, recurrent, folder, taken, announce)
     computed = computed_call(suspect)
     node, key = computed.node, computed.node.key
     entry = suspect.name if computed.brings_gradients else node.entry or key.name
@@ -119,6 +123,26 @@ def write_script(
     return _written(folder / f"{name}.py", settings, tensors, announce)
 
 
+def _write_recurrent_script(
+    suspect: Suspect, call: RecurrentCall, folder: Path, taken: Collection[str], announce: Callable[[Path], object]
+) -> Script:
+    """Write the script that runs the kernel of a recurrent module of torch."""
+    catalogs = {"target": suspect.target, "golden": suspect.golden}
+    nodes = {"target": suspect.node, "golden": suspect.golden_node or suspect.node}
+    files = {
+        side: _tensor_files(catalog, nodes[side].key.execution, entries)
+        for side, entries in call.sides.items()
+        if (catalog := catalogs[side]) is not None
+    }
+
+    def write(place: Path) -> Iterator[Path]:
+        yield from _copied(files, place, suspect.name, announce)
+        yield from write_zeros(call, place, announce)
+
+    own = {"framework": "pytorch", "kind": "Torch", "direction": call.direction, "note": NOTE, "guesses": call.guesses}
+    return _of_graph(suspect, call, own, write, folder, taken, announce)
+
+
 def _written(
     path: Path, settings: Mapping[str, Any], tensors: Sequence[Path], announce: Callable[[Path], object]
 ) -> Script:
@@ -156,19 +180,19 @@ def _write_onnx_script(
 
 def _of_graph(
     suspect: Suspect,
-    call: FxCall | OnnxCall,
+    call: FxCall | OnnxCall | RecurrentCall,
     own: Mapping[str, Any],
     write: Callable[[Path], Iterable[Path]],
     folder: Path,
     taken: Collection[str],
     announce: Callable[[Path], object],
 ) -> Script:
-    """Write the script that runs an operator of a graph, and its tensors beside it.
+    """Write the script that runs what stands for a suspect, and its tensors beside it.
 
     Args:
         suspect: the operator.
         call: what runs in its place.
-        own: settings of its kind of graph alone.
+        own: settings of its kind alone.
         write: writes the tensors into a folder and yields their files.
         folder, taken, announce: where to, names that are taken, told each file.
     """
@@ -180,11 +204,11 @@ def _of_graph(
     except OSError as error:
         raise _unwritable(folder, error) from error
     settings = {
+        "direction": "forward",
         **own,
         "entry": suspect.name,
         "row": suspect.row,
         "api": call.api,
-        "direction": "forward",
         "sides": call.sides,
         "folder": name,
     }

@@ -202,7 +202,8 @@ def _settled(frozen: Mapping[str, Any], sides: Sides) -> Mapping[str, Any]:
     why = ""
     for guess in frozen["guesses"]:
         guessed = {
-            name: {"forward": _with_guess(entries["forward"], guess)} for name, entries in frozen["sides"].items()
+            name: {**entries, "forward": _with_guess(entries["forward"], guess)}
+            for name, entries in frozen["sides"].items()
         }
         try:
             outputs = list(_of_side(frozen, sides, "golden", guessed["golden"]))
