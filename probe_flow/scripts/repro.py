@@ -237,7 +237,8 @@ def _file_name(entry: str, execution: Execution, taken: Collection[str]) -> str:
     name = f"repro_{_UNSAFE.sub('_', entry)}"
     if name not in taken:
         return name
-    return f"{name}_rank{execution.rank}_step{execution.step}"
+    places = (("rank", execution.rank), ("step", execution.step))
+    return "_".join([name, *(f"{word}{number}" for word, number in places if number is not None)])
 
 
 def entries_of(catalog: Catalog, nodes: Iterable[Node]) -> dict[NodeKey, dict[str, Any]]:

@@ -301,6 +301,43 @@ def test_what_was_found_stands_in_the_run(run, dumps, probe_flow, monkeypatch):
     assert record["status"] == "not_run"
 
 
+def test_suspects_of_a_run_share_one_process_and_a_call_is_computed_once(dumps, probe_flow, monkeypatch):
+    """A stand-in for torch counts who imports it; modules that end with a call of an API share its script."""
+    stand_in, log = dumps / "stand_in", dumps / "imports"
+    stand_in.mkdir()
+    counts = f"import os\nopen({str(log)!r}, 'a').write(f'{{os.getpid()}}\\n')\n__version__ = '0'\n"
+    (stand_in / "torch.py").write_text(counts)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(stand_in), os.environ.get("PYTHONPATH", "")]))
+    entry, module = first_api(dumps), "Module.net.Net.forward.0"
+    for side in ("target", "golden"):
+        content = json.loads((dumps / side / "dump.json").read_text())
+        content["data"][module] = content["data"][entry]
+        (dumps / side / "dump.json").write_text(json.dumps(content))
+        callers = dict.fromkeys(content["data"]) | {entry: module}
+        (dumps / side / "construct.json").write_text(json.dumps(callers))
+    Path("all.yaml").write_text(
+        """
+version: 1
+name: all
+stages:
+  target: {uses: dump.auto, path: target}
+  golden: {uses: dump.auto, path: golden}
+  pairs:  {uses: match.name, target: target, golden: golden}
+  result: {uses: compare, pairs: pairs}
+  repro:  {uses: repro, comparison: result, only: {comparison: result, where: {verdict: pass}, limit: 100}}
+"""
+    )
+    done = probe_flow("run", "all.yaml", "--output", "out")
+    assert done.code == 0, done.err
+    scripts = {path.stem for path in Path("out/repro").glob("repro_*.py")}
+    assert len(scripts) > 10
+    assert scripts <= {f"repro_{name}" for name in callers if name != module}
+    record = json.loads(Path("out/run.json").read_text())
+    assert [each for each in record["reproductions"] if each["suspect"] == module]
+    assert len(record["artifacts"]) == len(set(record["artifacts"]))
+    assert len(log.read_text().splitlines()) == 1
+
+
 def test_a_run_that_nobody_may_write_says_that_it_was_not_added(run, dumps, probe_flow):
     record = dumps / run / "probe_flow" / "run.json"
     before = record.read_bytes()

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED
-from probe_flow.records import Catalog, Comparison, FindingKind, Node, NodeKey
+from probe_flow.records import Catalog, Comparison, FindingKind, Node, NodeKey, NodeKind
 from probe_flow.records.frameworks import NPY, OM, TORCHAIR_FX, TORCHAIR_GE
 from probe_flow.scripts.fx_operator import ComparedTensor
 from probe_flow.scripts.repro import FORMAT, Entries, Script, entries_of, write_script
@@ -157,25 +157,39 @@ def reproduce(
     scripts: list[tuple[Suspect, Script]] = []
     problems: list[Unscripted] = []
     entries = _entries(suspects)
+    written: dict[NodeKey, Script] = {}
     for suspect in suspects:
         taken = {each.path.stem for _, each in scripts}
+        key = _stand_in(suspect)
         try:
-            scripts.append((suspect, write(suspect, folder, taken=taken, announce=announce, entries=entries)))
+            script = written.get(key) or write(suspect, folder, taken=taken, announce=announce, entries=entries)
         except IncompleteError as error:
             if error.diagnostic.code != "PF6631":
                 raise
             problems.append(Unscripted(suspect, error.diagnostic))
+            continue
+        written[key] = script
+        scripts.append((suspect, script))
     if trial is None:
         said = {"status": NOT_RUN, "why": "only the script was asked for"}
         return [Reproduction(*each, said, was_tried=False) for each in scripts], problems
-    for _, script in scripts:
-        announce(script.path.with_suffix(".json"))
+    for path in dict.fromkeys(script.path for _, script in scripts):
+        announce(path.with_suffix(".json"))
     found: dict[Path, Mapping[str, Any]] = {}
     for modules in dict.fromkeys(script.modules for _, script in scripts):
-        paths = [script.path for _, script in scripts if script.modules == modules]
+        paths = list(dict.fromkeys(script.path for _, script in scripts if script.modules == modules))
         results = try_scripts(paths, modules, python=trial.python or sys.executable, limits=trial.limits)
         found.update(zip(paths, results, strict=True))
     return [Reproduction(suspect, script, found[script.path]) for suspect, script in scripts], problems
+
+
+def _stand_in(suspect: Suspect) -> NodeKey:
+    """Return the call that is computed for a suspect: modules that end with one API share its script."""
+    if suspect.node.kind is NodeKind.MODULE and suspect.target.attrs.get("format") == FORMAT:
+        with suppress(IncompleteError):  # `write` says so again
+            call = computed_call(suspect)
+            return suspect.node.key if call.brings_gradients else call.node.key
+    return suspect.node.key
 
 
 def _entries(suspects: Sequence[Suspect]) -> Entries:

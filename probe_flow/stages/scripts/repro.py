@@ -98,7 +98,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     files = [path for each in found for path in (each.script.path, *each.script.tensors)]
     results = [each.script.path.with_suffix(".json") for each in found if each.was_tried]
     told = [*(each.fields(context.output) for each in found), *(each.fields() for each in problems)]
-    return Scripts([*files, *results], told)
+    return Scripts(list(dict.fromkeys([*files, *results])), told)
 
 
 def _suspects(options: Options, inputs: Mapping[str, Sequence[Any]]) -> list[Suspect]:
