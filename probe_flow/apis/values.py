@@ -169,3 +169,8 @@ def _of_torch(file: FilePath) -> Values:
     wide = getattr(torch, numpy_dtype(str(tensor.dtype).removeprefix("torch.")))
     values: Values = tensor.detach().to(wide).numpy()
     return values
+
+
+def one_line(text: str) -> str:
+    """Return a text on one line, without what a terminal acts upon: names and types are those of a dump."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -63,6 +63,7 @@ def command(
     another one: the call itself is wrong; 2 a mistake in the command; 3 it cannot be told.
     """
     from probe_flow.api.repro import reproduce
+    from probe_flow.record.places import printable
     from probe_flow.record.run_folder import read_run
     from probe_flow.runs.reopen import parse_dumps
     from probe_flow.scripts.op_generate import write_random_script
@@ -88,9 +89,9 @@ def command(
         click.echo("not run")
         return 0
     status = str(found.said["status"]).replace("_", " ")
-    click.echo(f"{status}: {found.said['why']}")
+    click.echo(f"{status}: {printable(found.said['why'])}")
     if found.said.get("differs"):
-        click.echo(f"before it: {found.said['differs']}")
+        click.echo(f"before it: {printable(found.said['differs'])}")
     if found.unrecorded:
         click.echo(f"not added to the record of the run: {found.unrecorded}", err=True)
     return found.code

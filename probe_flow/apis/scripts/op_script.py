@@ -18,7 +18,16 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from probe_flow.apis.acc_check import Figures, Judgement
-from probe_flow.apis.calls import FLOATS, Call, Gradients, TensorSpec, UnusableError, leaves, read_call, read_gradients
+from probe_flow.apis.calls import (
+    FLOATS,
+    Call,
+    Gradients,
+    TensorSpec,
+    UnusableError,
+    leaves,
+    read_call,
+    read_gradients,
+)
 from probe_flow.apis.mindspore_side import MindSporeSide
 from probe_flow.apis.op_figures import ERROR, OP_GENERATE, PASS, ROWS, STANDARD_NAMES, verdicts
 from probe_flow.apis.run import Checked, Direction, How, Runner
@@ -26,7 +35,7 @@ from probe_flow.apis.scripts.op_tables import write_tables
 from probe_flow.apis.side import Held, Result, Side
 from probe_flow.apis.standards import Standard, is_eight_bits, standard_figures, standard_of
 from probe_flow.apis.torch_side import TorchSide
-from probe_flow.apis.values import Values, of_files, per_slot
+from probe_flow.apis.values import Values, of_files, one_line, per_slot
 
 OK, WRONG, MISTAKE, INCOMPLETE = 0, 1, 2, 3
 STATUSES = {OK: "no_error", WRONG: "error", INCOMPLETE: "undecided"}
@@ -80,14 +89,14 @@ def main(frozen: Mapping[str, Any], arguments: Sequence[str] | None = None) -> i
     try:
         runs = list(_run(settings, asked.device))
     except (UnusableError, ImportError) as error:
-        print(f"ERROR: {error}")  # noqa: T201
+        print(f"ERROR: {one_line(str(error))}")  # noqa: T201
         return _written(asked.json, INCOMPLETE, str(error), [])
     said: list[dict[str, Any]] = []
     for number, direction in enumerate(runs):
         print(f"iter: {number}:")  # noqa: T201
         print("Compare result:")  # noqa: T201
         if direction.skipped is not None:
-            print(f"ERROR: {direction.skipped}")  # noqa: T201
+            print(f"ERROR: {one_line(str(direction.skipped))}")  # noqa: T201
         is_list = settings.propagation == "backward" or len(direction.checked) > 1
         for index, checked in enumerate(direction.checked):
             if is_list:

@@ -38,7 +38,7 @@ from probe_flow.apis.scripts.repro_pairs import (
     worst_element,
 )
 from probe_flow.apis.side import Held, Side
-from probe_flow.apis.values import Source, of_files
+from probe_flow.apis.values import Source, of_files, one_line
 
 REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not_reproduced", "undecided"
 EXIT_CODES = {NOT_REPRODUCED: 0, REPRODUCED: 1, UNDECIDED: 3}
@@ -112,9 +112,10 @@ def reproduce(
         status, why = UNDECIDED, f"this Python has no module `{error.name}`: run the script with one that has it"
     except Exception as error:  # whatever a framework raises
         status, why = UNDECIDED, f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+    why, differs, entry = one_line(why), one_line(differs), one_line(frozen["entry"])
     worst = max((each.relative_error for each in outputs if each.side == "target"), default=None)
     given = "random values in the recorded ranges" if frozen.get("statistics") else "the inputs of the dump"
-    print(f"{frozen['entry']}: computed again on this processor from {given}")  # noqa: T201
+    print(f"{entry}: computed again on this processor from {given}")  # noqa: T201
     if outputs:
         print(_table(outputs))  # noqa: T201
     print(f"{status.replace('_', ' ')}: {why}")  # noqa: T201

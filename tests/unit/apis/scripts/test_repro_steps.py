@@ -72,6 +72,17 @@ def test_a_missing_framework_is_told_and_leaves_a_result(tmp_path: Path, capsys)
     assert (said["status"], said["versions"]) == ("undecided", {"numpy": np.__version__})
 
 
+def test_what_a_dump_says_is_one_line_and_moves_no_cursor(tmp_path: Path, capsys) -> None:
+    def decide(_outputs: list[Output]) -> tuple[str, str]:
+        raise UnusableError("element type `x\x1b[2J\n'; \u202e` is not known")
+
+    assert reproduce({**FROZEN, "entry": "a\nb"}, ["--json", str(tmp_path / "found.json")], decide, ()) == 3
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == r"a\nb: computed again on this processor from the inputs of the dump"
+    assert second == r"undecided: element type `x\x1b[2J\n'; \u202e` is not known"
+    assert json.loads((tmp_path / "found.json").read_text())["why"] == second.removeprefix("undecided: ")
+
+
 def test_a_result_that_cannot_be_written_is_a_mistake_and_no_error_of_the_operator(tmp_path: Path, capsys) -> None:
     code = reproduce(FROZEN, ["--json", str(tmp_path / "no" / "x.json")], lambda _: ("reproduced", "why"), ("numpy",))
     assert code == 2
