@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from probe_flow.records import Catalog, Node
 from probe_flow.records.frameworks import PYTORCH
@@ -111,7 +112,8 @@ def _is_below_top(parts: Sequence[str]) -> bool:
     return len(parts) == 6 and not parts[1].isdigit()
 
 
-def _is_in_checkpoint(frames: Sequence[str]) -> bool:
+@lru_cache(maxsize=1024)
+def _is_in_checkpoint(frames: tuple[str, ...]) -> bool:
     """Return True if a call was made by a function that computes activations again."""
     parsed = [(found[1].strip(), found[2].strip()) for frame in frames if (found := _FRAME.match(frame.strip()))]
     if any(function == "recompute_fn" and file.endswith(_CHECKPOINT) for file, function in parsed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 
 from probe_flow.records import Row, Statistics
 from probe_flow.records.model_graph import GraphLayout, GraphMode, GraphPair
@@ -88,9 +89,12 @@ def api_of(name: str) -> str:
 
 
 def metrics_of(pair: GraphPair, numbers: Sequence[int], style: ItemStyle) -> Iterator[Sequence[Item | None]]:
-    """Yield for each of some nodes of the target the metrics of its tensors; None for those that are not compared."""
+    """Yield for each of some nodes of the target the metrics of its tensors; None for those that are not compared.
+
+    Of one dump alone nothing is, and so of none of its nodes.
+    """
     if pair.mode is None:
-        yield from ((None,) * len(pair.target.tensors_of(number)) for number in numbers)
+        yield from repeat((), len(numbers))
         return
     rows = [pair.rows(number) for number in numbers]
     held = [[row for row in of_node if row is not None] for of_node in rows]

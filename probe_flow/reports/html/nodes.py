@@ -303,7 +303,8 @@ class _Side:
 
 def _entry(node: Node) -> str | None:
     """Return the name of a node's entry in its dump, None where the node has no other name."""
-    return None if node.entry == node.key.name else node.entry
+    entry = node.entry
+    return None if entry == node.key.name else entry
 
 
 def _kind(node: Node) -> str | None:
