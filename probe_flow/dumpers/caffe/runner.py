@@ -50,6 +50,7 @@ class CaffeRunner(Runner):
             return read_network(path)
         except (NetworkError, FormatError) as error:
             why = error.diagnostic.message if isinstance(error, FormatError) else str(error)
+            why = why.removeprefix(f"`{path.name}` ")
             raise self._no_model(why, "give the deploy form of the prototxt") from error
 
     def open(self, model: Any) -> None:

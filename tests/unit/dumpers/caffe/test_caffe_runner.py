@@ -156,4 +156,7 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path: Path, x: Any, words: str) 
 
 
 def test_prototxt_that_was_cut_off_is_refused(tmp_path: Path) -> None:
-    assert refused(tmp_path, NETWORK[:300])[0] == "PF6322"
+    code, message = refused(tmp_path, NETWORK[:300])
+
+    assert code == "PF6322"
+    assert message.endswith("/net.prototxt` ends inside a block")
