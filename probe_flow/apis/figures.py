@@ -82,7 +82,7 @@ class Chunk:
 
     Args:
         tested, benchmark: the elements, as float64.
-        rounded: the benchmark in the type that holds the tested elements.
+        rounded: the benchmark in the tested type, or in the one that holds its elements.
         absolute: absolute errors; 0 where the two agree on what is not finite.
         relative: the same, relative to the benchmark's size plus its spacing at 1.
         finite: where both sides are finite in the type that holds the tested elements.
@@ -106,12 +106,15 @@ class Errors:
         dtype: canonical element type of the tested tensor.
         tested, benchmark: their elements, flattened, in the types that hold them.
         spacing: what is added to the size of a benchmark before it divides.
+        rounding: brings a benchmark into the tested type, of its name, the tested and the benchmark's elements; None =
+            into the one that holds the tested elements.
     """
 
     dtype: str
     tested: NDArray[Any]
     benchmark: NDArray[Any]
     spacing: float
+    rounding: Callable[[str, Values, Values], Values] | None = None
 
     @property
     def size(self) -> int:
@@ -125,7 +128,8 @@ class Errors:
     def _chunk(self, where: slice) -> Chunk:
         one, other = self.tested[where], self.benchmark[where]
         with np.errstate(all="ignore"):
-            rounded = other.astype(one.dtype).astype(np.float64)
+            near = other.astype(one.dtype) if self.rounding is None else self.rounding(self.dtype, one, other)
+            rounded = near.astype(np.float64)
             one_, other_ = one.astype(np.float64), other.astype(np.float64)
             finite = np.isfinite(one_) & np.isfinite(rounded)
             agree = ~finite & ((one_ == rounded) | (np.isnan(one_) & np.isnan(rounded)))
@@ -145,10 +149,15 @@ def spacing(dtype: str, benchmark: Values) -> float:
     return float(np.finfo(benchmark.dtype).eps) if benchmark.dtype.kind == "f" else float(np.finfo(np.float64).eps)
 
 
-def errors_of(tested: Held, benchmark: Held, spacing: Spacing = spacing) -> Errors:
+def errors_of(
+    tested: Held,
+    benchmark: Held,
+    spacing: Spacing = spacing,
+    rounding: Callable[[str, Values, Values], Values] | None = None,
+) -> Errors:
     """Return the errors of a tested tensor, which has as many elements as its benchmark; complex ones are pairs."""
     one, other = _parts(tested.values), _parts(benchmark.values)
-    return Errors(tested.dtype, one, other, spacing(tested.dtype, other))
+    return Errors(tested.dtype, one, other, spacing(tested.dtype, other), rounding)
 
 
 def threshold_figures(errors: Errors, *, small: float, atol: float, rtol: float) -> StandardFigures:

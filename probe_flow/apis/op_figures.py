@@ -14,13 +14,19 @@ import numpy as np
 
 from probe_flow.apis.standards import LIMITS, Constants, Standard
 from probe_flow.apis.two_runs import ratio
-from probe_flow.apis.values import Values
+from probe_flow.apis.values import Values, to_bfloat16
 
 PASS, WARNING, ERROR, UNKNOWN = "pass", "warning", "error", "n/a"
 
 
 def _spacing(_dtype: str, benchmark: Values) -> float:
     return float(np.finfo(np.float64 if benchmark.dtype == np.float64 else np.float32).eps)
+
+
+def _rounding(dtype: str, tested: Values, benchmark: Values) -> Values:
+    if dtype == "bfloat16":
+        return to_bfloat16(benchmark.astype(np.float32))
+    return benchmark.astype(tested.dtype)
 
 
 def normal_rmse(squares: float, count: int, _size: int) -> float:
@@ -40,9 +46,10 @@ OP_GENERATE = Constants(
     },
     spacing=_spacing,
     rmse=normal_rmse,
+    rounding=_rounding,
 )
 """Constants that msprobe's scripts judge by, those of its pre-check before generation 1.2. Where they differ from
-`ACC_CHECK`: limits, the spacing of bfloat16, and the root mean square error."""
+`ACC_CHECK`: limits, the spacing and the rounding of bfloat16, and the root mean square error."""
 
 STANDARD_NAMES: Mapping[Standard, str] = MappingProxyType(
     {

@@ -7,7 +7,7 @@ counts. Element types go by their canonical names.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 
@@ -28,6 +28,7 @@ from probe_flow.apis.figures import (
     ulp_figures,
 )
 from probe_flow.apis.side import Held
+from probe_flow.apis.values import Values
 
 
 class Standard(enum.Enum):
@@ -102,12 +103,15 @@ class Constants:
         limits: by element type; those of float32 are for any other.
         spacing: what is added to a benchmark before it divides.
         rmse: how the root mean square error is made.
+        rounding: how a benchmark is brought into a tested type, of its name, the tested and the benchmark's elements;
+            None = into the one that holds the tested elements, which has bfloat16 as float32.
     """
 
     name: str
     limits: Mapping[str, Limits]
     spacing: Spacing = spacing
     rmse: Rmse = corrected_rmse
+    rounding: Callable[[str, Values, Values], Values] | None = None
 
     def of(self, dtype: str) -> Limits:
         """Return the limits of an element type."""
@@ -238,7 +242,7 @@ def standard_figures(
         return StandardFigures()
     if standard is Standard.BINARY:
         return StandardFigures(error_rate=error_rate(tested, benchmark))
-    limits, errors = constants.of(tested.dtype), errors_of(tested, benchmark, constants.spacing)
+    limits, errors = constants.of(tested.dtype), errors_of(tested, benchmark, constants.spacing, constants.rounding)
     if standard is Standard.ABSOLUTE:
         return threshold_figures(errors, small=limits.small, atol=limits.absolute_atol, rtol=limits.rtol)
     if standard is Standard.ACCUMULATIVE:

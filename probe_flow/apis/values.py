@@ -174,3 +174,12 @@ def _of_torch(file: FilePath) -> Values:
 def one_line(text: str) -> str:
     """Return a text on one line, without what a terminal acts upon: names and types are those of a dump."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def to_bfloat16(values: Values) -> Values:
+    """Return the nearest bfloat16 of each float32, ties to even; NaN stays NaN."""
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    even = (bits >> 16) & 1
+    near = ((bits + 0x7FFF + even) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+    found: Values = np.where(np.isnan(values), values, near.reshape(values.shape))
+    return found

@@ -17,7 +17,7 @@ import numpy as np
 from probe_flow.apis.acc_check import Judgement, judge
 from probe_flow.apis.run import Direction
 from probe_flow.apis.side import Held, Result
-from probe_flow.apis.values import Values
+from probe_flow.apis.values import to_bfloat16
 
 FOLDER = "op_result_output"
 """Of the tables, in the working directory, as msprobe has it."""
@@ -104,14 +104,5 @@ def _near(benchmark: Result, dtype: str) -> Result:
     with np.errstate(all="ignore"):
         values = held.values.astype("float32" if dtype == "bfloat16" else dtype)
         if dtype == "bfloat16":
-            values = _to_bfloat16(values)
+            values = to_bfloat16(values)
     return Result(benchmark.place, Held(values, dtype))
-
-
-def _to_bfloat16(values: Values) -> Values:
-    """Return the nearest bfloat16 of each float32, ties to even; NaN stays NaN."""
-    bits = np.ascontiguousarray(values).view(np.uint32)
-    even = (bits >> 16) & 1
-    near = ((bits + 0x7FFF + even) & 0xFFFF0000).astype(np.uint32).view(np.float32)
-    found: Values = np.where(np.isnan(values), values, near.reshape(values.shape))
-    return found

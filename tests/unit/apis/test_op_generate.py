@@ -86,3 +86,12 @@ def test_bfloat16_has_no_spacing_of_its_own() -> None:
     assert figures.max_rel == pytest.approx(0.5, rel=1e-12)
     figures = standard_figures(Standard.BENCHMARK, tested, benchmark, ACC_CHECK)
     assert figures.max_rel == pytest.approx(0.5 / (1 + 2**-8), rel=1e-12)
+
+
+def test_signs_of_errors_are_counted_against_the_benchmark_in_bfloat16() -> None:
+    """Nearest bfloat16 of 1.001 is 1, of 1.006 it is 1.0078125: a result that is rounded right leans to no side."""
+    benchmark = Held(np.array([1.001, 1.001, 1.006]), "float64")
+    for values, balance in (([1.0, 1.0, 1.0078125], 0.0), ([1.0078125, 1.0, 1.0078125], 1 / 3)):
+        tested = Held(np.array(values, np.float32), "bfloat16")
+        figures = standard_figures(Standard.BENCHMARK, tested, benchmark, OP_GENERATE)
+        assert figures.error_balance == pytest.approx(balance)
