@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from probe_flow.apis.calls import UnusableError
+from probe_flow.apis.scripts.op_tables import RESULT_COLUMNS
 from probe_flow.apis.two_runs import judge_two_runs
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.files.atomic import atomic_bytes
@@ -28,7 +29,7 @@ from probe_flow.precheck.precision_tables import (
     read_details,
 )
 from probe_flow.precheck.results import Status
-from probe_flow.precheck.tables import RESULT_HEADER, header, table_lines
+from probe_flow.precheck.tables import header, table_lines
 from probe_flow.record.cells import text_cell
 
 RESULT = "api_precision_compare_result_"
@@ -216,7 +217,7 @@ def _write(calls: Sequence[Call], folder: Path, started: datetime) -> tuple[Path
         file.write(header(DETAILS_HEADER))
         file.write(table_lines(_details(each) for call in calls for each in call.outputs).encode())
     with atomic_bytes(result) as file:
-        file.write(header(RESULT_HEADER))
+        file.write(header(RESULT_COLUMNS))
         file.write(table_lines(_result(call) for call in calls).encode())
     return result, details
 

@@ -10,25 +10,13 @@ import io
 from collections.abc import Iterable, Sequence
 
 from probe_flow.apis.run_ut import FIGURES
+from probe_flow.apis.scripts.op_tables import DETAILS_COLUMNS, RESULT_COLUMNS
 from probe_flow.precheck.results import ApiResult, Direction, Figure, Output, Side, Status
 from probe_flow.record.cells import text_cell
 from probe_flow.records.frameworks import Kernels
 
-RESULT_HEADER = ("API Name", "Forward Test Success", "Backward Test Success", "Message")
-DETAILS_HEADER = (
-    "API Name",
-    "Bench Dtype",
-    "Tested Dtype",
-    "Shape",
-    "Cosine",
-    "MaxAbsErr",
-    "MaxRelativeErr",
-    "Status",
-    "Message",
-)
-
 _MARK = "\ufeff"
-TORCH_RESULT_HEADER = ("API name", *RESULT_HEADER[1:])
+TORCH_RESULT_HEADER = ("API name", *RESULT_COLUMNS[1:])
 TORCH_DETAILS_HEADER = (
     "API Name",
     "Bench Dtype",
@@ -71,7 +59,7 @@ def headers(kernels: Kernels) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the headings of both tables: of calls, of results."""
     if kernels is Kernels.PYTORCH:
         return TORCH_RESULT_HEADER, TORCH_DETAILS_HEADER
-    return RESULT_HEADER, DETAILS_HEADER
+    return RESULT_COLUMNS, DETAILS_COLUMNS
 
 
 def result_rows(result: ApiResult, kernels: Kernels = Kernels.MINDSPORE) -> bytes:

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from probe_flow.apis.calls import canonical_dtype
+from probe_flow.apis.scripts.op_tables import DETAILS_COLUMNS, RESULT_COLUMNS
 from probe_flow.precheck.results import ApiResult, Direction, Output, Side, Status
-from probe_flow.precheck.tables import DETAILS_HEADER, RESULT_HEADER, details_rows, header, own_word, result_rows
+from probe_flow.precheck.tables import details_rows, header, own_word, result_rows
 from probe_flow.records.frameworks import Kernels
 
 DATA = Path(__file__).parents[2] / "data" / "precheck"
@@ -51,8 +52,8 @@ def output_of(row: list[str]) -> Output:
 def test_msprobes_tables_byte_for_byte(name: str) -> None:
     details, states = DATA / f"{name}_details.csv", DATA / f"{name}_result.csv"
     results = list(results_of(details, states))
-    assert b"".join([header(DETAILS_HEADER), *map(details_rows, results)]) == details.read_bytes()
-    found = b"".join([header(RESULT_HEADER), *map(result_rows, results)]).decode("utf-8-sig")
+    assert b"".join([header(DETAILS_COLUMNS), *map(details_rows, results)]) == details.read_bytes()
+    found = b"".join([header(RESULT_COLUMNS), *map(result_rows, results)]).decode("utf-8-sig")
     # Messages are in our own words.
     assert [row[:3] for row in csv.reader(io.StringIO(found))][1:] == [row[:3] for row in rows_of(states)]
     if name == "quickstart":
@@ -60,7 +61,7 @@ def test_msprobes_tables_byte_for_byte(name: str) -> None:
 
 
 def test_tables_begin_with_one_mark_and_their_lines_end_as_msprobes() -> None:
-    assert header(RESULT_HEADER) == b"\xef\xbb\xbfAPI Name,Forward Test Success,Backward Test Success,Message\r\n"
+    assert header(RESULT_COLUMNS) == b"\xef\xbb\xbfAPI Name,Forward Test Success,Backward Test Success,Message\r\n"
     text = details_rows(ApiResult("Mint.a.0", passed(), passed()))
     assert text.count(b"\r\n") == text.count(b"\n") == 2
     assert b"\xef\xbb\xbf" not in text
