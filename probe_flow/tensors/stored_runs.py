@@ -21,6 +21,12 @@ from probe_flow.tensors.layouts import LogicalIndex
 WORTH_ELEMENTS = 4096
 """Where one copy moves fewer elements than this, looking up each one is as fast (measured: even at 3000)."""
 
+TURNED_BYTES = 32 << 10
+"""Stored bytes that are turned from columns into rows at once: where each place of a row has a cache line of its own, the
+next rows find it in the first cache still (measured: a million float32 of 64 channels in 0.9 ms for 2.4)."""
+
+CACHE_LINE_BYTES = 64
+
 Values = NDArray[Any]
 
 
@@ -96,7 +102,18 @@ class StoredRuns(Struct, frozen=True):
                     (base + piece.offset - origin) * itemsize,
                     (step * itemsize, outer, inner),
                 )
-                part.reshape(source.shape)[...] = source
+                _copied(source, part.reshape(source.shape))
+
+
+def _copied(source: Values, out: Values) -> None:
+    """Copy an array of rows, runs, and places within a run; in tiles where it is turned from columns into rows."""
+    step, _, inner = source.strides
+    width = max(TURNED_BYTES // inner, WORTH_ELEMENTS // len(source))
+    if not 0 < step < CACHE_LINE_BYTES <= inner or source.shape[2] <= width:
+        out[...] = source
+        return
+    for start in range(0, source.shape[2], width):
+        out[:, :, start : start + width] = source[:, :, start : start + width]
 
 
 def stored_runs(offsets: Offsets, *, worth: int = WORTH_ELEMENTS) -> StoredRuns | None:

@@ -118,3 +118,16 @@ def test_a_tensor_that_is_too_short_is_refused():
     assert runs is not None
     with pytest.raises(NotComparableError, match="need"):
         decode_runs(bytes(2 * runs.span - 1), "float16", runs, 0, 1)
+
+
+@pytest.mark.parametrize("channels", [16, 64])
+@pytest.mark.parametrize(("start", "stop"), [(0, None), (5000, None), (4099, 70_001)])
+def test_columns_that_are_turned_in_tiles_are_in_their_places(channels, start, stop):
+    logical = (2, channels, 70, 71)
+    tensor = np.arange(math.prod(logical), dtype=np.int32).reshape(logical)
+    stored = np.ascontiguousarray(laid("NHWC", tensor, 0, 0))
+    runs = runs_of("NHWC", stored.shape, logical)
+    assert runs is not None
+    np.testing.assert_array_equal(
+        runs.copy(stored.reshape(-1), start, tensor.size if stop is None else stop), tensor.reshape(-1)[start:stop]
+    )
