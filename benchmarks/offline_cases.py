@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from benchmarks.figures import Row, Settings, probe_flow, ratio_rows, usage_row, usage_rows
 from benchmarks.offline_dumps import OfflinePair, OfflinePlan, write_offline
@@ -29,7 +30,7 @@ def offline_case(case: str) -> Callable[[Settings], list[Row]]:
 
     def run(settings: Settings) -> list[Row]:
         whole = PLANS[case]
-        plan = OfflinePlan(QUICK_OPERATORS, whole.width, whole.inputs) if settings.is_quick else whole
+        plan = replace(whole, operators=QUICK_OPERATORS) if settings.is_quick else whole
         pair = write_offline(settings.folder(case, plan.dump_bytes), plan)
         try:
             found = interleave(_tools(case, settings, pair), settings.runs)
