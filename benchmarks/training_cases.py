@@ -5,15 +5,23 @@ from __future__ import annotations
 import shutil
 import struct
 import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.figures import Row, Settings, probe_flow, usage_rows
-from benchmarks.timing import run_command
+from benchmarks.figures import Row, Settings, probe_flow, ratio_rows, usage_rows
+from benchmarks.timing import Spread, Usage, interleave, run_command
 
-TENSORS, ELEMENTS = 150, 176_000
-"""106 MB of float32."""
+LAYERS, LAYER_BYTES = 30, 3_600_000
+ELEMENTS = 176_000
+"""Of each of the 150 tensors of 30 layers: 106 MB of float32."""
+
+OURS, ANALYZER = "probe-flow", "TensorFlow's analyzer"
+ANALYZER_MODULE = "tensorflow.python.debug.cli.offline_analyzer"
+TENSORFLOW_RUN = Path(__file__).with_name("tensorflow_run.py")
 
 OPERATORS, OPERATOR_BYTES = 50_000, 8000
 DEVICE = "_tfdbg_device_,job_localhost,replica_0,task_0,device_CPU_0"
@@ -24,23 +32,76 @@ _READ_TEXT = "import sys; from probe_flow.dumps.rules.rule_file import read_rule
 
 
 def tfdbg(settings: Settings) -> list[Row]:
-    """Read a run of TensorFlow's debugger as a catalog, and extract it as arrays: whole processes."""
-    tensors = 10 if settings.is_quick else TENSORS
-    runs = _write_run(settings.folder("tfdbg", 4 * tensors * ELEMENTS), tensors)
-    size = f"{tensors} tensors, {4 * tensors * ELEMENTS / 1e6:.0f} MB"
+    """Read a run of TensorFlow's debugger as a catalog, and extract it as arrays, as its own analyzer does: processes.
+
+    Without TensorFlow the run is one of the same size that is written here, and there is no analyzer to run beside us.
+    """
+    layers = 2 if settings.is_quick else LAYERS
+    runs = settings.folder("tfdbg", LAYER_BYTES * layers)
+    arrays = settings.folder("tfdbg_arrays", LAYER_BYTES * layers)
+    tools = {OURS: lambda: run_command([*probe_flow(), "tf_dump", str(runs), "-o", str(arrays), "--force"], cwd=runs)}
+    if find_spec("tensorflow"):
+        run_command([sys.executable, str(TENSORFLOW_RUN), str(runs), str(layers)], cwd=runs)
+        tools[ANALYZER] = _analyzer(settings, runs)
+    else:
+        _write_run(runs, 5 * layers)
+    files = [path for path in runs.rglob("*_DebugIdentity_*") if path.is_file()]
+    size = f"{len(files)} tensors, {sum(path.stat().st_size for path in files) / 1e6:.0f} MB"
     rows: list[Row] = []
     try:
         reading = [run_command([sys.executable, "-c", _READ_RUN, str(runs)], cwd=runs) for _ in range(settings.runs)]
-        rows += usage_rows("tfdbg", f"catalog, {size}", reading)
-        extracting = []
-        for _ in range(settings.runs):
-            output = settings.folder("tfdbg_arrays")
-            extracting.append(run_command([*probe_flow(), "tf_dump", str(runs), "-o", str(output)], cwd=runs))
-        rows += usage_rows("tfdbg", f"tf_dump, {size}", extracting)
+        rows.append(
+            Row("tfdbg", f"catalog, {size}, wall", "s", Spread.of([_reading_s(runs) for _ in reading]), "<= 0.2")
+        )
+        rows += usage_rows("tfdbg", f"catalog, {size}, a process", reading)
+        found = interleave(tools, settings.runs)
+        for name, usages in found.items():
+            rows += usage_rows("tfdbg", f"{name}, extraction, {size}", usages)
+        if ANALYZER in found:
+            rows += ratio_rows("tfdbg", f"{ANALYZER} to {OURS}", found[OURS], found[ANALYZER], goals=(">= 20", "", ""))
     finally:
-        shutil.rmtree(settings.scratch / "tfdbg", ignore_errors=True)
-        shutil.rmtree(settings.scratch / "tfdbg_arrays", ignore_errors=True)
+        for folder in (runs, arrays):
+            shutil.rmtree(folder, ignore_errors=True)
     return rows
+
+
+def _reading_s(runs: Path) -> float:
+    """Return what the reading takes by itself, in a process that has loaded what it needs."""
+    from probe_flow.dumps.tfdbg.reader import read_tfdbg
+
+    started = time.perf_counter()
+    read_tfdbg(runs, side="golden")
+    return time.perf_counter() - started
+
+
+def _analyzer(settings: Settings, runs: Path) -> Callable[[], Usage]:
+    """Return what extracts a run by a prompt of TensorFlow's analyzer: one list, then a command for each tensor."""
+    (run,) = runs.glob("run_*")
+    output = settings.folder("tfdbg_analyzer")
+    names = sorted(
+        f"{path.relative_to(run).as_posix().partition('/')[2].rpartition('_0_DebugIdentity_')[0]}:0"
+        for path in run.rglob("*_DebugIdentity_*")
+    )
+    prompt = output / "prompt.txt"
+    lines = [
+        f"lt > {output}/names.txt",
+        *(f"pt {name} -n 0 -w {output}/{n}.npy" for n, name in enumerate(names)),
+        "exit",
+    ]
+    prompt.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    words = f"'{sys.executable}' -m {ANALYZER_MODULE} --ui_type readline --dump_dir '{run}' < '{prompt}'"
+    variables = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+
+    def extract() -> Usage:
+        usage = run_command(["sh", "-c", words], cwd=output, variables=variables)
+        written = len(list(output.glob("*.npy")))
+        if written != len(names):
+            raise RuntimeError(f"the analyzer wrote {written} of {len(names)} arrays")
+        for path in output.glob("*.npy"):
+            path.unlink()
+        return usage
+
+    return extract
 
 
 def graph_text(settings: Settings) -> list[Row]:
