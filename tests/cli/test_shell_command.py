@@ -322,6 +322,21 @@ class TestOfATrainingStep:
 
     DATA = EXAMPLES / "tf_training" / "step"
 
+    def test_a_file_of_the_device_is_no_array_and_the_verb_that_decodes_it_is_named(self, typed, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        file = next((self.DATA / "npu" / "debug_0").rglob("TanhGrad.*"))
+        done = typed(self.DATA, "ac -c", f"pt {file}", f"cp {file} {file}")
+        assert done.err.count("is a dump file of a device, which holds all tensors of an operator") == 2
+        assert f"`dc {file} -o FOLDER` writes each as a `.npy` file" in done.err
+        assert "wait until the dump is written" not in done.err
+
+    def test_an_earlier_run_is_taken_up(self, typed, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        typed(self.DATA, "ac -c")
+        done = typed(self.DATA, "ls", "open probe_flow_runs/step", "vcs -l 1")
+        assert "`open RUN` takes up an earlier run" in done.err
+        assert "1 node cannot be judged" in done.out
+
     def test_verbs_say_what_to_do_first_and_ac_compares_and_asks_that_run(self, typed, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         before = sorted(self.DATA.rglob("*"))

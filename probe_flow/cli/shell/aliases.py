@@ -307,9 +307,19 @@ def _ref(prompt: Prompt, name: str, prefers: str) -> TensorRef:
 
 
 def _file_ref(path: Path) -> TensorRef:
+    from probe_flow.dumps.offline.names import parse_om_name
     from probe_flow.files.arrays.npy import npy_tensor_ref
     from probe_flow.records import Execution, NodeKey, Slot, SlotRole
 
+    if path.suffix != ".npy" and parse_om_name(path.name) is not None:
+        raise UsageError(
+            Diagnostic(
+                "PF7208",
+                f"`{path.name}` is a dump file of a device, which holds all tensors of an operator",
+                path=str(path),
+                help=f"`dc {shlex.quote(str(path))} -o FOLDER` writes each as a `.npy` file; `pt NODE` shows them",
+            )
+        )
     key = NodeKey(Execution(rank=None, step=None, graph=None), path.name)
     return npy_tensor_ref(path.absolute(), key, Slot(SlotRole.OUTPUT))
 

@@ -39,7 +39,9 @@ class Prompt(NamedTuple):
             click.UsageError: nothing was compared yet.
         """
         if self.run is None:
-            raise click.UsageError(f"nothing was compared yet: `ac -c` compares `{self.data}`")
+            raise click.UsageError(
+                f"nothing was compared yet: `ac -c` compares `{self.data}`, `open RUN` takes up an earlier run"
+            )
         return self.run
 
 

@@ -55,7 +55,8 @@ class Session:
         from probe_flow.record.conclusion import last_line
 
         if self.asker is None:
-            return f"`{self._data}` was not compared yet: `ac -c` compares it\n`help` lists what can be asked"
+            first = f"`ac -c` compares `{self._data}`, `open RUN` takes up an earlier run"
+            return f"{first}\n`help` lists what can be asked"
         return f"{last_line(self.asker.run.record, folder=self.asker.shown)}\n`help` lists what can be asked"
 
     def to_end(self, lines: Lines) -> int:

@@ -82,7 +82,8 @@ def threshold_lines(answer: ThresholdAnswer) -> Iterator[str]:
         yield from (f"  {part.value}: {meaning}" for part, meaning in _MEANING.items() if part in shown)
     if answer.unknown_count:
         yield ""
-        yield f"{answer.unknown_count} nodes cannot be judged: {threshold.metric} is NaN or not computable"
+        nodes = "1 node" if answer.unknown_count == 1 else f"{answer.unknown_count} nodes"
+        yield f"{nodes} cannot be judged: {threshold.metric} is NaN or not computable"
         yield ""
         header = (_node_title(answer.unknown), "where", "outputs", "reason")
         yield from text_table(header, [_unknown_cells(node) for node in answer.unknown])
