@@ -370,7 +370,7 @@ class TestOfATrainingStep:
         pytest.importorskip("prompt_toolkit")
         terminal = Terminal(self.DATA, tmp_path)
         try:
-            terminal.wait_for("`ac -c` compares it")
+            terminal.wait_for("`ac -c` compares `")
             terminal.wait_for("probe-flow>")
             terminal.type("vcs\r")
             terminal.wait_for("nothing was compared yet")
