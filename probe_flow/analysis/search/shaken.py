@@ -20,6 +20,9 @@ GROSS_TIMES, GROSS = 20.0, 0.2
 """How many times its limit, and which share of its size, what is made of other random values must be off to accuse
 where only statistics are known: they agree to a few per cent although no element does. Healthy runs reach 5 times."""
 
+SAMPLED = 2.0
+"""Standard errors of a mean over few samples that statistics of other data are off by."""
+
 RANDOM = 1.0
 """Share of random values, as root mean square, that are others."""
 
@@ -79,7 +82,8 @@ class Shaken:
             if not deviation.size or deviation.unit == 0.0:  # other indices and masks; zeros measure nothing
                 return 0.0
             part = min(1.0, noise / GROSS)
-            return min(score / (1.0 + (GROSS_TIMES - 1.0) * part), deviation.relative / max(GROSS * part, resized))
+            gross = max(GROSS * part, resized, SAMPLED * noise / math.sqrt(self._samples(number, around)))
+            return min(score / (1.0 + (GROSS_TIMES - 1.0) * part), deviation.relative / gross)
         return 0.0 if chosen else score
 
     def _chosen(self, row: Row, call: Call) -> float:
@@ -88,6 +92,15 @@ class Shaken:
         key = call.key
         forward = NodeKey(key.execution, key.name, key.call, Phase.FORWARD) if call.is_gradient else key
         return share if share and (forward in self._choosers or key in self._choosers) else 0.0
+
+    def _samples(self, number: int, around: Sequence[int]) -> int:
+        """Return how many elements, or rows of what it was made of, a result has: so many are what averages out.
+
+        A loss is one number, and the mean of one of each row: of few rows it is other by as much as each is.
+        """
+        read = [self._rows[n].pair.shown for n in around if not self._rows[n].is_produced]
+        rows = ((each.numel or 0) // max((each.shape or ())[1:][-1:], default=1) for each in read if each.numel)
+        return max(self._rows[number].pair.shown.numel or 1, 1, *rows)
 
     def _of_sizes(self, number: int, call: Call, around: Sequence[int]) -> float:
         """Return the root of the share of a row's elements that the sizes of what was picked show to be others."""
