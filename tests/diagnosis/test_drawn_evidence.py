@@ -48,6 +48,8 @@ def test_faults_of_each_kind_are_named_first_and_none_passes_in_silence(tmp_path
         ("gradient", 6, 4711),  # an offset in the gradient behind a gate in place
         ("decision", 0, 90210),  # sizes part behind a router that no error could turn
         ("decision", 2, 90210),
+        ("later_step", 0, 4711),  # twice the learning rate, in bfloat16: what noise may turn explains each parameter
+        ("later_step", 2, 90210),  # Nesterov's momentum
     ],
 )
 def test_faults_that_statistics_missed_once_are_named_first(name, number, seed, tmp_path):

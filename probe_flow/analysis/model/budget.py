@@ -21,7 +21,7 @@ from probe_flow.analysis.model.arithmetic import (
     by_parts,
 )
 from probe_flow.analysis.model.by_statistics import StatisticsAllowances
-from probe_flow.analysis.model.deviation import Deviation, Deviations, rounding_between
+from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations, Rounding
 from probe_flow.analysis.model.fused_parts import FusedParts
 from probe_flow.analysis.model.growth import Allowance, flipped_share, of_copy, turned_share
 from probe_flow.analysis.model.lost_steps import LostSteps
@@ -33,6 +33,8 @@ from probe_flow.records.row import Row
 
 if TYPE_CHECKING:
     from probe_flow.analysis.model.handed_on import HandedOn
+    from probe_flow.analysis.model.own_inputs import Contradiction, OwnInputs
+    from probe_flow.analysis.model.update_fits import Fit, UpdateFits
 
 UNSHOWN = 2.0
 """How much larger than the errors of late outputs one may be that came along a path that the dump does not show."""
@@ -48,7 +50,7 @@ class Allowances:
         self.rows = rows
         self.pairs = pairs
         self.calls = calls
-        self.deviations = Deviations(rows, rounding_between(pairs))
+        self.deviations = Deviations(rows, _rounding_between(pairs))
         self.scales = FigureColumn(len(rows))
         self.hidden = HiddenInputs(rows, pairs)
         self._families = Families(pairs, self.hidden, lambda: self.links)
@@ -95,6 +97,31 @@ class Allowances:
             return (*(found or ()), *call.incoming)
         inner = [n for inside in self.calls.inside(call) for n in inside.written]
         return (*(found or ()), *inner) if found is not None or inner else None
+
+    def fit(self, number: int) -> Fit | None:
+        """Return how all parameters of a step changed, for one of them; None for other rows."""
+        row = self.rows[number]
+        golden = row.pair.golden
+        if row.is_produced or not row.node.execution.step or golden is None or golden.requires_grad is not True:
+            return None
+        return self._fits.of(number)
+
+    @cached_property
+    def _fits(self) -> UpdateFits:
+        from probe_flow.analysis.model.update_fits import UpdateFits
+
+        return UpdateFits(self.rows, self.deviations, self.updates, self.links.producers)
+
+    def contradiction(self, number: int) -> Contradiction | None:
+        """Return what a result of a program is not by its own inputs, where statistics are all that is known."""
+        is_asked = self.rows[number].is_produced and self.rows[number].is_by_statistics and not self.pairs.target.edges
+        return self._own_inputs.contradiction(number) if is_asked else None
+
+    @cached_property
+    def _own_inputs(self) -> OwnInputs:
+        from probe_flow.analysis.model.own_inputs import OwnInputs
+
+        return OwnInputs(self.rows, self.calls)
 
     def recent(self, number: int) -> float:
         """Return the largest relative error of the latest outputs of the row's execution."""
@@ -239,3 +266,9 @@ class Allowances:
             self._past.add(run, min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0))
         elif run.step is not None:
             self._read.append(number)
+
+
+def _rounding_between(pairs: Pairs) -> Rounding:
+    """Return what the kernels of both sides leave; those of PyTorch and MindSpore differ, which mindtorch runs too."""
+    sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)}
+    return ACROSS_FRAMEWORKS if len(sides - {None}) == 2 else WITHIN_FRAMEWORK

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.model.quantised import quantised_side
 from probe_flow.analysis.model.rounded_before import SIGNIFICANT_BITS, WIDE, nearest_record, rounded_before
-from probe_flow.records import ErrorShape, FigureTable, Measurement, Mode, Pair, Pairs, Statistics, TensorRef, Value
+from probe_flow.records import ErrorShape, FigureTable, Measurement, Mode, Pair, Statistics, TensorRef, Value
 from probe_flow.records.row import Row
 
 UNIT = {
@@ -135,7 +135,8 @@ class Deviation(Struct, frozen=True, gc=False):
 class ErrorFigure(enum.Enum):
     """By what an error is found: a figure of its `Deviation`, a picked index (``PICK``), a scalar (``VALUE``).
 
-    ``HANDED``: that what was read is not what others gave.
+    ``HANDED``: that what was read is not what others gave. ``UPDATE``: that parameters changed otherwise.
+    ``OWN``: that a result is not what its own inputs make.
     """
 
     RMS = "rms"
@@ -146,11 +147,13 @@ class ErrorFigure(enum.Enum):
     PICK = "pick"
     VALUE = "value"
     HANDED = "handed"
+    UPDATE = "update"
+    OWN = "own"
 
     __hash__ = object.__hash__  # Enum's own is a call of Python
 
     def of(self, deviation: Deviation) -> float:
-        """Return the size of this figure; ``PICK``, ``VALUE`` and ``HANDED`` have none."""
+        """Return the size of this figure; those from ``PICK`` on have none."""
         return float(abs(getattr(deviation, self._value_)))
 
 
@@ -293,7 +296,9 @@ def shape_of(deviation: Deviation | None, figure: ErrorFigure, row: Row) -> Erro
     """
     if figure is ErrorFigure.PICK:
         return ErrorShape.CHOICE
-    if deviation is None or deviation.is_bare or not deviation.rms or figure is ErrorFigure.NONFINITE:
+    if figure in (ErrorFigure.NONFINITE, ErrorFigure.UPDATE):
+        return None
+    if deviation is None or deviation.is_bare or not deviation.rms:
         return None
     noise = CREST * math.sqrt(2.0 * math.log(max(3, deviation.count)))
     if deviation.peak > noise * (deviation.likely if row.is_by_statistics else deviation.rms):
@@ -389,9 +394,3 @@ def _difference(target: float | None, golden: float | None) -> float:
 def _number(value: float | None) -> float | None:
     """Return a finite float; recorded infinities and NaN tell nothing about distances."""
     return None if value is None or not math.isfinite(value) else float(value)
-
-
-def rounding_between(pairs: Pairs) -> Rounding:
-    """Return what the kernels of both sides leave; those of PyTorch and MindSpore differ, which mindtorch runs too."""
-    sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)}
-    return ACROSS_FRAMEWORKS if len(sides - {None}) == 2 else WITHIN_FRAMEWORK

@@ -322,6 +322,17 @@ def _told(row: Row, parts: Sequence[Row]) -> str:
             f"{mean:.4g}"
         )
     (same,) = known
+    name, here, there = differing(whole, same)
+    return f"is not what {names} gave, as it is in the golden: its {name} is {here:.4g}, there it is {there:.4g}"
+
+
+def apart(whole: Moments, same: Moments) -> float:
+    """Return how far two records of the same elements are from each other, in what recording explains."""
+    return _gap_of_same(whole, same) if same.size else 0.0
+
+
+def differing(whole: Moments, same: Moments) -> tuple[str, float, float]:
+    """Return the statistic by which two records of the same elements differ most, with both values."""
     figures = {
         "minimum": (whole.low, same.low),
         "maximum": (whole.high, same.high),
@@ -329,4 +340,4 @@ def _told(row: Row, parts: Sequence[Row]) -> str:
         "root mean square": (whole.size, same.size),
     }
     name, (here, there) = max(figures.items(), key=lambda each: abs(each[1][0] - each[1][1]))
-    return f"is not what {names} gave, as it is in the golden: its {name} is {here:.4g}, there it is {there:.4g}"
+    return name, here, there

@@ -35,6 +35,13 @@ is off in one direction, which does not average out as noise does."""
 INHERITED = 4.0
 """Error of an input, in rounding steps, from which it is no mere rounding."""
 
+TOLD = {
+    ErrorFigure.HANDED: "not what the call before gave",
+    ErrorFigure.UPDATE: "changed otherwise than the golden's",
+    ErrorFigure.OWN: "not what its inputs make",
+}
+"""What is told in words of its own, and in short."""
+
 NEAREST = 3
 """Operators before an origin that its evidence names where extremes do not clear them; findings name the others too."""
 
@@ -262,8 +269,8 @@ def _size(suspect: Suspect, row: Row) -> str:
         return _nonfinite_places(deviation.nonfinite)
     if suspect.figure is ErrorFigure.PICK:
         return _picked(row)
-    if suspect.figure is ErrorFigure.HANDED:
-        return "not what the call before gave"
+    if suspect.figure in TOLD:
+        return TOLD[suspect.figure]
     shape = {
         ErrorFigure.RMS: "",
         ErrorFigure.PEAK: f", single elements off by {deviation.peak:.2g}",
@@ -324,7 +331,7 @@ def _evidence(suspect: Suspect, rows: Sequence[Row], diagnosis: Diagnosis, betwe
             f"{_picked(row)}, judged by its own input `{row.pick.slot}`, whose error explains a near tie only, "
             f"{suspect.excess:.3g} times as near"
         )
-    if suspect.figure is ErrorFigure.HANDED:
+    if suspect.figure in TOLD:
         return suspect.told
     floor = allowed.floor / deviation.size if deviation.size else 0.0
     what = "output" if row.is_produced else row.pair.shown.slot.role.value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -99,3 +100,22 @@ class Diagnosis(Struct, frozen=True):
     random: tuple[int, ...] = ()
     shaken: AbstractSet[int] = frozenset()
     handed: Mapping[int, Given] = field(default_factory=dict)
+
+
+def scores_of(
+    deviation: Deviation, allowed: Allowance, limits: Mapping[ErrorFigure, float]
+) -> dict[ErrorFigure, float]:
+    """Return how many times over its limit each figure is."""
+    return {
+        ErrorFigure.RMS: ratio(deviation.rms, allowed.rms) / limits[ErrorFigure.RMS],
+        ErrorFigure.PEAK: ratio(deviation.peak, allowed.peak) / limits[ErrorFigure.PEAK],
+        ErrorFigure.GAIN: ratio(abs(deviation.gain), allowed.gain) / limits[ErrorFigure.GAIN],
+        ErrorFigure.OFFSET: ratio(abs(deviation.offset), allowed.offset) / limits[ErrorFigure.OFFSET],
+    }
+
+
+def ratio(value: float, allowed: float) -> float:
+    """Return how many times what is allowed a value is."""
+    if value <= 0.0:
+        return 0.0
+    return value / allowed if allowed > 0.0 else math.inf

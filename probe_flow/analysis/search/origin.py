@@ -20,7 +20,7 @@ from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.plain_values import plain_gap
-from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
+from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect, ratio, scores_of
 from probe_flow.analysis.search.guesses import is_doubtful
 from probe_flow.analysis.search.near_misses import hidden_before, outputs_before
 from probe_flow.analysis.search.proof import Proof, proof_of, score_of
@@ -213,6 +213,7 @@ class _Search:
             number, score, figure, deviation, allowed, tuple(n for n, _ in known), ancestor is not None,
             limits.get(figure, 1.0),
         )  # fmt: skip
+        found, ancestor = self._of_optimizer(found, ancestor)
         found, ancestor = self._with_proof(
             found, call, ancestor, is_wide=is_wild or allowed.rms > WIDE * deviation.size
         )
@@ -228,6 +229,20 @@ class _Search:
         elif sources is None and not is_alone and score <= 1.0 and self.suspects and error > 6.0 * allowed.floor:
             self.tainted[number] = self._root(next(iter(self.suspects)))
         return not is_alone or score <= 1.0 or figure is ErrorFigure.NONFINITE
+
+    def _of_optimizer(self, found: Suspect, ancestor: int | None) -> tuple[Suspect, int | None]:
+        """Return a parameter, and what it descends from, by how all parameters of its step changed.
+
+        Where something was wrong before, or drawn and decided otherwise, gradients are others and updates with them.
+        """
+        fit = None if self.shaken.noise else self.allowances.fit(found.row)
+        if fit is None or fit.score <= 1.0:
+            return found, ancestor
+        first = next(iter(self.suspects), found.row)
+        if first != found.row:
+            is_heir = self.suspects[first].figure is ErrorFigure.UPDATE and first in fit.rows
+            return (replace(found, score=min(found.score, 1.0)), first) if is_heir else (found, ancestor)
+        return replace(found, figure=ErrorFigure.UPDATE, score=fit.score, limit=1.0, told=fit.told()), None
 
     def _with_proof(
         self, found: Suspect, call: Call, ancestor: int | None, *, is_wide: bool
@@ -246,6 +261,11 @@ class _Search:
             found = self._handed_on(found, proof)
             if found.is_proven:
                 return found, None
+        elif (against := self.allowances.contradiction(found.row)) is not None:
+            score = max(found.score, against.gap)
+            return replace(
+                found, figure=ErrorFigure.OWN, score=score, inherits=False, limit=1.0, is_proven=True, told=against.told
+            ), None
         if proof is Proof.WRONG:
             return replace(
                 found, score=max(found.score, score_of(row)), inherits=False, limit=1.0, is_proven=True
@@ -324,8 +344,7 @@ class _Search:
 
     def _limits(self, number: int) -> Mapping[ErrorFigure, float]:
         """Return how many times its allowance each figure of a row may be."""
-        row = self.rows[number]
-        links = self.allowances.links
+        row, links = self.rows[number], self.allowances.links
         is_computed = number in links.before or (row.is_produced and number not in links.producers)
         if not (is_computed and row.is_by_statistics):
             return LIMITS
@@ -335,7 +354,7 @@ class _Search:
         self, number: int, deviation: Deviation, allowed: Allowance, limits: Mapping[ErrorFigure, float]
     ) -> tuple[ErrorFigure, float]:
         """Return the worst figure and its score, of those that neither reference nor noise clears."""
-        scores = _scores(deviation, allowed, limits)
+        scores = scores_of(deviation, allowed, limits)
         worst = max(scores, key=scores.__getitem__)
         if scores[worst] > 1.0 and (self.rows[number].third is not None or self.rows[number].noise):
             scores = {name: 0.0 if s > 1.0 and self._clears(number, name) else s for name, s in scores.items()}
@@ -345,7 +364,7 @@ class _Search:
     def _pick_score(self, pick: Pick, call: Call) -> float:
         """Return how far picked values are from those due, in what the error of the input they come from explains."""
         read = [d for n in call.read if self.rows[n].pair.shown.slot == pick.slot and (d := self.deviations[n])]
-        return _ratio(pick.gap, max((PICKED * (d.peak + d.unit * d.top) for d in read), default=0.0))
+        return ratio(pick.gap, max((PICKED * (d.peak + d.unit * d.top) for d in read), default=0.0))
 
     def _clears(self, number: int, figure: ErrorFigure) -> bool:
         is_cleared = clears(self.rows[number], figure)
@@ -373,19 +392,3 @@ class _Search:
             self.wild.add(number)
         if deviation.nonfinite and self.first_nonfinite is None:
             self.first_nonfinite = number
-
-
-def _scores(deviation: Deviation, allowed: Allowance, limits: Mapping[ErrorFigure, float]) -> dict[ErrorFigure, float]:
-    """Return how many times over its limit each figure is."""
-    return {
-        ErrorFigure.RMS: _ratio(deviation.rms, allowed.rms) / limits[ErrorFigure.RMS],
-        ErrorFigure.PEAK: _ratio(deviation.peak, allowed.peak) / limits[ErrorFigure.PEAK],
-        ErrorFigure.GAIN: _ratio(abs(deviation.gain), allowed.gain) / limits[ErrorFigure.GAIN],
-        ErrorFigure.OFFSET: _ratio(abs(deviation.offset), allowed.offset) / limits[ErrorFigure.OFFSET],
-    }
-
-
-def _ratio(value: float, allowed: float) -> float:
-    if value <= 0.0:
-        return 0.0
-    return value / allowed if allowed > 0.0 else math.inf

@@ -1,0 +1,182 @@
+"""Whether all parameters together changed as the golden's did: what an optimizer does wrong, it does to all of them.
+
+Of one parameter an update may be off by much: an optimizer that divides gradients by their size makes whole steps of
+noise. Over all parameters such noise averages out. A wrong learning rate, momentum or decay leaves one factor: the
+target's updates are the golden's times a number, plus a share of the parameters themselves (decay). Mean and square of
+a parameter change by weighted sums of its elements' updates, so statistics suffice, and both numbers are fitted by
+least squares to two observations a parameter. How far they scatter says how sure the fit is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from probe_flow.analysis.model.deviation import Deviations
+from probe_flow.analysis.model.handed_on import Moments, moments_of
+from probe_flow.analysis.model.updates import Updates
+from probe_flow.records import Phase
+from probe_flow.records.row import Row
+
+OFF = 0.25
+"""Share of an update from which a factor or a decay is wrong: healthy fits that are sure are off by 0.05 at most."""
+
+AGREEING = 0.1
+"""Relative error of a gradient up to which what is made of it is the golden's, but for some elements. It turns about as
+many of an optimizer's signs, which makes its steps smaller by up to twice that: less than `OFF`."""
+
+SURE = 6.0
+"""How many standard errors of the fit a number must be off."""
+
+LEAST = 4
+"""Parameters without which nothing is fitted."""
+
+STORED = 4.0
+"""Rounding steps that a parameter must change by: smaller updates get lost where parameters are stored in 16 bits."""
+
+
+class Fit(Struct, frozen=True):
+    """How the target's parameters changed in a step.
+
+    Args:
+        factor: times the golden's updates.
+        decay: share of themselves that they lost beyond that, negative where they grew.
+        error: standard error of the factor.
+        score: how far the worse of both is off, in what accuses.
+        rows: of the parameters in that step, in order.
+    """
+
+    factor: float
+    decay: float
+    error: float
+    score: float
+    rows: tuple[int, ...]
+
+    def told(self) -> str:
+        """Return what was fitted, in words."""
+        word = "shrank" if self.decay > 0.0 else "grew"
+        shrunk = f" and {word} by {abs(self.decay):.2g} of themselves" if abs(self.decay) > 1e-3 else ""
+        return (
+            f"is one of {len(self.rows)} parameters that changed {self.factor:.2f} times (give or take "
+            f"{self.error:.2f}) as much as the golden's{shrunk} although their gradients agree"
+        )
+
+
+class UpdateFits:
+    """The fits of each step of a rank, made when its first parameter is met.
+
+    Args:
+        rows: all rows.
+        deviations: of them.
+        updates: knows the gradients of parameters.
+        producers: row -> rows that it came from.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        deviations: Deviations,
+        updates: Updates,
+        producers: Mapping[int, tuple[int, ...]],
+    ) -> None:
+        self._rows = rows
+        self._deviations = deviations
+        self._updates = updates
+        self._producers = producers
+        self._fits: dict[object, Fit | None] = {}
+        self._latest: dict[object, dict[object, int]] | None = None
+
+    def of(self, number: int) -> Fit | None:
+        """Return the fit of the step of a parameter; None for others and where nothing can be fitted."""
+        row = self._rows[number]
+        run = row.node.execution.identity
+        if run not in self._fits:
+            self._fits[run] = self._fit(row)
+        found = self._fits[run]
+        return found if found is not None and number in found.rows else None
+
+    def _is_parameter(self, row: Row) -> bool:
+        golden = row.pair.golden
+        is_read = not row.is_produced and row.node.phase is Phase.FORWARD
+        return is_read and golden is not None and golden.requires_grad is True
+
+    def _fit(self, row: Row) -> Fit | None:
+        run = row.node.execution
+        steps = self._of_steps()
+        now, before = (steps.get((run.rank, run.graph, step), {}) for step in (run.step, (run.step or 0) - 1))
+        seen: list[tuple[int, Sequence[tuple[float, float, float]]]] = []
+        for identity, number in now.items():
+            earlier = before.get(identity)
+            observed = None if earlier is None else self._observed(earlier, number)
+            if observed is not None:
+                seen.append((number, observed))
+        if len(seen) < LEAST:
+            return None
+        return fitted([each for _, observed in seen for each in observed], tuple(number for number, _ in seen))
+
+    def _of_steps(self) -> Mapping[object, Mapping[object, int]]:
+        """Return the parameters of each step by what they are, each where it is read first."""
+        if self._latest is None:
+            self._latest = {}
+            for number, row in enumerate(self._rows):
+                if self._is_parameter(row) and not self._producers.get(number):
+                    run = row.node.execution
+                    of_run = self._latest.setdefault((run.rank, run.graph, run.step), {})
+                    of_run.setdefault(self._updates.identity(number), number)
+        return self._latest
+
+    def _observed(self, before: int, number: int) -> Sequence[tuple[float, float, float]] | None:
+        """Return the golden's update, the parameter and the target's update, by mean and by norm, in units of noise."""
+        rows = self._rows[before], self._rows[number]
+        old, new = (moments_of(row, "golden") for row in rows)
+        own_old, own_new = (moments_of(row, "target") for row in rows)
+        gradients = [d for n in self._updates.gradients_of(before) if (d := self._deviations[n]) is not None]
+        if not gradients or any(d.nonfinite or d.likely > AGREEING * d.size for d in gradients):
+            return None
+        if old is None or new is None or own_old is None or own_new is None or not old.size:
+            return None
+        change = _change(old, new)
+        if change <= STORED * max(new.unit, own_new.unit) * new.size:
+            return None
+        by_noise = math.sqrt(new.count) / change
+        scale = new.size
+        return [
+            (by_noise * (new.mean - old.mean), by_noise * old.mean, by_noise * (own_new.mean - own_old.mean)),
+            (
+                by_noise * _of_squares(old, new, scale),
+                by_noise * old.size * old.size / scale,
+                by_noise * _of_squares(own_old, own_new, scale),
+            ),
+        ]
+
+
+def _of_squares(old: Moments, new: Moments, scale: float) -> float:
+    """Return the mean of the elements' updates, each weighted by its element over their size."""
+    return (new.size * new.size - old.size * old.size) / (2.0 * scale)
+
+
+def _change(old: Moments, new: Moments) -> float:
+    """Return about how much an element changed."""
+    return max(abs(new.low - old.low), abs(new.high - old.high), abs(new.mean - old.mean), abs(new.size - old.size))
+
+
+def fitted(observed: Sequence[tuple[float, float, float]], rows: tuple[int, ...]) -> Fit | None:
+    """Fit factor and decay to observations: the golden's update, the parameter itself, the target's update.
+
+    What is left over is the noise of each; the parameters are as many as the observations that are independent.
+    """
+    uu, uz, zz = (math.fsum(o[i] * o[j] for o in observed) for i, j in ((0, 0), (0, 1), (1, 1)))
+    determinant = uu * zz - uz * uz
+    if not uu or determinant <= 1e-6 * uu * zz:
+        return None
+    uv, zv = (math.fsum(o[i] * o[2] for o in observed) for i in (0, 1))
+    factor, grown = (uv * zz - zv * uz) / determinant, (zv * uu - uv * uz) / determinant
+    left = math.fsum((v - factor * u - grown * z) ** 2 for u, z, v in observed)
+    noise = left / max(1, len(rows) - 2)
+    errors = math.sqrt(noise * zz / determinant), math.sqrt(noise * uu / determinant)
+    off = abs(factor - 1.0), abs(grown)
+    sizes = 1.0, math.sqrt(uu / zz)  # a decay as large as the updates
+    score = max(min(o / (OFF * size), o / max(SURE * e, 1e-12)) for o, size, e in zip(off, sizes, errors, strict=True))
+    return Fit(factor, -grown, errors[0], score, rows)
