@@ -23,7 +23,6 @@ from probe_flow.records.row import Row
 PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""
 
-
 RESTATED = 0.25
 """Rounding steps between two records of one tensor."""
 
