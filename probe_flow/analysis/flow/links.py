@@ -206,7 +206,7 @@ def _by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[dict[int, tuple[int, .
         return _fingerprint(row, places[id(row.node.execution)])
 
     parameters = {key for row in rows if row.pair.shown.slot.role is SlotRole.PARAMETER and (key := key_of(row))}
-    kept: dict[object, int] = {}  # what earlier steps of the same program left
+    kept: dict[object, int] = {}  # what earlier steps of the same program left for later ones to read
     last: dict[object, int] = {}
     producers: dict[int, tuple[int, ...]] = {}
     gates: dict[int, tuple[NodeKey, ...]] = {}
@@ -224,8 +224,8 @@ def _by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[dict[int, tuple[int, .
             producers[number], gates[number] = (gate,), (rows[gate].node,)
         elif role is SlotRole.PARAMETER or (role is SlotRole.INPUT and (key in parameters or _is_weight(row, pairs))):
             producers[number] = ()
-        elif has_steps and key is not None and (found := kept.get((programs[key[0]], key[1:]))) is not None:
-            producers[number] = (found,)
+        elif has_steps and key is not None and not row.is_produced and (programs[key[0]], key[1:]) in kept:
+            producers[number] = (kept[programs[key[0]], key[1:]],)
         if key is not None:
             last[key] = number
             if has_steps:

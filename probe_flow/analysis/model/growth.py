@@ -55,6 +55,9 @@ FINE = 2.0**-16
 LEAST_STEPS = 0.25
 """Error of what decides where storage is coarse, in `UNIT`, whatever is known of it."""
 
+ALIKE = 4.0
+"""Rounding steps, of storage and of recorded statistics, within which elements are one number."""
+
 RARE = 0.02
 """Expected number of flipped gates below which none is allowed."""
 
@@ -155,12 +158,21 @@ def _common_share(family: Family, output: Deviation, inputs: Sequence[Deviation]
     """
     if family is Family.MOVE and any(tensor.count > output.count for tensor in inputs):
         return 1.0
-    return common_share(output.count)
+    return 1.0 if _is_of_one_value(output) else common_share(output.count)
 
 
 def common_share(count: int) -> float:
     """Return the share of noise that does not average out over so many elements: some of it is shared by many."""
     return min(0.5, 0.1 + 2.0 / math.sqrt(count))
+
+
+def _is_of_one_value(tensor: Deviation) -> bool:
+    """Return True if each element is zero or one and the same number, so that all of them are rounded alike.
+
+    An example is the gradient of a mean. For no others is the mean of the squares that number times the mean.
+    """
+    square = tensor.size * tensor.size
+    return tensor.count > 1 and abs(square - tensor.top * _mean(tensor)) <= ALIKE * tensor.unit * square
 
 
 def widest(allowances: Sequence[Allowance]) -> Allowance:

@@ -28,7 +28,10 @@ RECORDED = 2.0**-20
 """Relative error of recorded statistics, which are sums in float32."""
 
 RESTATED = 0.25
-"""Rounding steps between two records of one tensor, whose norm and mean some collectors take in its own type."""
+"""Rounding steps between two records of one tensor, whose mean some collectors take in its own type."""
+
+OWN_TYPE = frozenset(("float16", "bfloat16"))
+"""Types in which some collectors record the norm. Added up in another order it becomes the number next to it."""
 
 TELLING = 2.0**-10
 """Mean from which it tells sums apart, in what it is for elements of random signs: a gradient behind a softmax or a
@@ -67,6 +70,7 @@ class Moments(Struct, frozen=True, gc=False):
         count: of elements.
         unit: relative error that storage explains.
         recorded: relative error of the statistics themselves.
+        next_size: how far the next number is that the size may be recorded as.
     """
 
     low: float
@@ -76,6 +80,7 @@ class Moments(Struct, frozen=True, gc=False):
     count: int
     unit: float
     recorded: float
+    next_size: float
 
     @property
     def spread(self) -> float:
@@ -103,7 +108,11 @@ def moments_of(row: Row, side: str) -> Moments | None:
     is_recorded = measured.mode is Mode.STATISTICS
     unit = UNIT[tensor.dtype]
     recorded = max(RECORDED, RESTATED * unit if is_recorded else 0.0)
-    return Moments(low, high, mean, norm / math.sqrt(measured.count), measured.count, unit, recorded)
+    next_norm = recorded * norm
+    if is_recorded and norm and tensor.dtype in OWN_TYPE:
+        next_norm = (1.0 + RECORDED) * unit * 2.0 ** math.frexp(norm)[1]
+    root = math.sqrt(measured.count)
+    return Moments(low, high, mean, norm / root, measured.count, unit, recorded, next_norm / root)
 
 
 class HandedOn:
@@ -212,11 +221,12 @@ class HandedOn:
 
 def _gap_of_same(whole: Moments, same: Moments) -> float:
     top = max(abs(same.low), abs(same.high))
-    if not top:
+    if not top or not same.size:
         return 0.0
     moved = max(abs(whole.low - same.low), abs(whole.high - same.high)) / (RECORDED * top)
-    moments = max(abs(whole.mean - same.mean), abs(whole.size - same.size)) / (whole.recorded * same.size)
-    return max(moved, moments)
+    mean = abs(whole.mean - same.mean) / (whole.recorded * same.size)
+    size = abs(whole.size - same.size) / max(whole.next_size, same.next_size)
+    return max(moved, mean, size)
 
 
 def _gap_of_sum(whole: Moments, terms: Sequence[Moments]) -> float:

@@ -177,3 +177,19 @@ def test_gradients_that_are_all_alike_are_rounded_alike(tmp_path, monkeypatch):
     for name, value in (("A", 0.3333), ("B", 0.0004), ("G", 1.0)):
         monkeypatch.setattr(__name__ + f".{name}", np.full((64, 48), value) + 1e-5 * CHANCE.standard_normal((64, 48)))
     assert told(tmp_path, "statistics", {}) == []
+
+
+def test_a_norm_in_the_type_of_its_tensor_may_be_recorded_as_the_next_number(tmp_path, monkeypatch):
+    exact = Program.leaf
+
+    def rounded(self, name: str, values: np.ndarray) -> object:
+        found = exact(self, name, values)
+        if values.dtype == np.float16:
+            norm = np.float16(found["Norm"])
+            found["Norm"] = float(np.nextafter(norm, np.float16(0)) if name == f"{COPY}.input.0" else norm)
+        return found
+
+    monkeypatch.setattr(Program, "leaf", rounded)
+    assert told(tmp_path / "healthy", "statistics", {}) == []
+    (found,) = told(tmp_path / "faulty", "statistics", {COPY: FAULTS["factor"]})
+    assert found[0] == COPY

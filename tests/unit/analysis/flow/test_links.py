@@ -134,6 +134,12 @@ def test_without_a_graph_a_value_of_the_own_step_comes_first():
     assert link(rows, pairs_of(rows)).producers[2] == (1,)
 
 
+def test_without_a_graph_a_result_is_no_copy_of_an_earlier_steps():
+    """The gradient of a mean over the batch has the same values in each step."""
+    rows = [row(key("a", step=0), mark=1.0), row(key("a", step=1), mark=1.0)]
+    assert 1 not in link(rows, pairs_of(rows)).producers
+
+
 def test_without_a_graph_a_parameter_of_a_later_step_is_a_source_again():
     """Its error is that of the step before and that of the change: see `Updates`."""
     rows = [row(key("a", step=step), PARAM, "weight", mark=1.0) for step in (0, 1)]

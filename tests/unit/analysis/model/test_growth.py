@@ -266,3 +266,15 @@ def test_rounding_to_whole_numbers_is_off_by_one_at_most():
     assert (found.explained, found.peak) == (1.05, 1.05)
     exact = allowance(Family.STEP, rounded, [deviation(rms=0.0, peak=0.0)])
     assert (exact.rms, exact.peak) == (0.0, 0.0)
+
+
+def test_elements_that_are_one_number_are_rounded_alike():
+    unit, size = 2.0**-8, 6.0**-0.5
+    picked = deviation(size=size, top=1.0, spread=math.sqrt(size**2 - size**4), count=42, unit=unit)
+    constant = deviation(size=2.0, top=2.0, spread=0.0, count=42, unit=unit)
+    mixed = deviation(size=size, top=1.0, spread=size, count=42, unit=unit)
+    for family in (Family.MOVE, Family.SCALE, Family.PRODUCT):
+        alike = [allowance(family, each, []).gain for each in (picked, constant)]
+        assert alike == [pytest.approx(unit), pytest.approx(unit)]
+        assert allowance(family, mixed, []).gain < 0.5 * unit
+    assert allowance(Family.SCALE, deviation(size=2.0, top=2.0, spread=0.0, count=1, unit=unit), []).gain == unit / 2
