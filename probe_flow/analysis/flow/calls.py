@@ -23,8 +23,9 @@ GRADIENTS = ".parameters_grad"
 """Ends the name under which a dump keeps the gradients of a module's parameters."""
 
 GATED = re.compile(
-    r"(?i)(relu|threshold|hardtanh|hardsigmoid|hardswish|hardshrink|softshrink|clamp|clip|maximum|minimum|max_?pool|"
-    r"amax|amin|topk|sort|median|gather|scatter|index_select|take_along)|^_*(max|min|abs|l1_?loss)_*$"
+    r"(?i)(relu|selu|threshold|hardtanh|hardsigmoid|hardswish|hardshrink|softshrink|clamp|clip|maximum|minimum|"
+    r"max_?pool|amax|amin|topk|sort|median|gather|scatter|index_select|take_along|hinge|(?<!soft_)margin_(ranking_)?loss)|"
+    r"^_*(f?max|f?min|abs|l1_?loss)_*$"
 )
 """Types whose derivative jumps somewhere, by a part of their name."""
 

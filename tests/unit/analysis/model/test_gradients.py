@@ -98,7 +98,11 @@ def test_no_gate_flips_where_none_is_expected():
 
 @pytest.mark.parametrize(
     ("op_type", "is_gated"),
-    [("relu", True), ("max_pool2d", True), ("ReLU", True), ("max", True), ("gelu", False), ("smooth_l1_loss", False)],
-)
+    [
+        ("relu", True), ("max_pool2d", True), ("ReLU", True), ("max", True), ("selu", True), ("fmin", True),
+        ("hinge_embedding_loss", True), ("triplet_margin_loss", True), ("margin_ranking_loss", True),
+        ("gelu", False), ("elu", False), ("smooth_l1_loss", False), ("soft_margin_loss", False),
+    ],
+)  # fmt: skip
 def test_gates_are_known_by_name(op_type, is_gated):
     assert (GATED.search(op_type) is not None) is is_gated
