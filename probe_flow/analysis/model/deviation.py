@@ -194,7 +194,7 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
         else:
             mine = _numbers(own)
             if target.dtype in SIGNIFICANT_BITS and golden.dtype in SIGNIFICANT_BITS:
-                mine = *mine[:2], nearest_record(mine[2], mean), nearest_record(mine[3], norm)
+                mine = tuple(map(nearest_record, mine, numbers))
             errors = _statistic_errors(mine, numbers, size, count)
     if errors is None and not mismatch:
         return None

@@ -172,7 +172,7 @@ def _is_of_one_value(tensor: Deviation) -> bool:
     An example is the gradient of a mean. For no others is the mean of the squares that number times the mean.
     """
     square = tensor.size * tensor.size
-    return tensor.count > 1 and abs(square - tensor.top * _mean(tensor)) <= ALIKE * tensor.unit * square
+    return tensor.count > 1 and abs(square - tensor.top * mean_of(tensor)) <= ALIKE * tensor.unit * square
 
 
 def widest(allowances: Sequence[Allowance]) -> Allowance:

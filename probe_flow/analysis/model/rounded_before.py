@@ -5,7 +5,8 @@ records. A float32 tensor of such values differs from side to side by steps of t
 extremes: that both extremes of both sides end in the zeros that the narrower type leaves is no accident (one computed
 float32 value does so once in 65,536 for bfloat16, in 8,192 for float16).
 
-Norm and mean of a 16-bit tensor are computed by some collectors in its own type. Two records on that grid may be a
+Norm and mean of a 16-bit tensor are computed by some collectors in its own type, and its extremes are of that type.
+Kernels that round faithfully, to either neighbour, differ by one step of it. Two records on that grid may be a
 whole step apart although what they are of is not: just above a power of two that is 2**-7 of a bfloat16 norm.
 """
 
