@@ -29,7 +29,7 @@ AVERAGED = 0.65
 UNSHOWN = 2.0
 """How much larger than what statistics prove the difference of means may be that comes of it."""
 
-AT_EXTREMES = 2.3
+AT_EXTREMES = 1.6
 """Largest error at the two extremes of a computed tensor of which nothing else is known, in what is explained of values
 of their size: two elements are off by less than the worst of all may be. The largest healthy ratio measured is 1."""
 

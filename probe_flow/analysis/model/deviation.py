@@ -194,7 +194,9 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
         else:
             mine = _numbers(own)
             if target.dtype in SIGNIFICANT_BITS and golden.dtype in SIGNIFICANT_BITS:
-                mine = tuple(map(nearest_record, mine, numbers))
+                bits = min(SIGNIFICANT_BITS[target.dtype], SIGNIFICANT_BITS[golden.dtype])
+                extremes = nearest_record(mine[0], low, bits), nearest_record(mine[1], high, bits)
+                mine = *extremes, nearest_record(mine[2], mean), nearest_record(mine[3], norm)
             errors = _statistic_errors(mine, numbers, size, count)
     if errors is None and not mismatch:
         return None

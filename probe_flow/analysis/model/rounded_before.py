@@ -55,15 +55,16 @@ def rounded_before(extremes: Sequence[float | None], units: Mapping[str, float])
     return units["float16"] if all(not each or least <= abs(each) <= most for each in extremes) else 0.0
 
 
-def nearest_record(target: float | None, golden: float | None) -> float | None:
+def nearest_record(target: float | None, golden: float | None, bits: int = 0) -> float | None:
     """Return the number nearest to ``golden`` that a record ``target`` in a 16-bit type may stand for.
 
-    Both stand for what they are where one of them is no number of these types, so that it was not rounded to one, and
-    where one is 0: nothing was rounded there.
+    The type is the narrowest that has both and at least ``bits`` of a significand. Both stand for what they are where
+    one of them is no number of these types, so that it was not rounded to one, and where one is 0: nothing was rounded
+    there.
     """
     if not target or not golden or target == golden:
         return target
-    used = max(_bits(target), _bits(golden))
+    used = max(bits, _bits(target), _bits(golden))
     held = min((bits for bits in SIGNIFICANT_BITS.values() if used <= bits), default=0)
     if not held:
         return target

@@ -169,7 +169,10 @@ def test_a_zero_golden_in_statistics_mode_shows_the_targets_norm():
 def test_masked_scores_in_statistics_mode_are_judged_by_the_finite_extreme():
     masked = {"min": -math.inf, "mean": -math.inf, "l2norm": math.inf, "nan": None, "inf": None}
     found = deviation_of(
-        row(measurement=statistics_measured(statistics(max=5.5, **masked), statistics(max=5.0, **masked)))
+        row(
+            measurement=statistics_measured(statistics(max=5.5, **masked), statistics(max=5.0, **masked)),
+            dtype="float32",
+        )
     )
     assert (found.size, found.top, found.peak) == (2.5, 5.0, 0.5)
     assert found.rms == pytest.approx(0.05)

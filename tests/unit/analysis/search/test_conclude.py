@@ -234,9 +234,20 @@ def test_statistics_are_judged_more_sharply_in_the_forward_pass_than_in_gradient
             assert bool(names(findings_of(rows, pairs_of(rows, {"n": "Tanh"})))) is is_named, (factor, phase)
 
 
+@pytest.mark.parametrize(("steps", "is_named"), [(3, False), (6, True)])
+def test_extremes_of_kernels_that_round_to_either_neighbour_accuse_nobody(steps, is_named):
+    read = statistics(max=1.5, mean=0.25, l2norm=5.0)
+    right, wrong = (statistics(min=-1.0, max=1.0625 + n * 2.0**-7, mean=0.125, l2norm=4.0) for n in (0, steps))
+    rows = [
+        row("n", IN, measurement=statistics_measured(read, read), dtype="bfloat16"),
+        row("n", measurement=statistics_measured(wrong, right), dtype="bfloat16"),
+    ]
+    assert bool(names(findings_of(rows, pairs_of(rows, {"n": "Tanh"})))) is is_named
+
+
 @pytest.mark.parametrize(("steps", "is_named"), [(4.5, False), (4.9, True)])
 def test_extremes_alone_name_what_is_off_at_them(steps, is_named):
-    # 0.75 times 2.3 times (half the largest value, times the root of two, and twice the largest value) steps of U.
+    # 1.1 times 1.6 times (half the largest value, times the root of two, and twice the largest value) steps of U.
     read, right, wrong = (statistics(max=top, mean=None, l2norm=None) for top in (9.0, 4.0, 4.0 * (1.0 + steps * U)))
     rows = [
         row("n", IN, measurement=statistics_measured(read, read)),
