@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     "--annotations",
     type=click.Choice(["github"]),
     metavar="github",
-    help="Also print findings and problems as workflow commands of GitHub, before the summary.",
+    help="Also print annotations for GitHub, before the summary.",
 )
 @verbose_option
-@click.option("--quiet", is_flag=True, help="Only the last line: verdict, counts, where the results lie.")
+@click.option("--quiet", is_flag=True, help="Only the last line: verdict, place, report.")
 def command(
     *,
     workflow: str,
