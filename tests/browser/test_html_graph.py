@@ -459,6 +459,24 @@ def test_scores_and_levels_are_shown_where_they_are_given(open_report: Open) -> 
     assert {"overflow critical (target)", "score 0.8125 of 1, where 0 is equal"} <= set(page.text("#panel").split("\n"))
 
 
+def test_figures_of_calls_keep_to_their_line_on_narrow_pages(open_report: Open) -> None:
+    outer, inner = node("Module.mlp.MLP", "module"), node("Functional.gelu", "api", above="Module.mlp.MLP.forward.0")
+    page = open_report(graph_of((inner, outer), rows_of((inner, outer))), figures=CallFigures({inner.key: 1.9354e-5}))
+    size = {"width": 600, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        page.js("return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        figure = f"{LINES}[2].querySelector('.figure')"
+        text, height, over = page.js(
+            f"return [{figure}.innerText, {figure}.offsetHeight, {figure}.scrollWidth - {figure}.clientWidth]"
+        )
+        assert text.startswith("1.935e")
+        assert height < 28
+        assert over <= 0
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_each_execution_has_a_graph_and_keys_go_through_all(open_report: Open) -> None:
     nodes = [
         node(
