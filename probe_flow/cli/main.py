@@ -223,7 +223,19 @@ class LazyGroup(click.Group):
                 raise UsageError(lack)
             near = did_you_mean(name.replace("-", "_"), COMMANDS) or did_you_mean(name, COMMANDS)
             raise click.UsageError(f"there is no command `{name}`; {near or '`probe-flow --help` lists them'}", ctx)
-        return super().resolve_command(ctx, args)
+        return _with_help(*super().resolve_command(ctx, args))
+
+
+def _with_help(
+    name: str | None, command: click.Command | None, args: list[str]
+) -> tuple[str | None, click.Command | None, list[str]]:
+    """Let ``--help`` fit a screen and ``--help-all`` say everything; which one is asked for stands in the arguments."""
+    if command is not None and not isinstance(command, click.Group) and {"-h", "--help", "--help-all"} & set(args):
+        from probe_flow.cli.terminal.short_help import ALL, ScreenContext
+
+        command.context_class = click.Context if ALL in args else ScreenContext
+        args = ["--help" if each == ALL else each for each in args]
+    return name, command, args
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -42,6 +42,7 @@ _THRESHOLD = "METRIC=VALUE"
 
 @click.command("show")
 @run_argument
+@click.option("--open", "opens", is_flag=True, help="Open the HTML report of the run in a browser.")
 @click.option("--verdict", type=click.Choice(_VERDICTS), metavar="VERDICT", help="Rows with this verdict.")
 @click.option("--role", type=click.Choice(_ROLES), metavar="ROLE", help="Rows with this role in the spread of errors.")
 @click.option("--below", metavar=_THRESHOLD, help="Nodes with a tensor below, such as `cosine=0.98`.")
@@ -79,7 +80,6 @@ _THRESHOLD = "METRIC=VALUE"
     help="At most so many rows or nodes of each list, in execution order; 0 = all. "
     f"Default: {DEFAULT_LIMIT}; {ROWS_A_GROUP} for --unmatched, a few for --node and --tensor.",
 )
-@click.option("--open", "opens", is_flag=True, help="Open the HTML report of the run in a browser.")
 @format_option
 @verbose_option
 @click.option("--quiet", is_flag=True, help="Only the last line: verdict, counts, where the record lies.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 import pytest
 
@@ -25,6 +27,29 @@ def test_every_command_stands_in_one_group_of_the_help(probe_flow):
     assert sorted(listed) == sorted(COMMANDS)
     words = probe_flow("--help").out.replace(",", " ").split()
     assert set(COMMANDS) <= set(words)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_every_command_fits_a_screen_and_names_every_option(probe_flow, monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = probe_flow(name, "--help").out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    command = import_module(COMMANDS[name][0]).command
+    words = " ".join(lines).replace(",", " ").split()
+    shown = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+    assert [each.opts for each in shown if not {*each.opts, *each.secondary_opts} & set(words)] == []
+
+
+def test_all_of_a_long_help_is_told_on_request(probe_flow, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "Offline models: also show which overflow." not in probe_flow("compare", "--help").out
+    assert "`probe-flow compare --help-all` tells" in " ".join(probe_flow("compare", "--help").out.split())
+    told = probe_flow("compare", "--help-all")
+    assert told.code == 0
+    assert "Offline models: also show which overflow." in told.out
+    assert "--help-all" not in told.out
+    assert probe_flow("version", "--help-all").out == probe_flow("version", "--help").out
 
 
 @pytest.mark.parametrize(

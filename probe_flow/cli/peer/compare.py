@@ -92,16 +92,6 @@ _LATER: Mapping[str, Lack] = MappingProxyType(
     metavar="MODE",
     help="`torchair`, `offline_data`, `offline_model`, or `auto`: from what the paths hold.",
 )
-@click.option("--input_data", metavar="FILES", help="-m offline_model: inputs of the model, commas between the files.")
-@click.option("--input_shape", metavar="SHAPES", help="-m offline_model: sizes left open, e.g. x:1,3,224,224;y:1,5.")
-@click.option("--dym_shape_range", metavar="SHAPES", help="-m offline_model: each of several sizes, 200~224~8 or 1-4.")
-@click.option("--output_size", metavar="SIZES", help="-m offline_model: bytes of the outputs of an .om.")
-@click.option(
-    "-ofs",
-    "--onnx_fusion_switch",
-    type=click.Choice(["True", "False"], case_sensitive=False),
-    help="-m offline_model: whether the graph of the model is optimised first; default False.",
-)
 @click.option("--xlsx", is_flag=True, help="Write coloured workbooks in place of CSV files.")
 @click.option("-fm", "--fuzzy_match", is_flag=True, help="Also pair calls whose numbers differ.")
 @click.option(
@@ -143,6 +133,16 @@ _LATER: Mapping[str, Lack] = MappingProxyType(
 )
 @click.option(
     "-overflow_detection", "--overflow_detection", is_flag=True, help="Offline models: also show which overflow."
+)
+@click.option("--input_data", metavar="FILES", help="-m offline_model: inputs of the model, commas between the files.")
+@click.option("--input_shape", metavar="SHAPES", help="-m offline_model: sizes left open, e.g. x:1,3,224,224;y:1,5.")
+@click.option("--dym_shape_range", metavar="SHAPES", help="-m offline_model: each of several sizes, 200~224~8 or 1-4.")
+@click.option("--output_size", metavar="SIZES", help="-m offline_model: bytes of the outputs of an .om.")
+@click.option(
+    "-ofs",
+    "--onnx_fusion_switch",
+    type=click.Choice(["True", "False"], case_sensitive=False),
+    help="-m offline_model: whether the graph of the model is optimised first; default False.",
 )
 @click.option("-da", "--diff_analyze", is_flag=True, help="Also write the first difference of every rank.")
 @click.option("--rank", type=Numbers(), metavar="R[,R]", help="Compare only these ranks, e.g. 0 or 0,2 or 4-6.")
