@@ -122,7 +122,8 @@ def _names(root: Path) -> Iterator[tuple[Folders, str]]:
 
 def _unknown(path: str, held: Sequence[str], looked_for: Sequence[str], broken: Sequence[str]) -> UsageError:
     shown = ", ".join(f"`{name}`" for name in held[:_MAX_LISTED])
-    holds = f"it holds {shown}" if shown else "it holds no file"
+    nothing = "it is a file, not a folder" if is_file(Path(path)) else "it holds no file"
+    holds = f"it holds {shown}" if shown else nothing
     return UsageError(
         Diagnostic(
             "PF3430",

@@ -63,7 +63,7 @@ def test_several_kinds_are_named_with_an_example_of_each() -> None:
 
 def test_nothing_known_lists_what_was_looked_for_and_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
-    for path, held in ((tmp_path, "it holds `notes.txt`"), (tmp_path / "notes.txt", "it holds no file")):
+    for path, held in ((tmp_path, "it holds `notes.txt`"), (tmp_path / "notes.txt", "it is a file, not a folder")):
         with pytest.raises(UsageError) as caught:
             kind_of_dump(str(path))
         assert caught.value.diagnostic.code == "PF3430"
