@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from probe_flow.engine.run.outcome import StageOutcome, StageStatus
 from probe_flow.engine.run.progress import Progress, Silent
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 PLAIN_PERIOD_S = 10.0
 """Least seconds between two plain lines about one stage's advance."""
+
+SHORT_S = 2.0
+"""A stage that ends well within so many seconds needs no plain lines where the summary has to fit a screen."""
 
 UPDATES_PER_S = 5
 """How often live bars are drawn; more makes a terminal flicker and costs time."""
@@ -38,7 +42,8 @@ def progress_on(stream: TextIO, *, quiet: bool, is_live: bool, keeps_done: bool 
         stream: where to write.
         quiet: show nothing.
         is_live: the stream is a terminal that can redraw lines; the bars are gone when the block ends.
-        keeps_done: bars leave a line of each stage that ended well; of those that did not they always leave one.
+        keeps_done: leave a line of each stage that ended well (plain lines: of long ones always); of those that did not
+            there always is one.
     """
     if quiet:
         yield Silent()
@@ -46,7 +51,19 @@ def progress_on(stream: TextIO, *, quiet: bool, is_live: bool, keeps_done: bool 
         with _bars(stream, keeps_done=keeps_done) as bars:
             yield bars
     else:
-        yield PlainProgress(stream)
+        yield PlainProgress(stream, short_s=0.0 if keeps_done else SHORT_S)
+
+
+class Waiting(Protocol):
+    """What calls a function later, such as `threading.Timer`."""
+
+    daemon: bool
+
+    def start(self) -> None:
+        """Begin to wait."""
+
+    def cancel(self) -> None:
+        """Call nothing any more."""
 
 
 class PlainProgress:
@@ -54,29 +71,63 @@ class PlainProgress:
 
     Args:
         stream: where to write.
+        short_s: the first line waits so many seconds; a stage that ends well before leaves none.
         monotonic: seconds from any origin.
+        later: makes what calls a function after so many seconds.
     """
 
-    def __init__(self, stream: TextIO, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        short_s: float = 0.0,
+        monotonic: Callable[[], float] = time.monotonic,
+        later: Callable[[float, Callable[[], None]], Waiting] = threading.Timer,
+    ) -> None:
         self._stream = stream
+        self._short_s = short_s
         self._monotonic = monotonic
+        self._later = later
         self._began_s = self._last_s = 0.0
+        self._first_line = ""
+        self._waiting: Waiting | None = None
+        self._lock = threading.Lock()
 
     def stage_started(self, name: str, uses: str) -> None:
-        """Say that a stage begins."""
+        """Say that a stage begins, at once or when it has taken a while."""
         self._began_s = self._last_s = self._monotonic()
-        self._write(f"{name}: {uses} ...")
+        self._first_line = f"{name}: {uses} ..."
+        if not self._short_s:
+            self._begin()
+            return
+        self._waiting = self._later(self._short_s, self._begin)
+        self._waiting.daemon = True
+        self._waiting.start()
 
     def stage_advanced(self, name: str, done: int, total: int, unit: str = BYTES) -> None:
         """Say how far a stage is, at most every 10 s."""
         now = self._monotonic()
         if now - self._last_s >= PLAIN_PERIOD_S:
             self._last_s = now
+            self._begin()
             self._write(f"{name}: {amount(done, total, now - self._began_s, unit)}")
 
     def stage_ended(self, outcome: StageOutcome) -> None:
         """Say how a stage ended."""
-        self._write(ending(outcome))
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+        with self._lock:
+            is_short, self._first_line = bool(self._first_line), ""
+        if not is_short or outcome.status is not StageStatus.DONE:
+            self._write(ending(outcome))
+
+    def _begin(self) -> None:
+        """Write the first line of the stage that runs, if it is not there yet."""
+        with self._lock:
+            line, self._first_line = self._first_line, ""
+        if line:
+            self._write(line)
 
     def _write(self, line: str) -> None:
         self._stream.write(line + "\n")

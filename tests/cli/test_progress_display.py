@@ -35,6 +35,50 @@ def test_a_stage_that_does_not_end_well_says_why():
     assert stream.getvalue() == "x: skipped: it needs `y`\n"
 
 
+class Later:
+    """Calls a function when the test says that the time has come."""
+
+    def __init__(self, seconds, call) -> None:
+        self.seconds, self.call, self.daemon, self.is_on = seconds, call, False, False
+        Later.last = self
+
+    def start(self) -> None:
+        self.is_on = True
+
+    def cancel(self) -> None:
+        self.is_on = False
+
+
+@pytest.mark.parametrize(
+    ("is_long", "status", "lines"),
+    [
+        (False, StageStatus.DONE, []),
+        (True, StageStatus.DONE, ["result: compare ...", "result: done in 3.00 s"]),
+        (False, StageStatus.FAILED, ["result: failed: no reason"]),
+    ],
+)
+def test_plain_lines_of_a_short_stage_are_left_out_unless_it_fails(is_long, status, lines):
+    stream = io.StringIO()
+    progress = PlainProgress(stream, short_s=2.0, later=Later)
+    progress.stage_started("result", "compare")
+    assert (stream.getvalue(), Later.last.seconds, Later.last.is_on) == ("", 2.0, True)
+    if is_long:
+        Later.last.call()
+    progress.stage_ended(StageOutcome("result", "compare", status, wall_s=3.0, reason="no reason"))
+    assert stream.getvalue().splitlines() == lines
+    assert not Later.last.is_on
+
+
+def test_how_far_a_long_stage_is_comes_behind_its_first_line():
+    stream, times = io.StringIO(), iter([0.0, 20.0])
+    progress = PlainProgress(stream, short_s=2.0, later=Later, monotonic=lambda: next(times))
+    progress.stage_started("result", "compare")
+    progress.stage_advanced("result", 1 * 10**6, 5 * 10**6)
+    assert stream.getvalue().splitlines()[0] == "result: compare ..."
+    Later.last.call()
+    assert len(stream.getvalue().splitlines()) == 2
+
+
 def test_quiet_progress_writes_nothing():
     stream = io.StringIO()
     with progress_on(stream, quiet=True, is_live=True) as progress:

@@ -86,9 +86,10 @@ def test_json_prints_the_record_and_nothing_else_on_stdout(probe_flow, tmp_path)
     assert first_divergence(done.json)["node"] == "n2"
 
 
-def test_progress_is_plain_lines_where_stderr_is_no_terminal(probe_flow, tmp_path):
+def test_progress_is_plain_lines_of_long_stages_where_stderr_is_no_terminal(probe_flow, tmp_path):
     write_project(tmp_path)
-    lines = probe_flow("run", "demo.yaml", "--output", "out").err.splitlines()
+    assert probe_flow("run", "demo.yaml", "--output", "short").err == ""
+    lines = probe_flow("run", "demo.yaml", "--output", "out", "-v").err.splitlines()
     assert lines[0] == "target: dump.fake ..."
     assert lines[1].startswith("target: done in ")
     assert [line.partition(":")[0] for line in lines[::2]] == ["target", "golden", "pairs", "result", "table"]
