@@ -78,8 +78,8 @@ class StoredDumps:
             tensors = [ref for ref in named if _is_in(ref, wanted.file, catalog.root)]
             ranked = sorted(tensors, key=lambda ref: not _same_execution(ref, row))
             found += [ref for ref in ranked if ref.kind is TensorKind.TENSOR]
-            if tensors and not found:
-                reasons.append("the dump holds statistics only" if tensors[0].recorded else "it has no elements")
+            if named and not found:
+                reasons.append(_why_without_elements((tensors or named)[0]))
         if found:
             return found, ""
         return [], reasons[0] if reasons else "no dump of this run has it"
@@ -123,6 +123,15 @@ def _read(given: _Input, adopt: Adopt) -> Catalog | str:
     except ProbeFlowError as error:
         return f"the dump at `{given.path}` cannot be read: {error.diagnostic.message}"
     return catalog if isinstance(catalog, Catalog) else f"`{given.uses}` reads no dump"
+
+
+def _why_without_elements(ref: TensorRef) -> str:
+    """Return why a tensor of a dump has no elements, or none in the file that the run compared."""
+    if ref.kind is TensorKind.UNREADABLE:
+        return ref.reason or "its file cannot be read"
+    if ref.kind is TensorKind.TENSOR:
+        return f"the dump has it in another file, `{ref.holder}`"
+    return "the dump holds statistics only" if ref.recorded else "it has no elements"
 
 
 def _is_in(ref: TensorRef, recorded: str | None, root: str) -> bool:
