@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "explanation" / "limits.md"
 _CONSTANT = re.compile(r"^`([a-z_.]+)\.([A-Z_]+)`$")
 _TIME = re.compile(r"_(S|NS)$")
 
-NO_LIMITS = {"api.progress.PLAIN_PERIOD_S", "api.progress.UPDATES_PER_S"}
+NO_LIMITS = {"api.progress.PLAIN_PERIOD_S", "api.progress.SHORT_S", "api.progress.UPDATES_PER_S"}
 """Constants in seconds that say how something is shown."""
 
 
