@@ -48,7 +48,6 @@ adds up where the rest cancels (measured: sums over batches of 512 to 4,096 rows
 MIN_FLIPS = 3.0
 """So many flipped decisions need no explanation once the inputs differ at all."""
 
-
 FINE = 2.0**-16
 """Rounding from which tensors are stored coarsely."""
 

@@ -21,6 +21,7 @@ from probe_flow.analysis.flow.calls import Call, Calls, is_collective
 from probe_flow.analysis.flow.links import Given, Links
 from probe_flow.analysis.model.deviation import UNIT
 from probe_flow.analysis.model.growth import common_share
+from probe_flow.analysis.model.rounded_before import SIGNIFICANT_BITS, nearest_record
 from probe_flow.records import Mode, NodeKey, Phase, SlotRole, Statistics
 from probe_flow.records.row import Row
 
@@ -29,9 +30,6 @@ RECORDED = 2.0**-20
 
 RESTATED = 0.25
 """Rounding steps between two records of one tensor, whose mean some collectors take in its own type."""
-
-OWN_TYPE = frozenset(("float16", "bfloat16"))
-"""Types in which some collectors record the norm. Added up in another order it becomes the number next to it."""
 
 TELLING = 2.0**-10
 """Mean from which it tells sums apart, in what it is for elements of random signs: a gradient behind a softmax or a
@@ -66,21 +64,26 @@ class Moments(Struct, frozen=True, gc=False):
     Args:
         low, high: the extremes.
         mean: of the elements.
-        size: their root mean square.
+        norm: root of the sum of their squares.
         count: of elements.
         unit: relative error that storage explains.
         recorded: relative error of the statistics themselves.
-        next_size: how far the next number is that the size may be recorded as.
+        bits: of the significand of the 16-bit type in which the norm may be recorded; 0 for others.
     """
 
     low: float
     high: float
     mean: float
-    size: float
+    norm: float
     count: int
     unit: float
     recorded: float
-    next_size: float
+    bits: int
+
+    @property
+    def size(self) -> float:
+        """Root mean square of the elements."""
+        return self.norm / math.sqrt(self.count)
 
     @property
     def spread(self) -> float:
@@ -108,11 +111,8 @@ def moments_of(row: Row, side: str) -> Moments | None:
     is_recorded = measured.mode is Mode.STATISTICS
     unit = UNIT[tensor.dtype]
     recorded = max(RECORDED, RESTATED * unit if is_recorded else 0.0)
-    next_norm = recorded * norm
-    if is_recorded and norm and tensor.dtype in OWN_TYPE:
-        next_norm = (1.0 + RECORDED) * unit * 2.0 ** math.frexp(norm)[1]
-    root = math.sqrt(measured.count)
-    return Moments(low, high, mean, norm / root, measured.count, unit, recorded, next_norm / root)
+    bits = SIGNIFICANT_BITS.get(tensor.dtype, 0) if is_recorded else 0
+    return Moments(low, high, mean, norm, measured.count, unit, recorded, bits)
 
 
 class HandedOn:
@@ -200,7 +200,7 @@ class HandedOn:
         (same,) = known
         if same.unit != whole.unit or same.count != whole.count or whole.is_two_valued:
             return None
-        return _gap_of_same(whole, same)
+        return apart(whole, same)
 
     def _is_in_place(self, key: NodeKey) -> bool:
         """Whether the target alone shows one tensor at both ends of a call, or it is a collective.
@@ -219,14 +219,15 @@ class HandedOn:
         return False
 
 
-def _gap_of_same(whole: Moments, same: Moments) -> float:
+def apart(whole: Moments, same: Moments) -> float:
+    """Return how far two records of the same elements are from each other, in what recording explains."""
     top = max(abs(same.low), abs(same.high))
     if not top or not same.size:
         return 0.0
     moved = max(abs(whole.low - same.low), abs(whole.high - same.high)) / (RECORDED * top)
     mean = abs(whole.mean - same.mean) / (whole.recorded * same.size)
-    size = abs(whole.size - same.size) / max(whole.next_size, same.next_size)
-    return max(moved, mean, size)
+    norm = nearest_record(whole.norm, same.norm, whole.bits) if whole.bits else whole.norm
+    return max(moved, mean, abs((norm or 0.0) - same.norm) / (whole.recorded * same.norm))
 
 
 def _gap_of_sum(whole: Moments, terms: Sequence[Moments]) -> float:
@@ -334,11 +335,6 @@ def _told(row: Row, parts: Sequence[Row]) -> str:
     (same,) = known
     name, here, there = differing(whole, same)
     return f"is not what {names} gave, as it is in the golden: its {name} is {here:.4g}, there it is {there:.4g}"
-
-
-def apart(whole: Moments, same: Moments) -> float:
-    """Return how far two records of the same elements are from each other, in what recording explains."""
-    return _gap_of_same(whole, same) if same.size else 0.0
 
 
 def differing(whole: Moments, same: Moments) -> tuple[str, float, float]:

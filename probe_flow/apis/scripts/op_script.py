@@ -18,16 +18,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from probe_flow.apis.acc_check import Figures, Judgement
-from probe_flow.apis.calls import (
-    FLOATS,
-    Call,
-    Gradients,
-    TensorSpec,
-    UnusableError,
-    leaves,
-    read_call,
-    read_gradients,
-)
+from probe_flow.apis.calls import FLOATS, Call, Gradients, TensorSpec, UnusableError, leaves, read_call, read_gradients
 from probe_flow.apis.mindspore_side import MindSporeSide
 from probe_flow.apis.op_figures import ERROR, OP_GENERATE, PASS, ROWS, STANDARD_NAMES, verdicts
 from probe_flow.apis.run import Checked, Direction, How, Runner
