@@ -21,11 +21,12 @@ from probe_flow.analysis.model.arithmetic import (
     by_parts,
 )
 from probe_flow.analysis.model.by_statistics import StatisticsAllowances
-from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations, Rounding
+from probe_flow.analysis.model.decisions import flipped_share, turned_share
+from probe_flow.analysis.model.deviation import Deviation, Deviations
 from probe_flow.analysis.model.fused_parts import FusedParts
-from probe_flow.analysis.model.growth import Allowance, flipped_share, of_copy, turned_share
-from probe_flow.analysis.model.lost_steps import LostSteps
-from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, PastErrors
+from probe_flow.analysis.model.growth import Allowance, of_copy
+from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps, PastErrors
+from probe_flow.analysis.model.rounding import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Rounding
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
 from probe_flow.records import FigureColumn, NodeKind, Pairs

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.arithmetic import COPY, Arithmetic
-from probe_flow.analysis.model.deviation import Deviation, Deviations
+from probe_flow.analysis.model.decisions import is_decided
+from probe_flow.analysis.model.deviation import TINY, Deviation, Deviations
 from probe_flow.analysis.model.families import Family
-from probe_flow.analysis.model.growth import TINY, Allowance, common_share, is_decided, mean_of
-from probe_flow.analysis.model.lost_steps import LostSteps
-from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise
+from probe_flow.analysis.model.growth import Allowance, common_share, mean_of
+from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps
 
 STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""

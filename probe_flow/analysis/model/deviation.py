@@ -18,55 +18,25 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.quantised import quantised_side
-from probe_flow.analysis.model.rounded_before import SIGNIFICANT_BITS, WIDE, nearest_record, rounded_before
-from probe_flow.records import ErrorShape, FigureTable, Measurement, Mode, Pair, Statistics, TensorRef, Value
+from probe_flow.analysis.model.rounding import (
+    SIGNIFICANT_BITS,
+    SYSTEMATIC,
+    WIDE,
+    WITHIN_FRAMEWORK,
+    Rounding,
+    nearest_record,
+    rounded_before,
+    storage,
+)
+from probe_flow.records import ErrorShape, FigureTable, Measurement, Mode, Statistics, Value
 from probe_flow.records.row import Row
 
-UNIT = {
-    "float64": 2.0**-40,
-    "float32": 2.0**-20,
-    "float16": 2.0**-11,
-    "bfloat16": 2.0**-8,
-    "hifloat8": 2.0**-3,
-    "float8_e4m3fn": 2.0**-4,
-    "float8_e5m2": 2.0**-3,
-    "complex64": 2.0**-20,
-    "complex128": 2.0**-40,
-    "complex32": 2.0**-11,
-    "": 2.0**-8,
-}
-"""Relative error that storing a value in the dtype explains: half a step for 16 bits and less. For wider types half
-a step would accuse every device: float32 products run in reduced precision there, float64 is emulated. Statistics of
-which no dtype is known may be of bfloat16."""
-
-SYSTEMATIC = 2.0**-19
-"""Change of scale that does not average out: approximated functions and reduced products err in one direction."""
-
-OTHER_FRAMEWORK = 8.0
-"""How many times as large both are for float32 where two frameworks are compared: their kernels are made of other
-approximations and default settings. The epsilon of a layer norm is 1e-5 in one and 1e-7 in the other, which scales
-tensors of variance 1 by 5e-6, five steps of `UNIT`."""
-
-STEP = {"float16": 2.0**-24, "complex32": 2.0**-24, "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16}
-"""Distance between neighbours near zero, where values are so small that relative errors say nothing."""
+TINY = 1e-300
+"""Keeps ratios of all-zero tensors finite."""
 
 SIZE_OF_TOP = 0.5
 """Root mean square of values of which only the extremes are known, relative to the larger one: 0.58 for uniform values,
 0.35 to 0.2 for a hundred to a million normally distributed ones."""
-
-
-class Rounding(Struct, frozen=True):
-    """What needs no fault: ``unit`` by dtype (`UNIT`), and a common change of scale (`SYSTEMATIC`)."""
-
-    unit: Mapping[str, float]
-    systematic: float
-
-
-WITHIN_FRAMEWORK = Rounding(UNIT, SYSTEMATIC)
-ACROSS_FRAMEWORKS = Rounding(
-    {dtype: unit * (OTHER_FRAMEWORK if unit == UNIT["float32"] else 1.0) for dtype, unit in UNIT.items()},
-    SYSTEMATIC * OTHER_FRAMEWORK,
-)
 
 
 class Deviation(Struct, frozen=True, gc=False):
@@ -201,29 +171,13 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
     if errors is None and not mismatch:
         return None
     rms, peak, gain, offset = errors or _NO_ERRORS
-    unit, step = _storage(row.pair, mode, rounding)
+    unit, step = storage(row.pair, mode, rounding)
     if target.dtype in WIDE and golden.dtype in WIDE:
         unit = max(unit, rounded_before((low, high, _number(own.min), _number(own.max)), rounding.unit))
     return Deviation(
         rms, peak, gain, offset, size, top, spread, count, mismatch, least, unit, step, rounding.systematic,
         mode is Mode.STATISTICS and mean is None and norm is None and unit > 0.0,
     )  # fmt: skip
-
-
-def _storage(pair: Pair, mode: Mode, rounding: Rounding) -> tuple[float, float]:
-    """Return the relative error that storage explains, and the absolute one near zero."""
-    target, golden = pair.target, pair.golden
-    assert target is not None
-    assert golden is not None
-    unit, step = rounding.unit.get(target.dtype, 0.0), STEP.get(target.dtype, 0.0)
-    if golden.dtype != target.dtype and (golden.dtype or target.dtype not in rounding.unit):
-        unit = max(unit, rounding.unit.get(golden.dtype, 0.0))
-        step = max(step, STEP.get(golden.dtype, 0.0))
-    if mode is Mode.STATISTICS:
-        unit = max(unit, _of_digits(target, golden))
-    if pair.rule.is_self and target.dtype not in UNIT and golden.dtype in UNIT:
-        step = max(step, 1.0)  # a cast to whole numbers drops the fraction
-    return unit, step
 
 
 class Deviations:
@@ -336,15 +290,6 @@ def _numbers(statistics: Statistics) -> _Numbers:
 
 def _finite(statistics: Statistics, count: int) -> int:
     return max(1, count - (statistics.nan or 0) - (statistics.inf or 0))
-
-
-def _of_digits(*sides: TensorRef) -> float:
-    """Return by how much the decimal digits that dumps keep set two records of one number apart; 0 where both keep all.
-
-    Each side rounds by half a step, which is no noise of elements that would average out.
-    """
-    digits = [side.facts.digits for side in sides if side.facts.digits is not None]
-    return 0.5 * sum(10.0 ** (1 - kept) for kept in digits)
 
 
 def _tensor_errors(

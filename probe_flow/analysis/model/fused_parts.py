@@ -12,9 +12,9 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.deviation import Deviation
+from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.families import Family, family_of
-from probe_flow.analysis.model.growth import TINY, Allowance, allowance
+from probe_flow.analysis.model.growth import Allowance, allowance
 from probe_flow.records import Graph, GraphOp, Node, Pairs
 
 _PRODUCTS = frozenset(("Mul", "Muls"))

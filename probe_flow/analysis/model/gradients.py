@@ -15,17 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call
-from probe_flow.analysis.model.deviation import Deviation
+from probe_flow.analysis.model.decisions import FINE, FLIP_SHARE, LEAST_STEPS, MIN_FLIPS, RARE
+from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import (
-    FINE,
-    FLIP_SHARE,
     HUGE,
-    LEAST_STEPS,
-    MIN_FLIPS,
     PEAK_OVER_RMS,
-    RARE,
-    TINY,
     Allowance,
     coherent_product,
     common_share,

@@ -19,9 +19,8 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call, Calls, is_collective
 from probe_flow.analysis.flow.links import Given, Links
-from probe_flow.analysis.model.deviation import UNIT
 from probe_flow.analysis.model.growth import common_share
-from probe_flow.analysis.model.rounded_before import SIGNIFICANT_BITS, nearest_record
+from probe_flow.analysis.model.rounding import SIGNIFICANT_BITS, UNIT, nearest_record
 from probe_flow.records import Mode, NodeKey, Phase, SlotRole, Statistics
 from probe_flow.records.row import Row
 

@@ -15,9 +15,10 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.deviation import UNIT, Deviation
-from probe_flow.analysis.model.growth import PEAK_OVER_RMS, TINY, Allowance, common_share
+from probe_flow.analysis.model.deviation import TINY, Deviation
+from probe_flow.analysis.model.growth import PEAK_OVER_RMS, Allowance, common_share
 from probe_flow.analysis.model.quantised import unknown_scale
+from probe_flow.analysis.model.rounding import UNIT
 from probe_flow.records import NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row
 

@@ -16,8 +16,9 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.deviation import UNIT, Deviation, ErrorFigure, deviation_of
+from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, deviation_of
 from probe_flow.analysis.model.noise import is_noisy, is_within_noise
+from probe_flow.analysis.model.rounding import UNIT
 from probe_flow.records import Finding, FindingKind, Pair
 from probe_flow.records.row import Row
 

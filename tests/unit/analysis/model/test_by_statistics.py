@@ -7,8 +7,8 @@ import pytest
 from comparison_rows import deviation
 
 from probe_flow.analysis.model.by_statistics import left_by_flips
+from probe_flow.analysis.model.decisions import is_decided, wavering
 from probe_flow.analysis.model.families import Family
-from probe_flow.analysis.model.growth import is_decided, wavering
 
 
 def changes(wrong, right):

@@ -6,6 +6,7 @@ import pytest
 from comparison_rows import deviation
 
 from probe_flow.analysis.flow.calls import GATED, is_gate_gradient
+from probe_flow.analysis.model.decisions import flipped_share
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.gradients import (
     Saved,
@@ -13,7 +14,7 @@ from probe_flow.analysis.model.gradients import (
     gradient_allowance,
     with_flips,
 )
-from probe_flow.analysis.model.growth import allowance, flipped_share
+from probe_flow.analysis.model.growth import allowance
 
 U = 2.0**-11
 

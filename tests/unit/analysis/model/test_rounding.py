@@ -10,8 +10,8 @@ from comparison_rows import row, statistics, statistics_measured
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probe_flow.analysis.model.deviation import UNIT, deviation_of
-from probe_flow.analysis.model.rounded_before import nearest_record, rounded_before
+from probe_flow.analysis.model.deviation import deviation_of
+from probe_flow.analysis.model.rounding import UNIT, nearest_record, rounded_before
 
 computed = st.floats(2.0**-10, 400.0, width=32)
 

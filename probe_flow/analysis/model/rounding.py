@@ -1,4 +1,4 @@
-"""Values that were rounded to a narrower type than the one that keeps them: casts and records that a dump hides.
+"""What rounding explains: how far storing a value in its type may take it, and that it was in a narrower one before.
 
 Automatic mixed precision computes in bfloat16 or float16, and models cast results back by ``.float()``, which no dump
 records. A float32 tensor of such values differs from side to side by steps of the narrower type. It is told by its
@@ -15,6 +15,38 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
+from probe_flow.records import Mode, Pair, TensorRef
+
+UNIT = {
+    "float64": 2.0**-40,
+    "float32": 2.0**-20,
+    "float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+    "hifloat8": 2.0**-3,
+    "float8_e4m3fn": 2.0**-4,
+    "float8_e5m2": 2.0**-3,
+    "complex64": 2.0**-20,
+    "complex128": 2.0**-40,
+    "complex32": 2.0**-11,
+    "": 2.0**-8,
+}
+"""Relative error that storing a value in the dtype explains: half a step for 16 bits and less. For wider types half
+a step would accuse every device: float32 products run in reduced precision there, float64 is emulated. Statistics of
+which no dtype is known may be of bfloat16."""
+
+SYSTEMATIC = 2.0**-19
+"""Change of scale that does not average out: approximated functions and reduced products err in one direction."""
+
+OTHER_FRAMEWORK = 8.0
+"""How many times as large both are for float32 where two frameworks are compared: their kernels are made of other
+approximations and default settings. The epsilon of a layer norm is 1e-5 in one and 1e-7 in the other, which scales
+tensors of variance 1 by 5e-6, five steps of `UNIT`."""
+
+STEP = {"float16": 2.0**-24, "complex32": 2.0**-24, "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16}
+"""Distance between neighbours near zero, where values are so small that relative errors say nothing."""
+
 SIGNIFICANT_BITS = {"bfloat16": 8, "float16": 11}
 """Bits of a significand, the leading one included (IEEE 754 for float16); the narrowest first."""
 
@@ -29,6 +61,45 @@ PLAIN_INTEGER = 512.0
 
 RANGE = (2.0**-14, 65504.0)
 """Magnitudes of float16 with all their bits; what is outside was not in float16."""
+
+
+class Rounding(Struct, frozen=True):
+    """What needs no fault: ``unit`` by dtype (`UNIT`), and a common change of scale (`SYSTEMATIC`)."""
+
+    unit: Mapping[str, float]
+    systematic: float
+
+
+WITHIN_FRAMEWORK = Rounding(UNIT, SYSTEMATIC)
+ACROSS_FRAMEWORKS = Rounding(
+    {dtype: unit * (OTHER_FRAMEWORK if unit == UNIT["float32"] else 1.0) for dtype, unit in UNIT.items()},
+    SYSTEMATIC * OTHER_FRAMEWORK,
+)
+
+
+def storage(pair: Pair, mode: Mode, rounding: Rounding) -> tuple[float, float]:
+    """Return the relative error that storage explains, and the absolute one near zero."""
+    target, golden = pair.target, pair.golden
+    assert target is not None
+    assert golden is not None
+    unit, step = rounding.unit.get(target.dtype, 0.0), STEP.get(target.dtype, 0.0)
+    if golden.dtype != target.dtype and (golden.dtype or target.dtype not in rounding.unit):
+        unit = max(unit, rounding.unit.get(golden.dtype, 0.0))
+        step = max(step, STEP.get(golden.dtype, 0.0))
+    if mode is Mode.STATISTICS:
+        unit = max(unit, _of_digits(target, golden))
+    if pair.rule.is_self and target.dtype not in UNIT and golden.dtype in UNIT:
+        step = max(step, 1.0)  # a cast to whole numbers drops the fraction
+    return unit, step
+
+
+def _of_digits(*sides: TensorRef) -> float:
+    """Return by how much the decimal digits that dumps keep set two records of one number apart; 0 where both keep all.
+
+    Each side rounds by half a step, which is no noise of elements that would average out.
+    """
+    digits = [side.facts.digits for side in sides if side.facts.digits is not None]
+    return 0.5 * sum(10.0 ** (1 - kept) for kept in digits)
 
 
 def rounded_before(extremes: Sequence[float | None], units: Mapping[str, float]) -> float:
