@@ -76,12 +76,16 @@ class WireReader(Struct):
         path: file that they come from, for errors.
         base: place of ``data[0]`` in the file, for errors.
         fields_left: how many more fields are read before the file is refused; bounds the time.
+        what: the message, for errors.
+        cure: the next step where it is no such message.
     """
 
     data: Source
     path: str
     base: int = 0
     fields_left: int = 1_000_000
+    what: str = "the dump header"
+    cure: str = _HELP
 
     def fields(self, start: int, stop: int) -> Iterator[Field]:
         """Yield the fields of the message at ``start:stop``; groups (a retired feature) are skipped.
@@ -172,8 +176,8 @@ class WireReader(Struct):
         return malformed(
             "PF3012",
             self.path,
-            "the dump header has more fields than any dump",
-            help_text=_HELP,
+            f"{self.what} has more fields than any dump",
+            help_text=self.cure,
             offset=self.base + at,
         )
 
@@ -181,8 +185,8 @@ class WireReader(Struct):
         return malformed(
             "PF3013",
             self.path,
-            f"the dump header is malformed: {what}",
-            help_text=_HELP,
+            f"{self.what} is malformed: {what}",
+            help_text=self.cure,
             offset=self.base + position,
         )
 

@@ -290,12 +290,11 @@ def _without_inplace(callers: Mapping[str, str | None], entry: str, caller: str)
 
 def _no_modules(catalog: Catalog, run: Execution) -> IncompleteError:
     level = catalog.attrs.get("level")
+    if catalog.attrs.get("format") != "dump_json":
+        what = f"`{catalog.root}` has tensors of single operators and kernels, and nothing of the modules that ran them"
+        cure = "a graph is of a `dump.json`: run the script with the debugger or `dump.torch` at level mix or L0"
+        return IncompleteError(Diagnostic("PF7150", what, path=catalog.root, help=cure))
     how = f", which is of level {level}," if level else ""
-    return IncompleteError(
-        Diagnostic(
-            "PF7150",
-            f"`{catalog.root}`{how} does not say what called what in {run}: its construct.json is missing or empty",
-            path=catalog.root,
-            help="a graph needs a dump of level mix or L0: set `level` so and dump again",
-        )
-    )
+    what = f"`{catalog.root}`{how} does not say what called what in {run}: its construct.json is missing or empty"
+    cure = "a graph needs a dump of level mix or L0: set `level` so and dump again"
+    return IncompleteError(Diagnostic("PF7150", what, path=catalog.root, help=cure))

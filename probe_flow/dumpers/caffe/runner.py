@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from probe_flow.dumpers.arrays.array_folder import ArrayFolder, ArrayOptions
 from probe_flow.dumpers.base.runner import DeclaredInput, Runner
 from probe_flow.dumpers.caffe.network import Layer, Network, NetworkError, read_network
-from probe_flow.dumpers.caffe.weights import first_misfit, read_shapes
+from probe_flow.dumpers.caffe.weights import WHOLE_FILE, first_misfit, read_shapes
 from probe_flow.dumps.manifest import ManifestNode
 from probe_flow.errors import Diagnostic, FormatError, UsageError
 from probe_flow.files.opening import open_bytes
@@ -73,8 +73,7 @@ class CaffeRunner(Runner):
             self._shapes = read_shapes(self._weights)
         except FormatError as error:
             what = f"`weights: {self._weights.name}` cannot be read: {error.diagnostic.message}"
-            cure = "it is no caffemodel, or was cut off: copy it again"
-            raise UsageError(Diagnostic("PF6322", what, help=cure, path=str(self._weights))) from error
+            raise UsageError(Diagnostic("PF6322", what, help=WHOLE_FILE, path=str(self._weights))) from error
         lacking = [layer.name for layer in self._model.layers if layer.has_weights and layer.name not in self._shapes]
         if lacking:
             what = f"`weights: {self._weights.name}` has none for {len(lacking)} layers, such as `{lacking[0]}`"

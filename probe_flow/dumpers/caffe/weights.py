@@ -16,6 +16,8 @@ from probe_flow.files.protobuf import DELIMITED, VARINT, Field, FileBytes, WireR
 
 Shape: TypeAlias = "tuple[int, ...]"
 
+WHOLE_FILE = "it is no caffemodel, or was cut off: copy it again"
+
 _NEW_LAYERS, _OLD_LAYERS = 100, 2
 _NAME = {_NEW_LAYERS: 1, _OLD_LAYERS: 4}
 _BLOBS = {_NEW_LAYERS: 7, _OLD_LAYERS: 6}
@@ -43,7 +45,7 @@ def read_shapes(path: Path) -> dict[str, list[Shape | None]]:
     """
     found: dict[str, list[Shape | None]] = {}
     with BinaryFile(path) as file:
-        reader = WireReader(FileBytes(file), file.path)
+        reader = WireReader(FileBytes(file), file.path, what="the caffemodel", cure=WHOLE_FILE)
         for field in reader.fields(0, file.size):
             if field.number not in _NAME or field.wire != DELIMITED:
                 continue

@@ -107,7 +107,7 @@ def read_wire_model(file: BinaryFile) -> WireModel:
 class _Reader:
     def __init__(self, file: BinaryFile) -> None:
         self._file = file
-        self._wire = WireReader(FileBytes(file), file.path, fields_left=MAX_FIELDS)
+        self._wire = WireReader(FileBytes(file), file.path, fields_left=MAX_FIELDS, what="the ONNX model", cure=_HELP)
 
     def model(self) -> WireModel:
         version = 0

@@ -34,7 +34,7 @@ _MAX_RANK = 254
 
 _MAX_NAME_BYTES = 4096
 _DAMAGED = "PF3013"
-_HELP = "run the step again; a run that still writes is read when it has ended"
+RUN_AGAIN = "run the step again; a run that still writes is read when it has ended"
 
 DTYPES = MappingProxyType(
     {
@@ -107,7 +107,7 @@ def read_tensor_event(path: str) -> TensorEvent:
             raise
         name, said = path.rpartition("/")[2], error.diagnostic.message.rpartition(": ")[2]
         message = f"`{name}` is cut off or damaged: {said}"
-        raise FormatError(replace(error.diagnostic, message=message, help=_HELP)) from error
+        raise FormatError(replace(error.diagnostic, message=message, help=RUN_AGAIN)) from error
 
 
 def _tensor_event(path: str) -> TensorEvent:
@@ -164,16 +164,15 @@ def checked(event: TensorEvent, path: str) -> TensorEvent:
             path,
             f"`{event.node}:{event.slot}` has {event.nbytes} bytes where shape {list(event.shape)} of `{canonical}` "
             f"needs {wanted}",
-            help_text=_HELP,
+            help_text=RUN_AGAIN,
             offset=event.offset,
         )
     return event
 
 
 def _no_tensor(path: str, what: str) -> FormatError:
-    return malformed(
-        "PF3440", path, f"`{path.rpartition('/')[2]}` {what}", help_text="remove it from the run's folder, or " + _HELP
-    )
+    cure = f"remove it from the run's folder, or {RUN_AGAIN}"
+    return malformed("PF3440", path, f"`{path.rpartition('/')[2]}` {what}", help_text=cure)
 
 
 class Message(Struct):
@@ -228,7 +227,7 @@ class Message(Struct):
             dims.append(size)
         if len(dims) > _MAX_RANK or any(dim < 0 for dim in dims) or math.prod(max(dim, 1) for dim in dims) >= 1 << 59:
             raise malformed(
-                "PF3441", self.wire.path, "its shape is none that a tensor has", help_text=_HELP, offset=shape.start
+                "PF3441", self.wire.path, "its shape is none that a tensor has", help_text=RUN_AGAIN, offset=shape.start
             )
         return tuple(dims)
 

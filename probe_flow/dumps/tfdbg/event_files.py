@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.dumps.tfdbg.event import GraphNode, Message, TensorEvent, checked
+from probe_flow.dumps.tfdbg.event import RUN_AGAIN, GraphNode, Message, TensorEvent, checked
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.files.binary_file import BinaryFile, malformed
 from probe_flow.files.protobuf import DELIMITED, FIXED64, VARINT, Field, FileBytes, WireReader
@@ -129,7 +129,9 @@ def _time(message: Message, event: Field) -> int:
 def _records(path: str, problems: list[Problem]) -> Iterator[tuple[Message, Field]]:
     """Yield every record of a file, as a message in the file's own bytes."""
     with BinaryFile(path) as file:
-        wire = WireReader(FileBytes(file), path, fields_left=4 * file.size + 16)
+        wire = WireReader(
+            FileBytes(file), path, fields_left=4 * file.size + 16, what=f"`{Path(path).name}`", cure=RUN_AGAIN
+        )
         message, place = Message(wire), 0
         try:
             while place < file.size:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from probe_flow.errors import IncompleteError
 from probe_flow.graphs.tree import build_graph, build_graphs
@@ -144,6 +145,19 @@ def test_a_dump_without_modules_has_no_graph_and_is_told_what_it_needs(tmp_path:
     assert diagnostic.code == "PF7150"
     assert "of level L1" in diagnostic.message
     assert "mix or L0" in str(diagnostic.help)
+
+
+def test_a_dump_of_kernels_has_no_graph_and_no_construct_json_is_asked_for(tmp_path: Path) -> None:
+    calls = read(write_dump(tmp_path, {BLOCK: None}))
+    kernels = replace(calls, call_order={}, attrs={"level": "L2"})
+    with pytest.raises(IncompleteError) as told:
+        build_graph(kernels, kernels.executions[0])
+    diagnostic = told.value.diagnostic
+    assert diagnostic.code == "PF7150"
+    assert "tensors of single operators and kernels" in diagnostic.message
+    assert "construct.json" not in diagnostic.message
+    assert "a `dump.json`" in str(diagnostic.help)
+    assert "level mix or L0" in str(diagnostic.help)
 
 
 def test_a_caller_that_construct_json_does_not_list_is_at_the_top_and_told(tmp_path: Path) -> None:

@@ -42,8 +42,10 @@ def test_weights_that_were_cut_off_are_told(tmp_path: Path) -> None:
     _, path = write_model(tmp_path)
     path.write_bytes(path.read_bytes()[:-20])
 
-    with pytest.raises(FormatError):
+    with pytest.raises(FormatError) as told:
         read_shapes(path)
+    assert told.value.diagnostic.message.startswith("the caffemodel is malformed: field ")
+    assert "was cut off" in str(told.value.diagnostic.help)
 
 
 @pytest.mark.parametrize(
