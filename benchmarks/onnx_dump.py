@@ -7,20 +7,17 @@ The two take turns, each in a process of its own that has imported the same modu
 from __future__ import annotations
 
 import resource
-import shutil
-import subprocess
-import sys
-import tempfile
 import time
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 
+from benchmarks.ways import run_in_turn, start
+
 TENSORS, SHAPE = 80, (2048, 1024)
-RUNS = 3
 OURS, WHOLE = "segments", "one run"
 
 
@@ -71,35 +68,20 @@ def one(way: str, folder: Path) -> None:
     print(time.process_time() - cpu, time.perf_counter() - wall, peak / 1024)
 
 
-def differing(one_folder: Path, other: Path) -> int:
+def compared(folders: Mapping[str, Path]) -> str:
     """Return how many tensors of the two dumps are not equal bit by bit."""
     ours, theirs = (
-        {path.name.split(".")[0]: path for path in (each / "onnx_dump").glob("t*.npy")} for each in (one_folder, other)
+        {path.name.split(".")[0]: path for path in (each / "onnx_dump").glob("t*.npy")} for each in folders.values()
     )
     assert ours.keys() == theirs.keys()
-    return sum(path.read_bytes() != theirs[name].read_bytes() for name, path in ours.items())
+    differing = sum(path.read_bytes() != theirs[name].read_bytes() for name, path in ours.items())
+    return f"{differing} of {TENSORS} tensors differ"
 
 
 def main(root: Path) -> None:
-    figures: dict[str, list[list[float]]] = {OURS: [], WHOLE: []}
-    for _ in range(RUNS):
-        folders = {way: root / way.replace(" ", "_") for way in figures}
-        for way, folder in folders.items():
-            folder.mkdir()
-            command = [sys.executable, "-m", "benchmarks.onnx_dump", "--one", way, str(folder)]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
-            figures[way].append([float(figure) for figure in done.stdout.split()[-3:]])
-        print(f"{differing(*folders.values())} of {TENSORS} tensors differ")
-        for folder in folders.values():
-            shutil.rmtree(folder)
-    for way, found in figures.items():
-        cpu, wall, memory = (median(column) for column in zip(*found, strict=True))
+    for way, (cpu, wall, memory) in run_in_turn("benchmarks.onnx_dump", (OURS, WHOLE), root, compared):
         print(f"{way:9}  CPU {cpu:.2f} s  wall {wall:.2f} s  {memory:.0f} MiB above the bare process")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        one(sys.argv[2], Path(sys.argv[3]))
-    else:
-        with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as temporary:
-            main(Path(temporary))
+    start(one, main)

@@ -11,18 +11,17 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 
+from benchmarks.ways import run_in_turn, start
+
 LAYERS, WIDTH, BATCH = 30, 512, 512
-RUNS = 3
 OURS, EXTRACT, PRINT = "dump.tensorflow", "tfdbg, extract", "tfdbg, print"
 _ANALYZER = "tensorflow.python.debug.cli.offline_analyzer"
 
@@ -123,28 +122,17 @@ def arrays(folder: Path) -> dict[str, bytes]:
     return {name: content for name, content in found.items() if name != "x.0"}
 
 
+def compared(folders: Mapping[str, Path]) -> str:
+    """Return how many tensors of all dumps are equal bit by bit."""
+    ours, *others = map(arrays, folders.values())
+    same = sum(all(each == other.get(name) for other in others) for name, each in ours.items())
+    return f"{same} of {len(ours)} tensors are equal"
+
+
 def main(root: Path) -> None:
-    figures: dict[str, list[list[float]]] = {OURS: [], EXTRACT: [], PRINT: []}
-    for _ in range(RUNS):
-        found = []
-        for way in figures:
-            folder = root / way.replace(" ", "_")
-            folder.mkdir()
-            command = [sys.executable, "-m", "benchmarks.tensorflow_dump", "--one", way, str(folder)]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
-            figures[way].append([float(figure) for figure in done.stdout.split()[-2:]])
-            found.append(arrays(folder))
-            shutil.rmtree(folder)
-        same = sum(each == found[1].get(name) == found[2].get(name) for name, each in found[0].items())
-        print(f"{same} of {len(found[0])} tensors are equal")
-    for way, values in figures.items():
-        step, whole = (median(column) for column in zip(*values, strict=True))
+    for way, (step, whole) in run_in_turn("benchmarks.tensorflow_dump", (OURS, EXTRACT, PRINT), root, compared):
         print(f"{way:16} CPU of the step {step:.2f} s, with the import of the graph {whole:.2f} s")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        one(sys.argv[2], Path(sys.argv[3]))
-    else:
-        with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as temporary:
-            main(Path(temporary))
+    start(one, main)
