@@ -62,7 +62,9 @@ class Allowances:
         self._flips, self._steps = FadingNoise(), FadingNoise()
         self._crossed = CrossedEdges(rows, self.deviations)
         self._lost = LostSteps(rows, self.deviations)
-        self._by_statistics = StatisticsAllowances(self.deviations, self._flips, self._steps, self._crossed, self._lost)
+        self._by_statistics = StatisticsAllowances(
+            self.deviations, self._flips, self._steps, self._crossed, self._lost, self.sources
+        )
         self._forward, self._gradient = Forward(), Gradient(rows, self.deviations)
         self.is_flow_unknown = is_flow_unknown(pairs)
         nodes = pairs.target.nodes.values()

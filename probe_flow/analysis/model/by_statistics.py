@@ -7,7 +7,9 @@ rounding leaves.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.arithmetic import COPY, Arithmetic
@@ -33,6 +35,9 @@ AT_EXTREMES = 1.6
 """Largest error at the two extremes of a computed tensor of which nothing else is known, in what is explained of values
 of their size: two elements are off by less than the worst of all may be. The largest healthy ratio measured is 1."""
 
+STEP_AT_MOST = 2.0
+"""A rounding step of a value, in `UNIT` of it: 1 just below a power of two, 2 above."""
+
 COHERENT = 1.5
 """Margin of what differences of means add up to: lengths of sums are estimated from counts."""
 
@@ -46,6 +51,7 @@ class StatisticsAllowances:
         steps: that of parameters which an optimizer changed.
         crossed: whole numbers of which some may be a step apart.
         lost: what rounding to 16 bits left.
+        sources: gives the rows that one was made of; ``()`` where nothing made it.
     """
 
     def __init__(
@@ -55,12 +61,14 @@ class StatisticsAllowances:
         steps: FadingNoise,
         crossed: CrossedEdges,
         lost: LostSteps,
+        sources: Callable[[int], Sequence[int] | None],
     ) -> None:
         self._deviations = deviations
         self._flips = flips
         self._steps = steps
         self._crossed = crossed
         self._lost = lost
+        self._sources = sources
 
     def of(
         self,
@@ -88,7 +96,7 @@ class StatisticsAllowances:
         shown = [d for _, d in known]
         execution = call.key.execution
         proven = arithmetic.explained(call, output, shown, families)
-        likely = [d.with_rms(max(d.likely, self._concealed(n, d, output))) if d.unit else d for n, d in known]
+        likely = [self._likely(n, d, output) for n, d in known]
         if all(is_decided(family, output, likely) for family in families):
             return Allowance(0.0, 0.0, 0.0, output.systematic, output.size, 0.0)
         allowed = arithmetic.allowance(call, output, likely, families, self._lost.around(execution, output))
@@ -122,10 +130,21 @@ class StatisticsAllowances:
             + output.unit * mean_of(output),
         )
 
-    def _concealed(self, number: int, tensor: Deviation, output: Deviation) -> float:
-        """Return the error that statistics of an input may not show: flips, edges that were crossed, lost steps."""
-        relative = max(self._flips.of(number), self._steps.of(number), self._lost.hidden_in(number, tensor, output))
-        return max(relative * tensor.size, self._crossed.error(number))
+    def _likely(self, number: int, tensor: Deviation, output: Deviation) -> Deviation:
+        """Return an input with the error that it is likely to have, and what its statistics may not show.
+
+        That is flips, edges that were crossed, lost steps, and what records of 16 bits leave open: a step at the
+        extremes as well. What nothing made is the same on both sides where such records agree.
+        """
+        if not tensor.unit:
+            return tensor
+        blind = tensor.blind if tensor.blind and self._sources(number) != () else 0.0
+        lost = self._lost.hidden_in(number, tensor, output)
+        relative = max(self._flips.of(number), self._steps.of(number), lost, blind)
+        likely = max(tensor.likely, relative * tensor.size, self._crossed.error(number))
+        if blind:
+            return replace(tensor, rms=likely, peak=tensor.peak + STEP_AT_MOST * blind * tensor.top)
+        return tensor.with_rms(likely)
 
 
 def left_by_flips(noise: float, count: int, aligned: float) -> float:

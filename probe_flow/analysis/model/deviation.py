@@ -24,6 +24,7 @@ from probe_flow.analysis.model.rounding import (
     WIDE,
     WITHIN_FRAMEWORK,
     Rounding,
+    is_record,
     nearest_record,
     rounded_before,
     storage,
@@ -58,6 +59,8 @@ class Deviation(Struct, frozen=True, gc=False):
         step: absolute error that storage explains near zero (`STEP`).
         systematic: change of scale that needs no fault (`SYSTEMATIC`).
         is_bare: whether the extremes of its fractions are all that is known.
+        blind: relative error that its records leave open although they agree: those of 16 bits on both sides, of which
+            neighbours count as one, so that elements may be a step apart (1 to 2 `unit`) in either direction.
     """
 
     rms: float
@@ -74,6 +77,7 @@ class Deviation(Struct, frozen=True, gc=False):
     step: float = 0.0
     systematic: float = SYSTEMATIC
     is_bare: bool = False
+    blind: float = 0.0
 
     @property
     def relative(self) -> float:
@@ -88,14 +92,16 @@ class Deviation(Struct, frozen=True, gc=False):
 
         Noise of this size moves each extreme by about as much (more where it grows with the values), norm and mean by
         as much over the root of the count: the middle one of the three guesses, which a common factor or a single
-        wrong element does not spoil. Where extremes are all there is, theirs is the only one.
+        wrong element does not spoil. Where extremes are all there is, theirs is the only one. That norm or mean agree
+        as records of 16 bits do measures nothing, so these are left out.
         """
         root = math.sqrt(self.count)
         extreme = self.peak * math.sqrt(self.size / self.top) if self.top else self.peak
         if self.is_bare:
             return extreme
-        guesses = sorted((extreme, abs(self.gain) * self.size * root, abs(self.offset) * root))
-        return max(self.rms, guesses[1])
+        averages = (abs(self.gain) * self.size * root, abs(self.offset) * root)
+        guesses = sorted((extreme, *(each for each in averages if each or not self.blind)))
+        return max(self.rms, guesses[(len(guesses) - 1) // 2])
 
     def with_rms(self, rms: float) -> Deviation:
         """Return the same with another root mean square of the error."""
@@ -152,7 +158,7 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
     numbers = _numbers(statistics)
     low, high, mean, norm = numbers
     mismatch = measurement.nonfinite_mismatch
-    least, errors, size, top, spread = 0.0, None, 0.0, 0.0, 0.0
+    least, errors, size, top, spread, blind = 0.0, None, 0.0, 0.0, 0.0, 0.0
     if low is not None or high is not None:
         top = max(abs(low or 0.0), abs(high or 0.0))
         size = top * SIZE_OF_TOP if norm is None else abs(norm) / math.sqrt(_finite(statistics, count))
@@ -162,11 +168,7 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
         if mode is Mode.TENSOR:
             errors = _tensor_errors(measurement, own, statistics, size)
         else:
-            mine = _numbers(own)
-            if target.dtype in SIGNIFICANT_BITS and golden.dtype in SIGNIFICANT_BITS:
-                bits = min(SIGNIFICANT_BITS[target.dtype], SIGNIFICANT_BITS[golden.dtype])
-                extremes = nearest_record(mine[0], low, bits), nearest_record(mine[1], high, bits)
-                mine = *extremes, nearest_record(mine[2], mean), nearest_record(mine[3], norm)
+            mine, blind = _as_recorded(_numbers(own), numbers, (target.dtype, golden.dtype), rounding)
             errors = _statistic_errors(mine, numbers, size, count)
     if errors is None and not mismatch:
         return None
@@ -176,7 +178,7 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
         unit = max(unit, rounded_before((low, high, _number(own.min), _number(own.max)), rounding.unit))
     return Deviation(
         rms, peak, gain, offset, size, top, spread, count, mismatch, least, unit, step, rounding.systematic,
-        mode is Mode.STATISTICS and mean is None and norm is None and unit > 0.0,
+        mode is Mode.STATISTICS and mean is None and norm is None and unit > 0.0, blind,
     )  # fmt: skip
 
 
@@ -269,6 +271,21 @@ def shape_of(deviation: Deviation | None, figure: ErrorFigure, row: Row) -> Erro
         if rms >= SHAPED * deviation.rms and (not row.is_by_statistics or deviation.peak <= peak + rounded):
             return shape
     return ErrorShape.NOISE
+
+
+def _as_recorded(
+    target: _Numbers, golden: _Numbers, dtypes: tuple[str, str], rounding: Rounding
+) -> tuple[_Numbers, float]:
+    """Return what the target's statistics may stand for beside the golden's, and the error left open (`Deviation`)."""
+    held = [SIGNIFICANT_BITS[dtype] for dtype in dtypes if dtype in SIGNIFICANT_BITS]
+    if len(held) < len(dtypes):
+        return target, 0.0
+    bits = min(held)
+    (low, high, mean, norm), (own_low, own_high, own_mean, own_norm) = golden, target
+    is_open = is_record(norm, bits) and is_record(own_norm, bits)
+    extremes = nearest_record(own_low, low, bits), nearest_record(own_high, high, bits)
+    found = *extremes, nearest_record(own_mean, mean), nearest_record(own_norm, norm)
+    return found, max(rounding.unit[dtype] for dtype in dtypes) if is_open else 0.0
 
 
 def _numbers(statistics: Statistics) -> _Numbers:

@@ -59,6 +59,9 @@ PLAIN_BITS = 4
 PLAIN_INTEGER = 512.0
 """Nor do integers below this: pixels, counts, classes."""
 
+BOTH_SIDES = 2
+"""Extremes that must be known, one of each side."""
+
 RANGE = (2.0**-14, 65504.0)
 """Magnitudes of float16 with all their bits; what is outside was not in float16."""
 
@@ -106,13 +109,15 @@ def rounded_before(extremes: Sequence[float | None], units: Mapping[str, float])
     """Return the relative error that an earlier rounding of a wide tensor explains; 0.0 where it shows none.
 
     Args:
-        extremes: smallest and largest value of both sides; None where not known, which says nothing.
+        extremes: smallest and largest value of both sides; None where not known (masked scores have no smallest one).
+            One of each side is enough.
         units: what rounding explains by dtype (`probe_flow.analysis.model.deviation.UNIT`).
     """
+    known = [value for value in extremes if value is not None]
+    if len(known) < BOTH_SIDES:
+        return 0.0
     bits, tells = 0, False
-    for value in extremes:
-        if value is None:
-            return 0.0
+    for value in known:
         used = _bits(value)
         if used > SIGNIFICANT_BITS["float16"]:
             return 0.0
@@ -123,7 +128,7 @@ def rounded_before(extremes: Sequence[float | None], units: Mapping[str, float])
     if bits <= SIGNIFICANT_BITS["bfloat16"]:
         return units["bfloat16"]
     least, most = RANGE
-    return units["float16"] if all(not each or least <= abs(each) <= most for each in extremes) else 0.0
+    return units["float16"] if all(not each or least <= abs(each) <= most for each in known) else 0.0
 
 
 def nearest_record(target: float | None, golden: float | None, bits: int = 0) -> float | None:
@@ -142,6 +147,11 @@ def nearest_record(target: float | None, golden: float | None, bits: int = 0) ->
     step = math.ldexp(1.0, math.frexp(max(abs(target), abs(golden)))[1] - held)
     away = target - golden
     return golden + math.copysign(max(0.0, abs(away) - step), away)
+
+
+def is_record(value: float | None, bits: int) -> bool:
+    """Return True if a number fits a significand of so many bits: by accident one in 2**(24 - bits) of float32 does."""
+    return value is not None and math.ldexp(math.frexp(value)[0], bits).is_integer()
 
 
 def _bits(value: float) -> int:

@@ -77,7 +77,7 @@ class Updates:
             return None
         gradients = self.gradients[number] = self.gradients_of(before)
         found = [each for n in gradients if (each := self._deviations[n]) is not None]
-        gradient = max((min(each.relative, 1e3) for each in found), default=usual)
+        gradient = max((min(max(each.relative, each.blind), 1e3) for each in found), default=usual)
         likely = max((min(each.likely / each.size, 1.0) for each in found if each.size), default=usual)
         # Where an optimizer keeps little but signs, a share of about `likely` of the elements is off by a whole step.
         signs = math.sqrt(likely) if self._is_weight(number) else 0.0

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from comparison_rows import deviation
+from comparison_rows import (
+    IN,
+    OUT,
+    deviation,
+    edge,
+    key,
+    pairs_of,
+    passes,
+    row,
+    statistics,
+    statistics_measured,
+    tensor,
+)
+from msgspec.structs import replace
 
 from probe_flow.analysis.model.by_statistics import left_by_flips
 from probe_flow.analysis.model.decisions import is_decided, wavering
 from probe_flow.analysis.model.families import Family
+from probe_flow.analysis.search.conclude import conclude
+from probe_flow.records import FindingKind, Phase
 
 
 def changes(wrong, right):
@@ -63,3 +78,55 @@ def test_masks_are_decided_where_what_they_were_made_of_is_off_by_too_little_to_
     assert not is_decided(Family.DISCRETE, deviation(unit=unit), [deviation(unit=unit, rms=error)])  # the values picked
     assert not is_decided(Family.SUM, mask, [deviation(unit=unit, rms=error)])
     assert not is_decided(Family.DISCRETE, mask, [])
+
+
+def accused(rows, types, edges=()):
+    found, _ = conclude(rows, pairs_of(rows, types, edges), passes(rows))
+    return [each.node.name for each in found if each.kind is FindingKind.ORIGIN and each.fails]
+
+
+def in_bfloat16(node, role=OUT, place=0, *, target, golden, count):
+    """A row of which both sides have extremes of 2, and norm and mean as given."""
+    sides = [statistics(min=-2.0, max=2.0, mean=mean, l2norm=norm) for mean, norm in (target, golden)]
+    return row(node, role, place, dtype="bfloat16", measurement=statistics_measured(*sides, count=count))
+
+
+@pytest.mark.parametrize(
+    ("before", "mean", "named"),
+    [("before", 0.0200195, []), ("nowhere", 0.0200195, ["last"]), ("before", 0.0249023, ["last"])],
+)
+def test_inputs_whose_records_agree_in_16_bits_may_be_a_step_off_in_each_element(before, mean, named):
+    """12 numbers of 32 products each: 0.57 times 0.096 times the root of 32 is 0.31, and so is what they are made of.
+
+    An input that is off by 2**-8 of itself leaves 1.5 times 2**-8 * 0.31 = 0.0018 in each number, twice that at most,
+    with 0.0007 for storing it 0.0043: in the mean of 12 a third of it, 0.0014. The mean of the result moved by a step
+    of 2**-10 less a step of its record, or by five more. Nothing is allowed of an input that nobody computed.
+    """
+    exact = {"target": (0.0908, 11.25), "golden": (0.0908, 11.25)}
+    weight = {"target": (0.0023, 0.543), "golden": (0.0023, 0.543)}
+    rows = [
+        in_bfloat16("before", **exact, count=384),
+        in_bfloat16("last", IN, 0, **exact, count=384),
+        in_bfloat16("last", IN, 1, **weight, count=32),
+        in_bfloat16("last", target=(mean + 0.0001220703125, 0.574), golden=(0.0190430, 0.574), count=12),
+    ]
+    edges = [edge("before", "last")] if before == "before" else [edge("nowhere", "last", 9)]
+    assert accused(rows, {"before": "selu", "last": "linear"}, edges) == named
+
+
+@pytest.mark.parametrize(("off", "named"), [(7.6e-7, []), (1e-3, ["linear"])])
+def test_a_gradient_whose_records_agree_in_16_bits_may_have_changed_its_parameter_otherwise(off, named):
+    """A bias of 64 that moved by 1e-4: noise in its gradient is 4 times half of that at most in its mean square."""
+    rows = []
+    for step in (0, 1):
+        moved = 1e-4 * step
+        wrong = off * step
+        node = key("linear", step=step)
+        golden = statistics(min=-0.197 + moved, max=0.194 - moved, mean=0.005, l2norm=0.8)
+        target = replace(golden, max=golden.max + wrong, l2norm=golden.l2norm + 2.0 * wrong)
+        bias = row(node, IN, 2, dtype="float32", measurement=statistics_measured(target, golden, count=64))
+        known = tensor(node, IN, 2, dtype="float32", requires_grad=True, shape=(64,))
+        backward = replace(node, phase=Phase.BACKWARD)
+        gradient = in_bfloat16(backward, target=(0.0002, 0.015625), golden=(0.0002, 0.015625), count=64)
+        rows += [replace(bias, pair=replace(bias.pair, golden=known)), gradient]
+    assert accused(rows, {"linear": "linear"}) == named

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from comparison_rows import checksum_row, row, statistics, statistics_measured, target_only, tensor
+from comparison_rows import checksum_row, deviation, row, statistics, statistics_measured, target_only, tensor
 from msgspec import structs
 
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, deviation_of, shape_of
@@ -188,6 +188,15 @@ def test_of_fractions_known_by_their_extremes_these_tell_the_likely_error():
     # Values are half the largest, and noise is in between one that grows with them and one that does not.
     assert found.likely == pytest.approx(0.3 * math.sqrt(0.5))
     assert not deviation_of(row(measurement=statistics_measured(*sides), dtype="int32")).is_bare
+
+
+def test_records_that_agree_as_those_of_16_bits_do_measure_no_noise():
+    """Extremes say 0.02 times the root of 1 / 4; norm and mean say nothing, or as much times the root of the count."""
+    shown = {"peak": 0.02, "size": 1.0, "top": 4.0, "count": 100}
+    assert deviation(**shown).likely == 0.0
+    assert deviation(**shown, blind=2.0**-8).likely == pytest.approx(0.01)
+    assert deviation(**shown, gain=0.0005, blind=2.0**-8).likely == pytest.approx(0.005)
+    assert deviation(**shown, gain=0.5, offset=0.02, blind=2.0**-8).likely == pytest.approx(0.2)
 
 
 def test_missing_statistics_have_none_and_nan_extremes_show():

@@ -20,7 +20,7 @@ def origins(rows, pairs):
     return [each.node for each in found if each.kind is FindingKind.ORIGIN and each.fails]
 
 
-def shown(error: float, *, size: float = 30.0):
+def shown(error: float, *, size: float = 30.01):
     """Statistics of 100 whole numbers and what is made of them, of which the norm alone is off, in its size."""
     golden = Statistics(min=-90.0, max=100.0, mean=0.5, l2norm=10.0 * size)
     return statistics_measured(replace(golden, l2norm=10.0 * size * (1.0 + error), max=100.0 * (1.0 + error)), golden)

@@ -43,6 +43,8 @@ def test_what_was_rounded_before_is_told(low, high):
         (0.0, 255.0, 0.0, 251.0),  # pixels
         (-1.0, 0.0625, -1.0, 0.0625),
         (1.0, None, 1.0, None),
+        (None, 1.1484375, None, 1.1406249),  # masked scores: one of the largest values was computed in float32
+        (None, None, None, 1.1484375),  # of one side alone
         (0.0, 0.0, 0.0, 0.0),
         (2.0**-30 * 1029, 0.5, 2.0**-30 * 1029, 0.5),  # eleven bits below the range of float16
     ],
@@ -75,3 +77,24 @@ def test_records_on_the_grid_of_their_type_may_be_one_step_apart():
 def test_only_norms_of_16_bits_are_taken_for_rounded(dtype, gain):
     sides = [statistics(l2norm=norm) for norm in (32.25, 32.0)]
     assert deviation_of(row(dtype=dtype, measurement=statistics_measured(*sides))).gain == pytest.approx(gain)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_one_extreme_of_both_sides_tells_of_masked_scores(dtype):
+    """1.1484375 is 147 / 128, eight bits; 1.1416015625 is 1169 / 1024, eleven."""
+    largest = {"bfloat16": 1.1484375, "float16": 1.1416015625}[dtype]
+    assert rounded_before((None, largest, None, 1.140625), UNIT) == UNIT[dtype]
+
+
+def test_records_of_16_bits_that_agree_leave_a_step_open():
+    """Norms of 11.25 and 11.1875 are neighbours in bfloat16; 11.2471 is a float32 number."""
+
+    def blind(target, golden, **more):
+        sides = [statistics(l2norm=norm) for norm in (target, golden)]
+        return deviation_of(row(measurement=statistics_measured(*sides), **more)).blind
+
+    assert blind(11.25, 11.1875, dtype="bfloat16") == UNIT["bfloat16"]
+    assert blind(11.25, 11.25, dtype="bfloat16") == UNIT["bfloat16"]
+    assert blind(11.25, 11.2471, dtype="bfloat16") == 0.0
+    assert blind(11.25, 11.25, dtype="bfloat16", golden_dtype="float32") == 0.0
+    assert blind(11.25, 11.25, dtype="float16") == UNIT["float16"]

@@ -219,7 +219,7 @@ def test_weak_evidence_in_the_forward_pass_comes_before_strong_evidence_in_a_gra
 def statistics_of_tanh(relative, phase=Phase.FORWARD):
     """A node that reads what is right, and writes what is off in scale by so much, known by statistics only."""
     node = NodeKey(key("n").execution, "n", 0, phase)
-    read = statistics(max=4.0, mean=0.1)
+    read = statistics(max=4.0, mean=0.1, l2norm=10.01)  # a norm in float32, so that the records hide nothing
     right, wrong = (statistics(mean=0.1, l2norm=10.0 * scale) for scale in (1.0, 1.0 + relative))
     return [
         row(node, IN, measurement=statistics_measured(read, read)),
@@ -236,7 +236,7 @@ def test_statistics_are_judged_more_sharply_in_the_forward_pass_than_in_gradient
 
 @pytest.mark.parametrize(("steps", "is_named"), [(3, False), (6, True)])
 def test_extremes_of_kernels_that_round_to_either_neighbour_accuse_nobody(steps, is_named):
-    read = statistics(max=1.5, mean=0.25, l2norm=5.0)
+    read = statistics(max=1.5, mean=0.25, l2norm=5.01)  # a norm in float32
     right, wrong = (statistics(min=-1.0, max=1.0625 + n * 2.0**-7, mean=0.125, l2norm=4.0) for n in (0, steps))
     rows = [
         row("n", IN, measurement=statistics_measured(read, read), dtype="bfloat16"),
