@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from benchmarks.figures import Row
 from benchmarks.kernel import Array, ArrayBlocks, array_pairs
 from benchmarks.timing import Spread, thread_seconds
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.metrics.kernel.compare import measure
 from probe_flow.metrics.sums.block_sums import Scratch
 

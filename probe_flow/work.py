@@ -1,4 +1,4 @@
-"""What a stage gets from the engine: a way to run batches, events, settings, and what was measured before.
+"""What a stage gets from the engine (a way to run batches, events, settings, what was measured before), and scripts.
 
 The rooms below the stages use the same services, so that they need neither YAML nor an engine.
 """
@@ -143,3 +143,15 @@ class Context(Struct, frozen=True):
 
 _VARIANT = re.compile(r"^[^\[]*\[")
 """What stands before the values in the name of a variant, ``stage[run=a]``."""
+
+
+class Scripts(Struct, frozen=True):
+    """Scripts that a stage wrote.
+
+    Args:
+        files: they, what lies beside them, and what they found.
+        found: what each found, as fields of the run's record; none of those that were not tried.
+    """
+
+    files: Sequence[Path]
+    found: Sequence[Mapping[str, Any]] = ()

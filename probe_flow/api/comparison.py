@@ -24,7 +24,7 @@ from probe_flow.workflow.sources import PYTHON
 if TYPE_CHECKING:
     from probe_flow.api.stored_run import Run
     from probe_flow.engine.run.plan import Plan
-    from probe_flow.engine.run.progress import Progress
+    from probe_flow.engine.run.tasks import Progress
     from probe_flow.workflow.model.resolved import Workflow
 
 NAME = "pf.compare"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from probe_flow.engine.run.outcome import StageOutcome, StageStatus
-from probe_flow.engine.run.progress import Progress, Silent
+from probe_flow.engine.run.tasks import Progress, Silent
 from probe_flow.jobs import BYTES
 
 if TYPE_CHECKING:

@@ -79,7 +79,7 @@ def register_layout(name: str, layout: Layout | Callable[[Comparison, Path], Non
     Raises:
         UsageError: PF7003 if it cannot be used, or the name is taken.
     """
-    from probe_flow.reports.registry import LAYOUTS
+    from probe_flow.reports.layout import LAYOUTS
 
     with told_whole():
         LAYOUTS.register(name, layout)

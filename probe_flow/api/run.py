@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from probe_flow.api.running import How, Watch
     from probe_flow.api.stored_run import Run
     from probe_flow.engine.run.plan import Plan
-    from probe_flow.engine.run.progress import Progress
+    from probe_flow.engine.run.tasks import Progress
     from probe_flow.workflow.model.resolved import Workflow
 
 _STOPPED = 128

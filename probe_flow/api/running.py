@@ -12,7 +12,7 @@ from msgspec import Struct
 from probe_flow.engine.cache import cache_folder
 from probe_flow.engine.run.execute import RunOutcome, execute
 from probe_flow.engine.run.plan import Plan, with_scheduler
-from probe_flow.engine.run.progress import Progress
+from probe_flow.engine.run.tasks import Progress
 
 Watch = Callable[[Plan], AbstractContextManager[Progress]]
 """Returns what hears of the steps of a run, given its plan with the scheduler that there is."""

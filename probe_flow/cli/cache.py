@@ -105,7 +105,7 @@ def collect(*, folder: Path | None, max_size: str) -> None:
     from probe_flow.engine.cache import collect_garbage
     from probe_flow.files.shards import ShardStore, inspect
     from probe_flow.record.stored.reading import problem_of_catalog
-    from probe_flow.transform.sizes import parse_size
+    from probe_flow.stages.sizes import parse_size
 
     limit = parse_size(max_size)
     if limit is None:

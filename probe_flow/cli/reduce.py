@@ -87,8 +87,7 @@ def command(
     """
     from probe_flow.cli.terminal.console import show
     from probe_flow.cli.terminal.reduce_display import display_on
-    from probe_flow.engine.run.progress import Silent
-    from probe_flow.engine.run.tasks import StageTasks
+    from probe_flow.engine.run.tasks import Silent, StageTasks
     from probe_flow.engine.schedulers.choice import make_scheduler
     from probe_flow.transform.reduce.reduce_folders import Reduction, Wanted
     from probe_flow.transform.reduce.reduce_functions import load_functions

@@ -98,7 +98,7 @@ def command(
 
 
 def _bytes(size: str | None) -> int:
-    from probe_flow.transform.sizes import parse_size
+    from probe_flow.stages.sizes import parse_size
 
     found = 0 if size is None else parse_size(size)
     if found is None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.model.noise import with_noise
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.measure.run import measure_pairs
-from probe_flow.metrics.catalogue.scope import WHOLE, Scope
+from probe_flow.metrics.catalogue.derive import WHOLE, Scope
 from probe_flow.records import Catalog, Mode, NodeKey, Pair, Pairs, Rule, Slot, TensorRef
 from probe_flow.records.frameworks import NPY, TFDBG, TORCHAIR_FX
 from probe_flow.records.row import Row

@@ -28,9 +28,9 @@ from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.files.machine import memory_of_machine, return_free_memory
 from probe_flow.measure.results import left_out
 from probe_flow.measure.run import measure_pairs, with_lone_tensors
+from probe_flow.metrics.catalogue.derive import Scope
 from probe_flow.metrics.catalogue.metrics import METRIC_SETS
 from probe_flow.metrics.catalogue.registry import metric_ids
-from probe_flow.metrics.catalogue.scope import Scope
 from probe_flow.metrics.catalogue.third_side import of_two_sides
 from probe_flow.records import (
     ALL_PASS,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE
+from probe_flow.dumps.device_folders.layout import MAPPING_FILE
 from probe_flow.errors import Diagnostic, IncompleteError
 
 _NAME_BYTES = 255

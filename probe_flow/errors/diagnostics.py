@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import enum
-import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
@@ -14,13 +13,15 @@ from msgspec.structs import replace
 NO_SOURCES: Mapping[str, str] = MappingProxyType({})
 """Texts of the files that spans name, where none is at hand."""
 
-# The line breaks of YAML 1.1, which the YAML scanner counts.
-_LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+_LINE_BREAKS = ("\r\n", "\r", "\x85", "\u2028", "\u2029")
+"""Those of YAML 1.1 beside the line feed, which the YAML scanner counts."""
 
 
 def split_lines(text: str) -> list[str]:
     """Return the lines of a source text as spans count them."""
-    return _LINE_BREAK.split(text)
+    for each in _LINE_BREAKS:
+        text = text.replace(each, "\n")
+    return text.split("\n")
 
 
 class Severity(enum.Enum):

@@ -10,7 +10,6 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import tempfile
 import time
 import zlib
@@ -105,4 +104,4 @@ def _machine() -> str:
         table = Path("/proc/self/ns/pid").stat().st_ino
     except OSError:
         table = 0
-    return f"{zlib.crc32(f'{socket.gethostname()}:{table}'.encode()):08x}"
+    return f"{zlib.crc32(f'{os.uname().nodename}:{table}'.encode()):08x}"

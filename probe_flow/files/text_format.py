@@ -90,10 +90,10 @@ def surplus(wanted: Iterable[str], *, keys: Iterable[str] = (), endings: Iterabl
     )
     other = rb"(?!(?:" + names + rb")[\s:{])[a-z_]\w*"
     rest = _rest_of_block(4)  # a list in the value of an attribute of a description
-    entry = rb"attr\s*\{\s*key:\s*\"(?!(?:" + known + rb")\")[^\"\\\n]*\"" + rest
+    entry = rb"attr\s*\{\s*key:\s*\"(?!(?:" + known + rb")\")[^\"\\\n]*\""
     scalar = other + rb":\s*(?:" + _STRING + rb"|" + _WORD + rb")"
-    block = other + rb"\s*\{" + rest
-    return re.compile(rb"(?:(?:" + entry + rb"|" + scalar + rb"|" + block + rb")\s+(?![\"']))*")
+    block = other + rb"\s*\{"
+    return re.compile(rb"(?:(?:" + scalar + rb"|(?:" + entry + rb"|" + block + rb")" + rest + rb")\s+(?![\"']))*")
 
 
 class TextFields:

@@ -22,8 +22,7 @@ from probe_flow.files.small_files import SmallFiles
 from probe_flow.jobs import in_batches
 from probe_flow.measure.mixed_sides import Reduced
 from probe_flow.measure.small_pairs import SmallPairs
-from probe_flow.metrics.accumulators.options import MeasureOptions
-from probe_flow.metrics.accumulators.registry import kinds_of
+from probe_flow.metrics.accumulators.registry import MeasureOptions, kinds_of
 from probe_flow.metrics.backends.choice import Backend
 from probe_flow.metrics.kernel.compare import TOGETHER, measure, measure_span
 from probe_flow.metrics.kernel.first_elements import FirstElements, count_of_first

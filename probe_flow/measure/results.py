@@ -11,8 +11,7 @@ import numpy as np
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.measure.mixed_sides import figures_to_take, hashed_dtype, is_mixed
-from probe_flow.metrics.catalogue.derive import derive, side_summary
-from probe_flow.metrics.catalogue.scope import WHOLE, Scope
+from probe_flow.metrics.catalogue.derive import WHOLE, Scope, derive, side_summary
 from probe_flow.metrics.catalogue.statistics import COMPARED, compare_statistics
 from probe_flow.metrics.kernel.kept_blocks import Blocks
 from probe_flow.metrics.sums.record import BLOCK, Record, SpanRecord, fold

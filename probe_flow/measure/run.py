@@ -38,10 +38,10 @@ from probe_flow.measure.results import (
     measurement_of_record,
     measurement_without_data,
 )
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.metrics.backends.choice import backend_named
+from probe_flow.metrics.catalogue.derive import WHOLE, Scope
 from probe_flow.metrics.catalogue.registry import options_for
-from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.metrics.reduction import EXAMINED
 from probe_flow.metrics.sums.record import Record, SpanRecord
 from probe_flow.records import Figures, Measurement, Pair, Pairs, TensorKind, TensorRef

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.metrics.kernel.compare import TOGETHER, measure_together
 from probe_flow.metrics.kernel.kept_blocks import Blocks
 from probe_flow.metrics.sums.block_sums import Scratch, Values

@@ -6,7 +6,7 @@ same to a comparison.
 
 from __future__ import annotations
 
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.metrics.backends.choice import backend_named
 from probe_flow.metrics.kernel.compare import measure
 from probe_flow.metrics.kernel.kept_blocks import Blocks

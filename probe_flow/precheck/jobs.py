@@ -15,7 +15,7 @@ from probe_flow.dumps.dump_json.raw_entries import raw_entries
 from probe_flow.dumps.dump_json.stream import EntryStream
 from probe_flow.dumps.dump_json.tensor_files import FOLDER
 from probe_flow.errors import Diagnostic, UsageError
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.precheck.checked import EVERY_CALL, Choice, why_not
 from probe_flow.precheck.results import ApiResult, Direction, Status, writable
 from probe_flow.records import Catalog, NodeKey, NodeKind, Phase

@@ -19,7 +19,7 @@ from probe_flow.apis.side import Held, Result
 from probe_flow.apis.side import Side as Runtime
 from probe_flow.errors import Diagnostic, ProbeFlowError
 from probe_flow.files.atomic import atomic_bytes
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.metrics.brought import measured_text
 from probe_flow.precheck.far_torch import FarTorch, without_first
 from probe_flow.precheck.jobs import How, Job

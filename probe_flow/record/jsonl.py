@@ -14,7 +14,7 @@ from probe_flow.record.row_index import Digest, RowIndex, call_code, head_of, st
 from probe_flow.record.row_lines import RowLines
 from probe_flow.record.rows import TensorsByNode, name_in_dump, shape_of
 from probe_flow.record.run_json import plain
-from probe_flow.record.types.details import DetailRecord, MapRecord
+from probe_flow.record.types.rows import DetailRecord, MapRecord
 from probe_flow.records import (
     Catalog,
     Comparison,

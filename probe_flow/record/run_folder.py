@@ -19,10 +19,9 @@ from probe_flow.record.older_runs import node_of_1, row_of_1, run_of_1
 from probe_flow.record.row_index import FILE as INDEX
 from probe_flow.record.row_index import StoredIndex, read_index
 from probe_flow.record.stored_rows import ROW, StoredRows
-from probe_flow.record.types.details import DetailRecord
 from probe_flow.record.types.nodes import NodeRecord
 from probe_flow.record.types.reading import MisfitError, Reader
-from probe_flow.record.types.rows import RowRecord
+from probe_flow.record.types.rows import DetailRecord, RowRecord
 from probe_flow.record.types.run import RUN_SCHEMA, RunRecord
 from probe_flow.records import Phase
 

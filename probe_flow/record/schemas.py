@@ -11,9 +11,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec import inspect as types
 
-from probe_flow.record.types.details import DetailRecord
 from probe_flow.record.types.nodes import NodeRecord
-from probe_flow.record.types.rows import RowRecord
+from probe_flow.record.types.rows import DetailRecord, RowRecord
 from probe_flow.record.types.run import HEAD, RunRecord
 from probe_flow.record.types.values import Figure
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from probe_flow.record.json_values import number
 from probe_flow.record.places import figure
-from probe_flow.record.types.details import DetailRecord, MapRecord
+from probe_flow.record.types.rows import DetailRecord, MapRecord
 from probe_flow.records import ErrorMap
 
 MAX_LINES = 16

@@ -64,7 +64,7 @@ def _arguments(given: dict[str, dict[str, str | int | float | bool]]) -> dict[st
     if not given:  # the metrics take time to import
         return given
     from probe_flow.errors import UsageError
-    from probe_flow.metrics.catalogue.scope import Scope
+    from probe_flow.metrics.catalogue.derive import Scope
 
     try:
         Scope.asked(0, given)

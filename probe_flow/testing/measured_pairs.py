@@ -21,7 +21,7 @@ from probe_flow.work import Context
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from probe_flow.metrics.accumulators.options import MeasureOptions
+    from probe_flow.metrics.accumulators.registry import MeasureOptions
     from probe_flow.metrics.kernel.kept_blocks import Blocks
 
 ROUNDED = Rule("rounded")

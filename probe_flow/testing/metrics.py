@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.metrics.accumulators.base import SecondPass
-from probe_flow.metrics.accumulators.options import MeasureOptions
-from probe_flow.metrics.accumulators.registry import ACCUMULATORS
+from probe_flow.metrics.accumulators.registry import ACCUMULATORS, MeasureOptions
 from probe_flow.metrics.catalogue.metric import Metric
 from probe_flow.metrics.kernel.compare import measure, measure_span
 from probe_flow.metrics.sums.record import BLOCK, Accumulator, Record, Value, fold

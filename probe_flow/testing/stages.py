@@ -13,11 +13,10 @@ from pydantic import ValidationError
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records import Catalog, Comparison, Pairs
-from probe_flow.scripts.result import Scripts
 from probe_flow.stages.base import Forecast, Kind, StageOptions, StageType
 from probe_flow.testing.expect import expect
 from probe_flow.testing.run_records import run_record
-from probe_flow.work import Context, Settings
+from probe_flow.work import Context, Scripts, Settings
 
 _RESULTS: Mapping[Kind, type] = MappingProxyType(
     {

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from e2e.projects import SAMPLE, TORCHAIR, WORKFLOWS, Command, Done, Dumps, samples, settle, write_dumps
+from probe_flow.engine.run.kept_catalogs import has_torch
 from probe_flow.files.opening import open_regular
-from probe_flow.files.torch.torch_load import has_torch
 
 LONG_AGO = (1_700_000_000, 1_700_000_000)
 BOTH = ["target", "golden"]

@@ -191,7 +191,7 @@ def test_expired_and_unused_waivers_are_told_with_their_lines(probe_flow: Comman
 
 
 def test_the_day_of_a_waiver_is_that_on_which_the_run_began(tmp_path: Path):
-    from probe_flow.engine.run.clock import Clock
+    from probe_flow.engine.run.events import Clock
     from probe_flow.engine.run.execute import execute
     from probe_flow.engine.run.plan import make_plan
     from probe_flow.engine.schedulers.choice import SyncScheduler

@@ -33,7 +33,7 @@ from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.elements.converted.files import FileKind
 from probe_flow.elements.tensor_store import TensorStore, problem_of
 from probe_flow.engine.cache import PAIRS, PARTIAL, VERSION
-from probe_flow.engine.run.clock import Clock
+from probe_flow.engine.run.events import Clock
 from probe_flow.engine.run.execute import execute
 from probe_flow.engine.run.plan import make_plan
 from probe_flow.engine.schedulers.choice import make_scheduler

@@ -11,9 +11,9 @@ from probe_flow.errors import UsageError
 from probe_flow.metrics.accumulators.registry import ACCUMULATORS
 from probe_flow.metrics.catalogue.registry import METRICS
 from probe_flow.packages import PackageError, Plugin, Registry, groups
-from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.layout import LAYOUTS
 from probe_flow.stages.registry import STAGES
-from probe_flow.stages.report.registry import FORMATS
+from probe_flow.stages.report.report import FORMATS
 
 GROUP = "probe_flow.cheeses"
 REGISTRIES = [STAGES, READERS, METRICS, ACCUMULATORS, POLICIES, LAYOUTS, FORMATS]

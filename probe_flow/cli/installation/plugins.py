@@ -56,9 +56,9 @@ def _registries() -> tuple[Registry[Any], ...]:
     from probe_flow.dumps.registry import READERS
     from probe_flow.metrics.accumulators.registry import ACCUMULATORS
     from probe_flow.metrics.catalogue.registry import METRICS
-    from probe_flow.reports.registry import LAYOUTS
+    from probe_flow.reports.layout import LAYOUTS
     from probe_flow.stages.registry import STAGES
-    from probe_flow.stages.report.registry import FORMATS
+    from probe_flow.stages.report.report import FORMATS
 
     return STAGES, READERS, METRICS, ACCUMULATORS, POLICIES, LAYOUTS, FORMATS
 

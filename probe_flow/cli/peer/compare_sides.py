@@ -82,7 +82,7 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
 
 def _arrays_or_device(path: Path) -> Framework:
     """Return `NPY` for arrays of a framework, in a folder or one file, else `OM`: its reader says what is wrong."""
-    from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE
+    from probe_flow.dumps.device_folders.layout import MAPPING_FILE
     from probe_flow.dumps.file_names import is_hashed, read_name_mapping, real_name
     from probe_flow.dumps.offline.names import parse_array_name
 

@@ -25,7 +25,7 @@ from probe_flow.errors import Diagnostic, Severity, UsageError, WorkflowError
 if TYPE_CHECKING:
     from probe_flow.api.running import How
     from probe_flow.engine.run.execute import RunOutcome
-    from probe_flow.engine.run.progress import Progress
+    from probe_flow.engine.run.tasks import Progress
     from probe_flow.record.types.run import RunRecord
 
 DEFAULT_WIDTH = 80

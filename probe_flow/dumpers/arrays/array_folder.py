@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from probe_flow.dumpers.base.node_filter import NodeFilter
 from probe_flow.dumpers.dump_files import Ticks, make_folder, write_array, write_bytes
-from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE
+from probe_flow.dumps.device_folders.layout import MAPPING_FILE
 from probe_flow.dumps.file_names import MAX_MAPPING_BYTES
 from probe_flow.dumps.manifest import DUMP_MANIFEST, DumpManifest, ManifestNode, ManifestTensor, Skipped
 from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedTensor

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from probe_flow.dumps.device.file_records import GeDump, GeSection, GeTensor
 from probe_flow.dumps.device.message import MAX_DIMS, DumpMessage, SectionMessage, parse_dump_message
-from probe_flow.dumps.device.shapes import ResolvedShape, resolve_shape
+from probe_flow.dumps.device.refs import ResolvedShape, resolve_shape
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.files.binary_file import BinaryFile, diagnose, malformed
 from probe_flow.files.protobuf import WireReader

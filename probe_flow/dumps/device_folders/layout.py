@@ -1,4 +1,4 @@
-"""Read the identity of an execution from the folders of a TorchAir dump, in all layouts that are known.
+"""Read which execution a folder of a TorchAir dump is of, in all layouts that are known, and which files lie in it.
 
 Device dumps: ``[worldsize{W}_global_rank{R}/]{time14}/{device_id}/{model_name}/{model_id}/{token}``; the model's name
 begins with ``graph_{gid}``. FX dumps count tokens from 0 under ``worldsize{W}_global_rank{R}/graph_{gid}/{token}`` and
@@ -8,9 +8,15 @@ from 1 under ``data_dump/{token + 1}/gm_{ts20}_dump``, where neither rank nor gr
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct
+
+from probe_flow.dumps.file_names import GeFileName, read_name_mapping
+from probe_flow.errors import Diagnostic, Severity
+from probe_flow.files.walk import DumpFile
+from probe_flow.records import Problem
 
 _RANK = re.compile(r"worldsize.*rank(\d{1,9})")
 _TIME = re.compile(r"\d{14}")
@@ -90,3 +96,43 @@ def fx_folder(folders: Sequence[str], *, root_name: str = "") -> FxFolder:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text is not None and _TOKEN.fullmatch(text) else None
+
+
+MAPPING_FILE = "mapping.csv"
+
+
+class GeFile(Struct, frozen=True, gc=False):
+    """A dump file with its parsed (real) name.
+
+    ``form`` is ``raw``, ``reduced``, ``statistics`` (of the device) or ``array`` (a `.npy` in place of a raw file).
+    """
+
+    file: DumpFile
+    name: GeFileName
+    form: str = "raw"
+
+
+def name_mappings(files: Sequence[DumpFile], problems: list[Problem]) -> dict[tuple[str, ...], Mapping[str, str]]:
+    """Return what the `mapping.csv` of each folder says; rows that say nothing become problems."""
+    found: dict[tuple[str, ...], Mapping[str, str]] = {}
+    for file in files:
+        if file.name == MAPPING_FILE:
+            found[file.folders], bad = read_name_mapping(Path(file.path), file.relative)
+            problems.extend(bad)
+    return found
+
+
+def not_a_dump_file(file: DumpFile, what: str) -> Problem:
+    """Report a file that is passed over because its name is not that of a dumped tensor."""
+    return Diagnostic("PF3205", f"`{file.relative}` is passed over: {what}", severity=Severity.NOTE, path=file.relative)
+
+
+def hashed_without_mapping(file: DumpFile, why: str) -> Problem:
+    """Report a file whose true name is unknown."""
+    return Diagnostic(
+        "PF3208",
+        f"`{file.relative}` is skipped: its name is a hash and {why}",
+        severity=Severity.WARNING,
+        help=f"copy the dump together with its `{MAPPING_FILE}`",
+        path=file.relative,
+    )

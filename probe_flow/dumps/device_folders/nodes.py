@@ -13,8 +13,8 @@ from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.file_records import GeDump
 from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.dumps.device.statistics_csv import read_device_statistics
-from probe_flow.dumps.device_folders.dump_files import GeFile
 from probe_flow.dumps.device_folders.graph_facts import with_graph_facts
+from probe_flow.dumps.device_folders.layout import GeFile
 from probe_flow.dumps.device_folders.slice_files import (
     SlicedOperator,
     is_slice,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.refs import tensor_refs
-from probe_flow.dumps.device_folders.dump_files import GeFile
+from probe_flow.dumps.device_folders.layout import GeFile
 from probe_flow.dumps.selection import Duplicates, choose, left_out_duplicate
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.records import NodeKey, Problem, Slot, SlotRole, TensorKind, TensorRef

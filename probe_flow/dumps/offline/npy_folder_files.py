@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from probe_flow.dumps.device_folders.dump_files import (
+from probe_flow.dumps.device_folders.layout import (
     MAPPING_FILE,
     hashed_without_mapping,
     not_a_dump_file,

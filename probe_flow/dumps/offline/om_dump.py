@@ -11,8 +11,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.dumps.device_folders.dump_files import GeFile
-from probe_flow.dumps.device_folders.layout import GeFolder, ge_folder, is_time
+from probe_flow.dumps.device_folders.layout import GeFile, GeFolder, ge_folder, is_time
 from probe_flow.dumps.device_folders.nodes import GeNodes
 from probe_flow.dumps.device_folders.runs import choose_runs
 from probe_flow.dumps.file_names import safe_name

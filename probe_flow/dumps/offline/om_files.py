@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from probe_flow.dumps.device.device_file import read_ge_header
-from probe_flow.dumps.device_folders.dump_files import (
+from probe_flow.dumps.device_folders.layout import (
     MAPPING_FILE,
     GeFile,
     hashed_without_mapping,

@@ -14,8 +14,14 @@ from pathlib import Path
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
-from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE, hashed_without_mapping, not_a_dump_file
-from probe_flow.dumps.device_folders.layout import FxFolder, fx_folder, rank_of
+from probe_flow.dumps.device_folders.layout import (
+    MAPPING_FILE,
+    FxFolder,
+    fx_folder,
+    hashed_without_mapping,
+    not_a_dump_file,
+    rank_of,
+)
 from probe_flow.dumps.file_names import (
     FxFileName,
     is_hashed,

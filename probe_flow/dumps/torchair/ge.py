@@ -10,8 +10,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from probe_flow.dumps.device_folders.dump_files import GeFile
-from probe_flow.dumps.device_folders.layout import is_time, rank_of
+from probe_flow.dumps.device_folders.layout import GeFile, is_time, rank_of
 from probe_flow.dumps.device_folders.nodes import GeNodes
 from probe_flow.dumps.graph.edges import DumpedOp, Link, dumped_links
 from probe_flow.dumps.graph.links import GraphLinks

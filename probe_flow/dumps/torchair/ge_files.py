@@ -8,14 +8,15 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from probe_flow.dumps.device_folders.dump_files import (
+from probe_flow.dumps.device_folders.layout import (
     MAPPING_FILE,
     GeFile,
+    GeFolder,
+    ge_folder,
     hashed_without_mapping,
     name_mappings,
     not_a_dump_file,
 )
-from probe_flow.dumps.device_folders.layout import GeFolder, ge_folder
 from probe_flow.dumps.file_names import GeFileName, is_hashed, parse_fx_name, parse_ge_name, real_name, stem_of
 from probe_flow.dumps.torchair.graph_files import GraphFileName, graph_file_name
 from probe_flow.dumps.torchair.source_lines import source_file_name

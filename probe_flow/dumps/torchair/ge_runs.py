@@ -9,8 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.dumps.device_folders.dump_files import GeFile
-from probe_flow.dumps.device_folders.layout import GeFolder
+from probe_flow.dumps.device_folders.layout import GeFile, GeFolder
 from probe_flow.dumps.device_folders.runs import choose_runs
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.dumps.graph.graph_text import read_ge_graph

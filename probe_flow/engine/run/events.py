@@ -1,15 +1,38 @@
-"""`events.jsonl`: what happened when, one JSON object a line, for people who look into a run and for log systems."""
+"""`events.jsonl`: what happened when, one JSON object a line, for people who look into a run and for log systems.
+
+Time is a parameter: the wall clock for names and records, a monotonic one for durations.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, MutableMapping
+import time
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from probe_flow.engine.run.clock import Clock
+from msgspec import Struct
+
 from probe_flow.errors import Diagnostic, UsageError
+
+
+def _local_now() -> datetime:
+    return datetime.now().astimezone()
+
+
+class Clock(Struct, frozen=True):
+    """Two clocks.
+
+    Args:
+        now: current time with its zone.
+        monotonic: seconds from any origin, never going back.
+    """
+
+    now: Callable[[], datetime] = _local_now
+    monotonic: Callable[[], float] = time.monotonic
+
 
 FILE_BEGUN = "file.begun"
 """Written before a result file is: a run that is killed then leaves files that its record does not name."""

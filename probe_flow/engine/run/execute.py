@@ -18,8 +18,7 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from probe_flow.engine.cache import PARTIAL, RunCache, catalog_store, collect_garbage, shared_store, tensor_store
-from probe_flow.engine.run.clock import Clock
-from probe_flow.engine.run.events import FILE_BEGUN, EventLog, open_events
+from probe_flow.engine.run.events import FILE_BEGUN, Clock, EventLog, open_events
 from probe_flow.engine.run.kept_catalogs import KeptCatalogs
 from probe_flow.engine.run.outcome import StageOutcome, StageStatus, became, ended_by, exit_code, is_gap, run_verdict
 from probe_flow.engine.run.output import (
@@ -31,11 +30,10 @@ from probe_flow.engine.run.output import (
     reopen_run_folder,
 )
 from probe_flow.engine.run.plan import Plan, PlannedStage
-from probe_flow.engine.run.progress import Progress, Silent
 from probe_flow.engine.run.record import base_record, problem_facts, stage_list, with_summaries, without_findings
 from probe_flow.engine.run.results import Results, is_strict
 from probe_flow.engine.run.signals import Signals
-from probe_flow.engine.run.tasks import StageTasks
+from probe_flow.engine.run.tasks import Progress, Silent, StageTasks
 from probe_flow.engine.schedulers.base import Scheduler
 from probe_flow.engine.schedulers.choice import held
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
@@ -46,7 +44,7 @@ from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Catalog, Comparison
 from probe_flow.stages.base import Kind
-from probe_flow.transform.sizes import size_bytes
+from probe_flow.stages.sizes import size_bytes
 from probe_flow.work import Context, Settings
 from probe_flow.workflow.model.resolved import options_for_run
 

@@ -14,12 +14,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from probe_flow.engine.run.paths import input_paths, measure_path
 from probe_flow.engine.run.plan import Plan, PlannedStage
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
-from probe_flow.files.torch.torch_load import has_torch
+from probe_flow.files.existing import exists
 from probe_flow.records import Catalog
 from probe_flow.stages.base import Kind
 from probe_flow.version import __version__
@@ -49,7 +50,7 @@ class KeptCatalogs:
     def find(self, planned: PlannedStage, report: Callable[[Diagnostic], object]) -> Catalog | None:
         """Return what a stage found before in files that are as they were; report what is wrong with the cache."""
         path, state = self._place(planned)
-        if path is None or planned.stage.name in self._forced:
+        if path is None or planned.stage.name in self._forced or not exists(path):
             return None
         from probe_flow.record.stored.reading import read_catalog
 
@@ -95,6 +96,11 @@ def _states(planned: PlannedStage) -> Iterator[str]:
             yield measure_path(option, path.parent).state
         else:
             yield known.get(str(path), "")
+
+
+def has_torch() -> bool:
+    """Say whether torch is there for files that only it can read."""
+    return find_spec("torch") is not None
 
 
 @cache

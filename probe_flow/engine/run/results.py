@@ -23,9 +23,9 @@ from probe_flow.record.stored.kinds import FILE
 from probe_flow.record.stored.writing import write_comparison
 from probe_flow.record.types.run import InputRecord
 from probe_flow.records import Catalog, Comparison, Pairs
-from probe_flow.scripts.result import Scripts
 from probe_flow.stages.base import Kind
 from probe_flow.stages.registry import STAGES
+from probe_flow.work import Scripts
 from probe_flow.workflow.loading.fields import KIND_WORDS
 
 _Written = TypeVar("_Written")

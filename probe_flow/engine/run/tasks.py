@@ -1,12 +1,12 @@
-"""How a stage's batches reach the scheduler: errors become diagnostics, progress is told."""
+"""How a stage's batches reach the scheduler: errors become diagnostics, progress is told to whoever watches the run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from probe_flow.engine.run.progress import Progress
+from probe_flow.engine.run.outcome import StageOutcome
 from probe_flow.engine.schedulers.base import RETRIES, Batch, BatchError, BatchLost, Result, Scheduler
 from probe_flow.engine.schedulers.choice import AutoScheduler
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, out_of_memory
@@ -116,3 +116,32 @@ def _next_step(reason: str) -> str:
     if "took longer" in reason:
         return "look at the disk, or raise `executor.batch_timeout`; its rows are errors"
     return "run again with `--scheduler sync` to see the error itself"
+
+
+class Progress(Protocol):
+    """Receives the steps of a run, all in the thread that runs it."""
+
+    def stage_started(self, name: str, uses: str) -> None:
+        """A stage begins."""
+        ...
+
+    def stage_advanced(self, name: str, done: int, total: int, unit: str = BYTES) -> None:
+        """A batch of the stage is done; bytes count both sides of the pairs."""
+        ...
+
+    def stage_ended(self, outcome: StageOutcome) -> None:
+        """A stage ended, in whatever way, or will not run."""
+        ...
+
+
+class Silent:
+    """Tells nobody."""
+
+    def stage_started(self, name: str, uses: str) -> None:
+        """Do nothing."""
+
+    def stage_advanced(self, name: str, done: int, total: int, unit: str = BYTES) -> None:
+        """Do nothing."""
+
+    def stage_ended(self, outcome: StageOutcome) -> None:
+        """Do nothing."""

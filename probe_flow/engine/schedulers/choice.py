@@ -1,4 +1,7 @@
-"""Which scheduler runs the batches: the one of a name, or for `auto` the fastest for the bytes and the workers."""
+"""Which scheduler runs the batches: the one of a name, or for `auto` the fastest for the bytes and the workers.
+
+It gets as many workers as fit into what this process may use of the machine.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,55 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from probe_flow.engine.schedulers.base import Batch, BatchError, BatchLost, Result, Scheduler, largest_first
-from probe_flow.engine.schedulers.limits import PROCESS_BYTES, fitting_workers, workers_within
 from probe_flow.errors import Diagnostic, Span, UsageError, did_you_mean
+from probe_flow.files.machine import memory_of_machine, usable_cpus
 
 if TYPE_CHECKING:
     from probe_flow.workflow.model.models import Trust
+
+
+THREAD_BYTES = 16 * 2**20
+"""Memory of a worker thread: 2.4 MB of buffers (measured), small files read whole, the records of a batch."""
+
+PROCESS_BYTES = 64 * 2**20
+"""Memory of a worker process: interpreter, numpy and buffers take 17 MB (measured), the rest as for a thread."""
+
+
+def fitting_workers(count: int, each_bytes: int, memory_bytes: int | None) -> int:
+    """Return how many of ``count`` workers fit into the memory; 0 when not even one does."""
+    return count if memory_bytes is None else min(count, memory_bytes // each_bytes)
+
+
+def worker_bytes(scheduler: str) -> int:
+    """Return the memory that one worker of a scheduler needs."""
+    return PROCESS_BYTES if scheduler in ("processes", "distributed") else THREAD_BYTES
+
+
+def workers_within(scheduler: str, asked: int | None, memory_bytes: int | None) -> int:
+    """Return how many workers a scheduler of this machine gets.
+
+    Args:
+        scheduler: ``threads``, ``processes`` or ``distributed``.
+        asked: what the user wants; None = one per usable CPU.
+        memory_bytes: what the user allows; None = the machine's memory, where at least one worker always fits.
+
+    Raises:
+        UsageError: PF6107 when not even one worker fits into `memory_bytes`.
+    """
+    count, each = asked or usable_cpus(), worker_bytes(scheduler)
+    if memory_bytes is None:
+        return max(1, fitting_workers(count, each, memory_of_machine()))
+    fitting = fitting_workers(count, each, memory_bytes)
+    if not fitting:
+        raise UsageError(
+            Diagnostic(
+                "PF6107",
+                f"`memory_limit` is {memory_bytes / 2**20:.0f} MiB; one worker of `{scheduler}` needs {each >> 20} MiB",
+                help="raise `executor.memory_limit`, or use `sync`",
+            )
+        )
+    return fitting
+
 
 SCHEDULERS = ("auto", "sync", "threads", "processes", "distributed")
 
@@ -61,32 +108,32 @@ def choose(total_bytes: int, *, threads: int, processes: int, serial_bytes: int 
 
 
 class AutoScheduler:
-    """Runs each call where its total size says.
+    """Runs each call where its total size says; what no call needs is never loaded.
 
     Args:
-        sync: for small work.
-        threads: for more.
-        processes: for large work that threads would do one after another.
+        threads: workers that larger work gets.
+        processes: those of large work that threads would do one after another.
+        memory_bytes: memory for all processes together; None = that of the machine.
     """
 
     name = "auto"
     warnings = ()
 
-    def __init__(self, sync: Scheduler, threads: Scheduler, processes: Scheduler) -> None:
-        self._by_name = {"sync": sync, "threads": threads, "processes": processes}
-
-    @property
-    def workers(self) -> int:
-        """Workers that large work gets."""
-        return self._by_name["threads"].workers
+    def __init__(self, threads: int, processes: int, memory_bytes: int | None = None) -> None:
+        self.workers = threads
+        self._processes = processes
+        self._memory_bytes = memory_bytes
+        self._made: dict[str, Scheduler] = {}
 
     def choose(self, sizes: Sequence[int], serial_bytes: int | None = None) -> Scheduler:
         """Return the scheduler for batches of these bytes; see `choose` for what is serial."""
-        if len(sizes) < 2:
-            return self._by_name["sync"]
-        threads, processes = self._by_name["threads"].workers, self._by_name["processes"].workers
-        found = choose(sum(sizes), threads=threads, processes=processes, serial_bytes=serial_bytes)
-        return self._by_name[found]
+        name = "sync"
+        if len(sizes) > 1:
+            name = choose(sum(sizes), threads=self.workers, processes=self._processes, serial_bytes=serial_bytes)
+        if name not in self._made:
+            count = {"sync": 1, "threads": self.workers, "processes": self._processes}[name]
+            self._made[name] = _of_this_machine(name, count, self._memory_bytes)
+        return self._made[name]
 
     def run(
         self, function: Callable[[Batch], Result], batches: Sequence[Batch], sizes: Sequence[int]
@@ -171,17 +218,20 @@ def make_scheduler(
         from probe_flow.engine.schedulers.distributed import local_cluster
 
         return local_cluster(workers_within(name, workers, memory_bytes))
+    if name == "auto":
+        threads = workers_within("threads", workers, memory_bytes)
+        return AutoScheduler(threads, fitting_workers(threads, PROCESS_BYTES, memory_bytes), memory_bytes)
+    count = 1 if name == "sync" else workers_within(name, workers, memory_bytes)
+    return _of_this_machine(name, count, memory_bytes, batch_s)
+
+
+def _of_this_machine(name: str, workers: int, memory_bytes: int | None, batch_s: int | None = None) -> Scheduler:
     if name == "sync":
         return SyncScheduler()
-    from probe_flow.engine.schedulers.processes import ProcessScheduler
-    from probe_flow.engine.schedulers.threads import ThreadScheduler
-
-    if name == "processes":
-        count = workers_within(name, workers, memory_bytes)
-        return ProcessScheduler(count, memory_bytes=memory_bytes, batch_s=batch_s)
-    threads = ThreadScheduler(workers_within("threads", workers, memory_bytes))
     if name == "threads":
-        return threads
-    count = fitting_workers(threads.workers, PROCESS_BYTES, memory_bytes)
-    processes = ProcessScheduler(count, memory_bytes=memory_bytes)
-    return AutoScheduler(SyncScheduler(), threads, processes)
+        from probe_flow.engine.schedulers.threads import ThreadScheduler
+
+        return ThreadScheduler(workers)
+    from probe_flow.engine.schedulers.processes import ProcessScheduler
+
+    return ProcessScheduler(workers, memory_bytes=memory_bytes, batch_s=batch_s)

@@ -12,12 +12,14 @@ from probe_flow.engine.schedulers.choice import (
     SMALL_WORK_BYTES,
     check_scheduler,
     choose,
+    fitting_workers,
     make_scheduler,
+    worker_bytes,
+    workers_within,
 )
-from probe_flow.engine.schedulers.limits import fitting_workers, worker_bytes, workers_within
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.machine import usable_cpus
-from probe_flow.transform.sizes import size_bytes
+from probe_flow.stages.sizes import size_bytes
 from probe_flow.workflow.model.models import Trust
 from probe_flow.workflow.model.resolved import Workflow
 

@@ -26,8 +26,7 @@ from probe_flow.matching.torchair.arguments import (
 from probe_flow.matching.torchair.fx_golden import GoldenIndex
 from probe_flow.matching.torchair.graph import FxGraph
 from probe_flow.matching.torchair.nodes import DumpedNode
-from probe_flow.matching.torchair.notes import unusable, unusable_golden
-from probe_flow.matching.torchair.reasons import NearestNames, TorchairReason, TorchairRule
+from probe_flow.matching.torchair.reasons import NearestNames, TorchairReason, TorchairRule, unusable, unusable_golden
 from probe_flow.matching.torchair.target import TargetMatch
 from probe_flow.records import Catalog, Reason, TensorRef
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.dumps.graph.links import GraphLinks, Source
 from probe_flow.matching.torchair.nodes import DumpedNode, attach_parts, dumped_nodes, is_repeat
-from probe_flow.matching.torchair.notes import unusable
+from probe_flow.matching.torchair.reasons import unusable
 from probe_flow.records import Catalog, NodeKey, TensorKind, TensorRef
 
 

@@ -18,10 +18,9 @@ from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.matching.torchair.arguments import fact, is_parameter_list
 from probe_flow.matching.torchair.ge_golden import GeGolden
 from probe_flow.matching.torchair.ge_renames import Renames
+from probe_flow.matching.torchair.graph import same_values
 from probe_flow.matching.torchair.nodes import DumpedNode, is_repeat
-from probe_flow.matching.torchair.notes import unusable
-from probe_flow.matching.torchair.reasons import NearestNames, TorchairReason, TorchairRule
-from probe_flow.matching.torchair.relays import same_values
+from probe_flow.matching.torchair.reasons import NearestNames, TorchairReason, TorchairRule, unusable
 from probe_flow.matching.torchair.target import TargetMatch
 from probe_flow.records import Catalog, NodeKey, Reason, Rule, TensorKind, TensorRef
 

@@ -15,12 +15,10 @@ from probe_flow.matching.torchair.arguments import is_parameter_list
 from probe_flow.matching.torchair.fx_golden import GoldenIndex
 from probe_flow.matching.torchair.fx_leftovers import Leftovers
 from probe_flow.matching.torchair.fx_pairs import FxMatch
-from probe_flow.matching.torchair.graph import FxGraph
+from probe_flow.matching.torchair.graph import FxGraph, same_values
 from probe_flow.matching.torchair.graph_texts import GraphTexts
 from probe_flow.matching.torchair.nodes import DumpedNode, is_repeat
-from probe_flow.matching.torchair.notes import unusable
-from probe_flow.matching.torchair.reasons import MAX_HINTS, NearestNames, TorchairReason
-from probe_flow.matching.torchair.relays import same_values
+from probe_flow.matching.torchair.reasons import MAX_HINTS, NearestNames, TorchairReason, unusable
 from probe_flow.records import (
     Catalog,
     Execution,

@@ -8,8 +8,14 @@ from collections.abc import Sequence
 from probe_flow.dumps.graph.links import GraphLinks
 from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.matching.torchair.nodes import DumpedNode, attach_parts, dumped_nodes, group_of
-from probe_flow.matching.torchair.notes import shape_note, transform_of, unusable
-from probe_flow.matching.torchair.reasons import NearestNames, TorchairReason, TorchairRule
+from probe_flow.matching.torchair.reasons import (
+    NearestNames,
+    TorchairReason,
+    TorchairRule,
+    shape_note,
+    transform_of,
+    unusable,
+)
 from probe_flow.records import SELF, Catalog, Group, Pair, Reason, Rule, SlotRole, TensorKind, TensorRef
 
 

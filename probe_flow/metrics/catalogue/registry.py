@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
-from probe_flow.metrics.accumulators.options import MeasureOptions
-from probe_flow.metrics.accumulators.registry import ACCUMULATORS
+from probe_flow.metrics.accumulators.registry import ACCUMULATORS, MeasureOptions
 from probe_flow.metrics.catalogue.metric import Metric
 from probe_flow.metrics.catalogue.metrics import BUILT_IN, METRIC_SETS
 from probe_flow.metrics.catalogue.third_side import PREFIX, THIRD_SIDE

@@ -13,8 +13,7 @@ import numpy as np
 
 from probe_flow.errors import Diagnostic, NotComparableError
 from probe_flow.metrics.accumulators.base import Rules, SecondPass
-from probe_flow.metrics.accumulators.options import MeasureOptions
-from probe_flow.metrics.accumulators.registry import kinds_of
+from probe_flow.metrics.accumulators.registry import MeasureOptions, kinds_of
 from probe_flow.metrics.backends import numpy_backend
 from probe_flow.metrics.backends.choice import backend_named
 from probe_flow.metrics.backends.plain_blocks import SMALL

@@ -30,10 +30,10 @@ many records, as one of
 from __future__ import annotations
 
 import enum
+import re
 import struct
 import sys
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias, get_args, get_type_hints
 
 from msgspec import Struct
@@ -70,6 +70,8 @@ PREFIX = struct.Struct("<II")
 Plain: TypeAlias = Any
 """What MessagePack has a type for."""
 
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
 
 def _found(kind: Any, known: dict[type, None]) -> None:
     """Note the records and words that a declared type is made of."""
@@ -79,10 +81,18 @@ def _found(kind: Any, known: dict[type, None]) -> None:
         return
     if issubclass(kind, FigureTable):
         _found(stored_as(kind), known)
-    elif issubclass(kind, (Struct, enum.Enum)) or is_dataclass(kind):
+    elif issubclass(kind, (Struct, enum.Enum)):
         known[kind] = None
-        for part in () if issubclass(kind, enum.Enum) else hints_of(kind):
+        for part in () if issubclass(kind, enum.Enum) else _named_by(kind):
             _found(part, known)
+
+
+def _named_by(kind: type) -> Iterator[Any]:
+    """Yield what the declared types of a record's fields name; evaluating them takes ten times as long."""
+    for base in reversed(kind.__mro__):
+        home = vars(sys.modules[base.__module__])
+        for declared in vars(base).get("__annotations__", {}).values():
+            yield from map(home.get, _NAME.findall(declared))
 
 
 def stored_as(kind: type[FigureTable]) -> type:
@@ -101,7 +111,8 @@ def names_of(kind: Any) -> tuple[str, ...]:
     """Return the fields of a record, or the words of an enumeration."""
     if issubclass(kind, enum.Enum):
         return tuple(str(word.value) for word in kind)
-    return kind.__struct_fields__ if issubclass(kind, Struct) else tuple(field.name for field in fields(kind))
+    found: tuple[str, ...] = kind.__struct_fields__
+    return found
 
 
 def _kinds() -> tuple[type, ...]:

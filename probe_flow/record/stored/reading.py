@@ -7,6 +7,7 @@ import json
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain, pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -147,11 +148,13 @@ def _last(kind: type[_Last], messages: Iterable[Plain], path: Path) -> _Last:
     return found
 
 
-_HINTS = [() if issubclass(kind, enum.Enum) else hints_of(kind) for kind in KINDS]
-
-
 class _MisfitError(ValueError):
     """A message that no record can be."""
+
+
+@cache
+def _hints(kind: type) -> tuple[Any, ...]:
+    return () if issubclass(kind, enum.Enum) else hints_of(kind)
 
 
 class _Reader:
@@ -221,7 +224,8 @@ class _Reader:
         return _taken(self.records[_place(number, len(KINDS))], places, "a record")
 
     def _made(self, count: int, number: int, columns: Sequence[Plain]) -> list[Any]:
-        kind, hints = KINDS[_place(number, len(KINDS))], _HINTS[number]
+        kind = KINDS[_place(number, len(KINDS))]
+        hints = _hints(kind)
         if issubclass(kind, enum.Enum) or len(columns) != len(hints):
             raise _MisfitError(f"`{kind.__name__}` has {len(hints)} fields, not {len(columns)}")
         found = [self._column(column, count) for column in columns]

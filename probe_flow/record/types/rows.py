@@ -1,4 +1,4 @@
-"""A line of comparison.jsonl: one pair of tensors."""
+"""A line of comparison.jsonl, one pair of tensors, and one of details.jsonl, a row looked at more closely."""
 
 from __future__ import annotations
 
@@ -114,3 +114,50 @@ are read in the second order.
         """The sides that there are, with their names."""
         named = (("target", self.target), ("golden", self.golden), ("reference", self.reference))
         return tuple((name, side) for name, side in named if side is not None)
+
+
+class MapRecord(Record, frozen=True):
+    """Where in a tensor the errors are.
+
+    Args:
+        shape: Of the tensor, as its indices count.
+        down: Axes that are folded into rows, in C order.
+        across: Axes that are folded into columns.
+        cell: Rows and columns that a cell holds; the last ones may hold fewer.
+        errors: Largest absolute error of each cell, row by row, in 4 significant digits; null where no element is \
+finite on both sides or none was compared.
+        alike: Cells with NaN or infinities that both sides have.
+        mismatch: Cells where the sides disagree about NaN or infinities.
+    """
+
+    shape: tuple[Count, ...]
+    down: tuple[Count, ...]
+    across: tuple[Count, ...]
+    cell: Annotated[tuple[Count, ...], Meta(min_length=2, max_length=2)]
+    errors: tuple[Figure, ...]
+    alike: tuple[Count, ...]
+    mismatch: tuple[Count, ...]
+
+
+class DetailRecord(Record, frozen=True):
+    """One line of details.jsonl: a row looked at more closely.
+
+    Args:
+        order: `order` of the row in comparison.jsonl.
+        start: Flat index of the first value of `target` and `golden`.
+        target: Values around the largest error.
+        golden: Values at the same places.
+        edges: Bounds of the classes of absolute error, rising; the first is 0.
+        counts: Elements in each class.
+        equal: Elements without an error, in no class.
+        maps: Where in the tensor the errors are, for the rows that are asked about first.
+    """
+
+    order: Count
+    start: Count
+    target: tuple[Figure, ...]
+    golden: tuple[Figure, ...]
+    edges: tuple[Figure, ...]
+    counts: tuple[Count, ...]
+    equal: Count
+    maps: tuple[MapRecord, ...]

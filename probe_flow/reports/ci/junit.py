@@ -105,7 +105,7 @@ def _attribute(value: object) -> str:
 
 def _plain(value: object) -> str:
     text = str(value)
-    if _HARMLESS.fullmatch(text):  # compiling the other one takes longer than most files
+    if text.replace("\n", " ").isprintable():  # compiling the pattern takes longer than writing most files
         return text
     return re.sub(_NOT_XML, lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 

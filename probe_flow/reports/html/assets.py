@@ -45,7 +45,8 @@ _SCRIPTS = (
 _LICENCES = (("uPlot", "vendor/uplot/LICENSE"), ("Tabulator", "vendor/tabulator/LICENSE"))
 
 # A report is one file: there is no map beside it, and looking for one would be a request.
-_SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$|/\*# sourceMappingURL=.*?\*/", re.MULTILINE)
+_MAPPING = "# sourceMappingURL="
+_SOURCE_MAP = re.compile(rf"^//{_MAPPING}.*$|/\*{_MAPPING}.*?\*/", re.MULTILINE)
 
 
 class Assets(Struct, frozen=True):
@@ -92,7 +93,8 @@ def asset_text(name: str) -> str:
 
 def _inline(name: str) -> str:
     """Return an asset as it stands between its tags; digests are taken of exactly this."""
-    return _SOURCE_MAP.sub("", asset_text(name)).replace("\r\n", "\n")
+    text = asset_text(name).replace("\r\n", "\n")
+    return _SOURCE_MAP.sub("", text) if _MAPPING in text else text
 
 
 def _digest(text: str) -> str:

@@ -1,17 +1,27 @@
-"""Rows as columns of JSON for the HTML report: made a stretch of rows at a time, so that no column's cells are held."""
+"""Rows as columns of JSON for the HTML report: made a stretch of rows at a time, so that no column's cells are held.
+
+Texts go by number, numbers are short.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import sub
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pydantic_core
 
 from probe_flow.record.json_values import json_value
+from probe_flow.reports.numbering import Numbering
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 
 _T = TypeVar("_T")
 
@@ -173,3 +183,126 @@ def several(
 def _all_are(cells: Sequence[Any], value: object) -> bool:
     """Return True if all cells are this value; True and 1 are equal, but not the same cell."""
     return cells.count(value) == len(cells) and set(map(type, cells)) == {type(value)}
+
+
+_C = TypeVar("_C", bound=Hashable)
+_R = TypeVar("_R")
+
+
+class Strings:
+    """Texts, each once, by their place."""
+
+    def __init__(self) -> None:
+        self._known = Numbering[str]()
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """The texts in order of their places."""
+        return self._known.things
+
+    def place(self, text: str | None) -> int | None:
+        """Return the place of a text; None for no text (None or empty)."""
+        return self._known.number(text) if text else None
+
+    def places(self, texts: Iterable[str | None]) -> list[int | None]:
+        """Return the places of many texts."""
+        return mapped(texts, self.place)
+
+    def lists(self, lists: Iterable[tuple[str, ...]]) -> list[int | None]:
+        """Return the places of lists of texts, each list as one text of lines."""
+        return mapped(lists, lambda texts: self.place("\n".join(texts)))
+
+
+def mapped(cells: Iterable[_C], function: Callable[[_C], _R]) -> list[_R]:
+    """Return ``function`` of every cell, called once for cells that are equal, in order of appearance."""
+    known = list(cells)
+    made = {cell: function(cell) for cell in dict.fromkeys(known)}
+    return list(map(made.__getitem__, known))
+
+
+DIGITS = 6
+"""Significant digits of a number in the report; the exact ones are in comparison.jsonl."""
+
+Cell = float | str | None
+
+_NEAR_ONE = 0.99
+_DIGITS_FROM_ONE = 3
+_MAX_DECIMALS = 15
+_EXACT_INTEGER = 2**53
+"""Integers beyond this are no longer exact in JavaScript."""
+
+_FEW = 64
+"""Below this numpy does not pay."""
+
+_LARGEST_POWER = 22
+"""The largest power of ten that a float64 holds exactly."""
+
+_TIE = 1e-3
+"""What lies this close to the middle of two roundings is rounded by the slow, exact way."""
+
+
+def short_number(value: float | None) -> Cell:
+    """Return a number in 6 significant digits; NaN and infinities as ``"nan"``, ``"inf"``, ``"-inf"``.
+
+    Integers up to 2**53 and truth values stay exact. A number just below 1 keeps 3 digits of its distance from 1, so
+    that a cosine of 0.999999983 does not become 1.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= _EXACT_INTEGER else _rounded(float(value))
+    if not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    size = abs(value)
+    if _NEAR_ONE <= size < 1.0:
+        decimals = math.ceil(-math.log10(1.0 - size)) - 1 + _DIGITS_FROM_ONE
+        return round(value, min(max(decimals, DIGITS), _MAX_DECIMALS))
+    return _rounded(value)
+
+
+def short_numbers(values: Sequence[float | None]) -> list[Cell]:
+    """Return `short_number` of every value."""
+    kinds = set(map(type, values))
+    if kinds <= {type(None), bool}:
+        return list(values)
+    if len(values) < _FEW or float not in kinds:
+        return list(map(short_number, values))
+    if kinds == {float}:
+        return _short_floats(values)
+    floats = iter(_short_floats([value for value in values if type(value) is float]))
+    return [next(floats) if type(value) is float else short_number(value) for value in values]
+
+
+def _short_floats(values: Sequence[Any]) -> list[Cell]:
+    import numpy as np
+
+    found = np.array(values, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        power = DIGITS - 1 - np.floor(np.log10(np.abs(found)))
+        digits = np.where(power > 0, found * _powers(power), found / _powers(-power))
+        whole = np.rint(digits)
+        short = np.where(power > 0, whole / _powers(power), whole * _powers(-power))
+        is_exact = (np.abs(power) <= _LARGEST_POWER) & (np.abs(np.abs(digits - whole) - 0.5) > _TIE)
+        is_exact &= (np.abs(whole) >= 10 ** (DIGITS - 1)) & (np.abs(whole) < 10**DIGITS)
+        is_exact &= (np.abs(found) < _NEAR_ONE) | (np.abs(found) >= 1.0)
+        is_zero = found == 0
+    short[is_zero] = 0
+    is_exact |= is_zero
+    cells: list[Any] = short.tolist()
+    for place in np.flatnonzero(is_exact & (short == np.rint(short)) & (np.abs(short) <= _EXACT_INTEGER)).tolist():
+        cells[place] = int(cells[place])
+    for place in np.flatnonzero(~is_exact).tolist():
+        cells[place] = short_number(values[place])
+    return cells
+
+
+def _powers(exponents: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    import numpy as np
+
+    table = np.array([float(10**exponent) for exponent in range(_LARGEST_POWER + 1)])
+    return np.asarray(table[np.nan_to_num(exponents).clip(0, _LARGEST_POWER).astype(np.intp)])
+
+
+def _rounded(value: float) -> float:
+    number = float(f"{value:.{DIGITS}g}")
+    return int(number) if number.is_integer() and abs(number) <= _EXACT_INTEGER else number  # `3` is shorter than `3.0`

@@ -14,15 +14,16 @@ from probe_flow.relations.call_tree import ROOT, CallTree, call_trees
 from probe_flow.reports.html.columns import (
     Member,
     Pieces,
+    Strings,
     json_bytes,
     list_pieces,
+    mapped,
     object_pieces,
     packed,
     packed_places,
+    short_numbers,
     stretches,
 )
-from probe_flow.reports.html.numbers import short_numbers
-from probe_flow.reports.html.strings import Strings, mapped
 from probe_flow.reports.numbering import Numbering
 
 

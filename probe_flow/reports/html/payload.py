@@ -22,15 +22,15 @@ from probe_flow.reports.html.columns import (
     TEXTS_AT_ONCE,
     Member,
     Pieces,
+    Strings,
     json_bytes,
     list_pieces,
     object_pieces,
+    short_number,
     stretches,
 )
 from probe_flow.reports.html.nodes import NO_FIGURES, CallFigures, NodeTable
-from probe_flow.reports.html.numbers import short_number
 from probe_flow.reports.html.rows import metric_ids, row_members
-from probe_flow.reports.html.strings import Strings
 from probe_flow.reports.html.summary import summary
 from probe_flow.reports.marks import Mark, RowMarks, marks_data
 

@@ -30,17 +30,18 @@ from probe_flow.reports.html.columns import (
     Member,
     Pieces,
     PlaceColumn,
+    Strings,
     list_pieces,
+    mapped,
     object_or_nothing,
     object_pieces,
     packed,
     packed_places,
     several,
+    short_numbers,
     stretches,
 )
 from probe_flow.reports.html.nodes import NodeTable
-from probe_flow.reports.html.numbers import short_numbers
-from probe_flow.reports.html.strings import Strings, mapped
 from probe_flow.reports.marks import RowMarks
 
 MAX_VALUE_CHARACTERS = 2000

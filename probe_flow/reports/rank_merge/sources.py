@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError
 from probe_flow.records import Comparison
+from probe_flow.reports.layout import LAYOUTS
 from probe_flow.reports.parts import folder_of, rows_by_execution
 from probe_flow.reports.rank_merge.config import MergeConfig
 from probe_flow.reports.rank_merge.merge import RankTable, Sheet, merge_tables, too_few
 from probe_flow.reports.rank_merge.tables import RankFiles, Ranks, find_tables, opened
 from probe_flow.reports.rank_merge.write import merged_files
-from probe_flow.reports.registry import LAYOUTS
 
 Merged = Mapping[str, tuple[Sheet, ...]]
 """Folder of the step, with a slash at its end (empty when there is one step) -> merged tables."""

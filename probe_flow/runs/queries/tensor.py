@@ -14,9 +14,8 @@ from probe_flow.record.json_values import json_number, number
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.record.run_json import plain
 from probe_flow.record.stored_rows import StoredRows
-from probe_flow.record.types.details import DetailRecord
 from probe_flow.record.types.reading import Reader
-from probe_flow.record.types.rows import RowRecord, SideRecord
+from probe_flow.record.types.rows import DetailRecord, RowRecord, SideRecord
 from probe_flow.records import ErrorMap, Statistics, TensorKind, TensorRef
 from probe_flow.reports.error_map_text import stored_maps
 from probe_flow.runs.queries.base import EVERYWHERE, Scope, find_names, metric_of

@@ -12,7 +12,7 @@ from pydantic_core import InitErrorDetails
 
 from probe_flow.dumpers.base.model_names import MODEL, MODULE_ATTRIBUTE, path_in
 from probe_flow.stages.base import DumpPath, Forecast, IsPath, Model, StageOptions
-from probe_flow.transform.sizes import SIZES, Size, size_bytes
+from probe_flow.stages.sizes import SIZES, Size, size_bytes
 from probe_flow.work import Context
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`report`: write a comparison as files."""
+"""`report`: write a comparison as files, in the formats that we have and those of packages (`probe_flow.formats`)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from pydantic import (
 
 from probe_flow.errors import ProbeFlowError, UsageError
 from probe_flow.files.machine import return_free_memory
-from probe_flow.reports.formats import Chosen
+from probe_flow.packages import PackageError, Registry
+from probe_flow.reports.formats import Chosen, FileFormat
 from probe_flow.stages.base import ComparisonOf, Consumes, Forecast, IsPath, Kind, Model, StageOptions, StageType
 from probe_flow.stages.report.formats.tables import columns_of
-from probe_flow.stages.report.registry import FORMATS
 from probe_flow.work import Context
 
 if TYPE_CHECKING:
@@ -36,6 +36,46 @@ if TYPE_CHECKING:
     from probe_flow.record.types.run import StageRecord
     from probe_flow.records import Comparison
     from probe_flow.reports.formats import ReportFile, Request
+
+
+def _accept(word: str, found: object) -> FileFormat:
+    if not isinstance(found, FileFormat):
+        raise PackageError(f"it is no `FileFormat` but a `{type(found).__name__}`")
+    if found.word != word:
+        raise PackageError(f"its format is called `{found.word}`")
+    if not callable(found.files):
+        raise PackageError("its format has no `files` function")
+    return found
+
+
+_OURS = "probe_flow.stages.report.formats"
+
+FORMATS: Registry[FileFormat] = Registry(
+    ("file format", "file formats"),
+    "probe_flow.formats",
+    {
+        "jsonl": f"{_OURS}.pages:JSONL",
+        "html": f"{_OURS}.pages:HTML",
+        "junit": f"{_OURS}.pages:JUNIT",
+        "csv": f"{_OURS}.tables:CSV",
+        "xlsx": f"{_OURS}.tables:XLSX",
+        "markdown": f"{_OURS}.pages:MARKDOWN",
+        "annotations": f"{_OURS}.pages:ANNOTATIONS",
+        "sarif": f"{_OURS}.pages:SARIF",
+        "rank_merge": f"{_OURS}.tables:RANK_MERGE",
+        "diff_analyze": f"{_OURS}.questions:DIFF_ANALYZE",
+        "anomaly_analyze": f"{_OURS}.questions:ANOMALY_ANALYZE",
+        "detail": f"{_OURS}.questions:DETAIL",
+        "data_mapping": f"{_OURS}.questions:DATA_MAPPING",
+        "advisor": f"{_OURS}.questions:ADVISOR",
+        "mapping": f"{_OURS}.questions:MAPPING",
+    },
+    _accept,
+    unknown="PF1204",
+    unusable="PF7004",
+)
+"""Every word of `formats:`."""
+
 
 _OF_PACKAGES = tuple(word for word in FORMATS if word not in FORMATS.built_in)
 """Words whose formats are loaded when an entry has one of them."""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from probe_flow.stages.base import IsPath, Kind, PairsOf, StageOptions, StageType
-from probe_flow.stages.report.registry import FORMATS
-from probe_flow.stages.report.report import chosen, plain_words
+from probe_flow.stages.report.report import FORMATS, chosen, plain_words
 from probe_flow.work import Context
 
 

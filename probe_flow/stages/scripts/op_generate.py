@@ -41,7 +41,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     """Return the extracted API and its script."""
     from probe_flow.errors import Diagnostic, UsageError
     from probe_flow.scripts.op_generate import Config, op_generate
-    from probe_flow.scripts.result import Scripts
+    from probe_flow.work import Scripts
 
     source: Catalog = inputs["source"][0]
     files = source.attrs.get("files")

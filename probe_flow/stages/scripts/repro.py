@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from probe_flow.stages.base import ComparisonOf, DumpOf, Forecast, IsPath, Kind, Only, StageOptions, StageType
-from probe_flow.transform.sizes import SIZES, Size
+from probe_flow.stages.sizes import SIZES, Size
 from probe_flow.work import Context
 
 if TYPE_CHECKING:
@@ -64,10 +64,10 @@ class Options(StageOptions):
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the scripts, and what they found."""
     from probe_flow.errors import Diagnostic, Severity
-    from probe_flow.scripts.result import Scripts
     from probe_flow.scripts.trials.suspects import Trial, reproduce
     from probe_flow.scripts.trials.trial import NOT_RUN, Limits
-    from probe_flow.transform.sizes import size_bytes
+    from probe_flow.stages.sizes import size_bytes
+    from probe_flow.work import Scripts
 
     suspects = _suspects(options, inputs)
     if not suspects:

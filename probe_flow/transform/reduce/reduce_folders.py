@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE
+from probe_flow.dumps.device_folders.layout import MAPPING_FILE
 from probe_flow.dumps.reduced.reduced_names import SUFFIX, reduced_name, source_name
 from probe_flow.errors import Diagnostic
 from probe_flow.files.folder_changes import FolderChanges, Key

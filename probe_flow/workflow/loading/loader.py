@@ -22,8 +22,7 @@ from probe_flow.workflow.loading.fields import Subject
 from probe_flow.workflow.loading.graph import check_endless, check_wires, find_cycles, topological
 from probe_flow.workflow.loading.interpolation import DROP, Scope
 from probe_flow.workflow.loading.matrix import Instance, expand
-from probe_flow.workflow.loading.params import ParamTable
-from probe_flow.workflow.loading.paths import resolve_paths
+from probe_flow.workflow.loading.params import ParamTable, resolve_paths
 from probe_flow.workflow.loading.raw_stages import Draft, DraftReader, odd_name
 from probe_flow.workflow.model.models import NAME, WorkflowFile
 from probe_flow.workflow.model.resolved import ResolvedStage, Workflow

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from probe_flow.stages.base import IsPath, Model
-from probe_flow.transform.sizes import SIZES, Size
+from probe_flow.stages.sizes import SIZES, Size
 
 NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
 """Names of stages, parameters and matrix entries."""

@@ -11,7 +11,7 @@ import probe_flow as pf
 from probe_flow.analysis.policies.registry import POLICIES
 from probe_flow.dumps.registry import READERS
 from probe_flow.metrics.catalogue.registry import METRICS
-from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.layout import LAYOUTS
 from probe_flow.stages.registry import STAGES
 
 ROOT = Path(__file__).resolve().parents[3]

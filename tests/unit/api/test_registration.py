@@ -15,7 +15,7 @@ from probe_flow.dumps.registry import READERS, ReaderSpec
 from probe_flow.metrics.catalogue.metric import Metric
 from probe_flow.records import Catalog
 from probe_flow.records.frameworks import Framework
-from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.layout import LAYOUTS
 from probe_flow.stages.registry import STAGES
 from probe_flow.testing.measured_pairs import STAGE
 

@@ -10,8 +10,7 @@ import pytest
 from probe_flow.comparing import recompute
 from probe_flow.comparing.asked import Recompute
 from probe_flow.comparing.recompute_worker import recompute_call
-from probe_flow.engine.run.progress import Silent
-from probe_flow.engine.run.tasks import StageTasks
+from probe_flow.engine.run.tasks import Silent, StageTasks
 from probe_flow.engine.schedulers.processes import ProcessScheduler
 from tests.unit.comparing.test_recompute import compared, larger, origins
 

@@ -16,7 +16,7 @@ from probe_flow.elements import extent_bytes
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.elements.extent_bytes import Loan, SpareMemory
 from probe_flow.measure.batches import Batch, measure_batch, plan_tasks
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.records import Execution, NodeKey
 
 RNG = np.random.default_rng(23)

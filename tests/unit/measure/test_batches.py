@@ -22,7 +22,7 @@ from probe_flow.measure.batches import (
     plan_tasks,
     serial_bytes,
 )
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.metrics.backends.choice import NUMPY, Backend
 from probe_flow.metrics.kernel.compare import TOGETHER
 from probe_flow.metrics.sums.record import BLOCK, SpanRecord, fold

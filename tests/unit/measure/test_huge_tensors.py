@@ -16,7 +16,7 @@ from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.measure.batches import measure_batch, plan_batches, plan_tasks
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.records import Execution, NodeKey, Slot, SlotRole, TensorRef
 
 KEY = NodeKey(Execution(), "op")

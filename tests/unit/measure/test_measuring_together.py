@@ -13,7 +13,7 @@ from raw_pairs import raw
 from probe_flow.elements.blocks import holds_same
 from probe_flow.measure import batches as measuring
 from probe_flow.measure.batches import Batch, Task, TaskResult, measure_batch, plan_batches, plan_tasks
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.metrics.kernel.kept_blocks import KEPT_BYTES
 from probe_flow.metrics.sums.record import BLOCK, fold
 from probe_flow.records import TensorRef

@@ -12,7 +12,7 @@ import pytest
 from probe_flow.measure.batches import Task
 from probe_flow.measure.result_keys import Sources, key_of, task_text
 from probe_flow.metrics.accumulators.moments import Moments
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef
 
 

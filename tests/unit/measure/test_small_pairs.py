@@ -12,7 +12,7 @@ from raw_pairs import raw
 from probe_flow.measure import small_pairs
 from probe_flow.measure.batches import Batch, measure_batch, plan_tasks
 from probe_flow.measure.small_pairs import WAITING, SmallPairs
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.metrics.kernel.compare import TOGETHER, measure_span
 from probe_flow.metrics.sums.block_sums import Scratch
 

@@ -10,7 +10,7 @@ import pytest
 from api_dumps import backward, forward, read_dump, small_net, tensor, write_dump
 
 from probe_flow.errors import ProbeFlowError, UsageError
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.precheck.checked import TENSOR_METHODS, UNSUSPECTED, Choice, why_not
 from probe_flow.precheck.jobs import Found, How, data_folder, find_calls, jobs_of
 from probe_flow.precheck.results import Status

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
-from probe_flow.record.types.details import DetailRecord
 from probe_flow.record.types.reading import MisfitError, Reader
+from probe_flow.record.types.rows import DetailRecord
 from probe_flow.records import ErrorMap
 from probe_flow.reports.error_map_text import map_lines, stored_maps
 

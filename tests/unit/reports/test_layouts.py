@@ -9,7 +9,7 @@ from packages_on_path import Site
 from report_builders import comparison, good_row
 
 from probe_flow.errors import UsageError
-from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.layout import LAYOUTS
 from probe_flow.reports.xlsx import write_xlsx
 
 GROUP = "probe_flow.reports"

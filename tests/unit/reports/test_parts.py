@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from offline_rows import Op, figures, offline
 
 from probe_flow.records import Execution
-from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.layout import LAYOUTS
 
 
 def names(*calls: Call, layout: str = "dump_json", max_rows: int | None = None, **attrs: Any) -> list[str]:

@@ -16,8 +16,7 @@ from report_builders import GOOD_METRICS, comparison, good_row, measurement, mis
 from probe_flow.record.jsonl import write_comparison_jsonl, write_nodes_jsonl
 from probe_flow.records import Catalog, Comparison, Extent
 from probe_flow.records.frameworks import TORCHAIR_FX
-from probe_flow.reports.layout import Layout
-from probe_flow.reports.registry import LAYOUTS, OURS
+from probe_flow.reports.layout import LAYOUTS, OURS, Layout
 from probe_flow.testing.run_records import run_record
 
 FIGURES = {

@@ -15,7 +15,7 @@ from report_builders import comparison, good_row, key, measurement, missing_gold
 from probe_flow.errors import IncompleteError, UsageError
 from probe_flow.records import Comparison, Role, Status
 from probe_flow.reports import xlsx
-from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.layout import LAYOUTS
 from probe_flow.reports.xlsx import cell_number, cell_text, write_xlsx
 
 

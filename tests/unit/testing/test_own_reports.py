@@ -13,9 +13,9 @@ from raw_pairs import context, pairs_of, raw
 
 from probe_flow.comparing.steps import compare_pairs
 from probe_flow.records import Comparison, Finding, FindingKind
-from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.layout import LAYOUTS
 from probe_flow.stages.compare import Options
-from probe_flow.stages.report.registry import FORMATS
+from probe_flow.stages.report.report import FORMATS
 from probe_flow.stages.report.report_detail import Detail
 from probe_flow.testing.builders import comparison, key, row, tensor
 from probe_flow.testing.reports import FileFormatTests, LayoutTests

@@ -1,4 +1,4 @@
-"""`csv` and `xlsx`: the rows as tables, in one of the layouts."""
+"""`csv` and `xlsx`: the rows as tables, in one of the layouts; `rank_merge`: one table per measure for all ranks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator
 
-from probe_flow.errors import Diagnostic, UsageError, did_you_mean
+from probe_flow.errors import Diagnostic, ProbeFlowError, UsageError, did_you_mean
 from probe_flow.reports.formats import FileFormat, ReportFile, Request
-from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.layout import LAYOUTS
+from probe_flow.stages.base import IsPath
 
 if TYPE_CHECKING:
     from probe_flow.reports.layout import Layout
     from probe_flow.reports.parts import Part
     from probe_flow.reports.table import Table
+
 
 DEFAULT_XLSX = "torchair"
 
@@ -119,3 +121,32 @@ def columns_of(layouts: Iterable[str]) -> Iterator[str]:
     """
     for name in layouts:
         yield from LAYOUTS.find(name).columns
+
+
+def _merged_ranks(request: Request, path: str) -> Iterable[ReportFile]:
+    """Yield the merged tables of every step; those of several configurations are told apart by their names."""
+    from probe_flow.reports.rank_merge.config import read_merge_config
+    from probe_flow.reports.rank_merge.sources import merge_comparison
+    from probe_flow.reports.rank_merge.write import merged_files
+
+    try:
+        merged, problems = merge_comparison(request.comparison, read_merge_config(path))
+    except ProbeFlowError as error:
+        request.problems.extend(error.diagnostics)
+        return
+    request.problems.extend(problems)
+    is_one = sum(each.format.word == "rank_merge" for each in request.chosen) == 1
+    suffix = request.suffix if is_one else f"{request.suffix}_{Path(path).stem}"
+    for folder, sheets in merged.items():
+        for file in merged_files(sheets, started=request.started, suffix=suffix):
+            yield ReportFile(f"{folder}{file.name}", file.write)
+
+
+RANK_MERGE = FileFormat(
+    "rank_merge",
+    _merged_ranks,
+    Annotated[str, IsPath()],
+    "Merge the ranks into one table per measure: a YAML file with `api` (leading parts of row names) and perhaps "
+    "`compare_index` (columns). A workbook with the extra `xlsx`, else CSV.",
+    stands_alone=False,
+)

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from probe_flow.engine.run.clock import Clock
-from probe_flow.engine.run.events import open_events
+from probe_flow.engine.run.events import Clock, open_events
 from probe_flow.errors import UsageError
 
 CLOCK = Clock(now=lambda: datetime(2026, 2, 3, tzinfo=timezone.utc), monotonic=lambda: 0.0)

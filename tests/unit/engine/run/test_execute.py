@@ -13,7 +13,7 @@ import pytest
 from run_records import first_divergence
 
 from probe_flow.engine.run import results
-from probe_flow.engine.run.clock import Clock
+from probe_flow.engine.run.events import Clock
 from probe_flow.engine.run.execute import RunOutcome, execute
 from probe_flow.engine.run.plan import make_plan
 from probe_flow.engine.schedulers.choice import make_scheduler

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probe_flow.engine.schedulers.base import WINDOW_PER_WORKER, BatchError, largest_first
-from probe_flow.engine.schedulers.choice import SyncScheduler, make_scheduler
-from probe_flow.engine.schedulers.limits import usable_cpus
+from probe_flow.engine.schedulers.choice import SyncScheduler, make_scheduler, usable_cpus
 from probe_flow.engine.schedulers.threads import ThreadScheduler
 from probe_flow.errors import UsageError
 

@@ -4,14 +4,15 @@ import pytest
 
 from probe_flow.engine.schedulers.choice import (
     LARGE_WORK_BYTES,
+    PROCESS_BYTES,
     SMALL_WORK_BYTES,
+    THREAD_BYTES,
     AutoScheduler,
     SyncScheduler,
     choose,
     make_scheduler,
 )
 from probe_flow.engine.schedulers.executor import plan_executor
-from probe_flow.engine.schedulers.limits import PROCESS_BYTES, THREAD_BYTES
 from probe_flow.engine.schedulers.processes import ProcessScheduler
 from probe_flow.engine.schedulers.threads import ThreadScheduler
 from probe_flow.errors import UsageError
@@ -22,9 +23,9 @@ LARGE = LARGE_WORK_BYTES + 1
 @pytest.fixture(autouse=True)
 def roomy_machine(monkeypatch):
     """Four CPUs and much memory."""
-    monkeypatch.setattr("probe_flow.engine.schedulers.limits.usable_cpus", lambda: 4)
+    monkeypatch.setattr("probe_flow.engine.schedulers.choice.usable_cpus", lambda: 4)
     monkeypatch.setattr("probe_flow.engine.schedulers.executor.usable_cpus", lambda: 4)
-    monkeypatch.setattr("probe_flow.engine.schedulers.limits.memory_of_machine", lambda: 2**40)
+    monkeypatch.setattr("probe_flow.engine.schedulers.choice.memory_of_machine", lambda: 2**40)
 
 
 @pytest.mark.parametrize(
@@ -49,13 +50,12 @@ def test_the_choice_follows_bytes_workers_and_what_threads_do_one_after_another(
 
 
 def test_auto_chooses_for_each_call_by_its_batches():
-    sync, threads, processes = SyncScheduler(), ThreadScheduler(2), ProcessScheduler(2)
-    auto = AutoScheduler(sync, threads, processes)
+    auto = AutoScheduler(3, 2)
     half = SMALL_WORK_BYTES // 2
-    assert auto.choose([half, half - 1]) is sync
-    assert auto.choose([half, half]) is threads
+    sync, threads, processes = auto.choose([half, half - 1]), auto.choose([half, half]), auto.choose([LARGE, 1])
+    assert (type(sync), type(threads), type(processes)) == (SyncScheduler, ThreadScheduler, ProcessScheduler)
+    assert (sync.workers, threads.workers, processes.workers) == (1, 3, 2)
     assert auto.choose([LARGE]) is sync, "one batch has nobody to share with"
-    assert auto.choose([LARGE, 1]) is processes
     assert auto.choose([LARGE, 1], LARGE_WORK_BYTES) is threads
 
 
@@ -92,7 +92,7 @@ def test_the_memory_limit_narrows_asked_workers_and_the_plan_says_so(demo):
 
 
 def test_a_small_machine_gets_fewer_workers_and_the_plan_says_so(demo, monkeypatch):
-    monkeypatch.setattr("probe_flow.engine.schedulers.limits.memory_of_machine", lambda: 2 * PROCESS_BYTES)
+    monkeypatch.setattr("probe_flow.engine.schedulers.choice.memory_of_machine", lambda: 2 * PROCESS_BYTES)
     executor = plan_executor(demo(), 0, scheduler="processes", workers=None)
     assert executor.reason == "as asked for; this machine's memory has room for 2 of 4 workers"
 

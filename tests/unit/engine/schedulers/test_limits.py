@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from probe_flow.engine.schedulers.limits import (
+from probe_flow.engine.schedulers.choice import (
     PROCESS_BYTES,
     fitting_workers,
     memory_of_machine,
@@ -111,5 +111,5 @@ def test_a_memory_limit_below_one_worker_is_a_mistake_of_the_user():
 
 
 def test_without_a_limit_one_worker_always_fits(monkeypatch):
-    monkeypatch.setattr("probe_flow.engine.schedulers.limits.memory_of_machine", lambda: 1)
+    monkeypatch.setattr("probe_flow.engine.schedulers.choice.memory_of_machine", lambda: 1)
     assert workers_within("processes", 4, None) == 1

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes_seen import children, is_alive, wait_until
 
-from probe_flow.engine.run.progress import Silent
-from probe_flow.engine.run.tasks import StageTasks
+from probe_flow.engine.run.tasks import Silent, StageTasks
 from probe_flow.engine.schedulers import processes
 from probe_flow.engine.schedulers.base import BatchError, BatchLost
 from probe_flow.engine.schedulers.processes import STOP_S, UNTOUCHED_BYTES, ProcessScheduler

@@ -15,8 +15,7 @@ from packages_on_path import Site
 
 from probe_flow.errors import UsageError
 from probe_flow.metrics.accumulators.base import OfErrors, OfValues, SecondPass
-from probe_flow.metrics.accumulators.options import MeasureOptions
-from probe_flow.metrics.accumulators.registry import ACCUMULATORS, kinds_of
+from probe_flow.metrics.accumulators.registry import ACCUMULATORS, MeasureOptions, kinds_of
 from probe_flow.metrics.catalogue.derive import derive
 from probe_flow.metrics.catalogue.metric import Metric
 from probe_flow.metrics.catalogue.metrics import BUILT_IN

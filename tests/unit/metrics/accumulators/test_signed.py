@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from metric_oracle import exact
 
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.metrics.catalogue.derive import derive
 from probe_flow.metrics.kernel.compare import measure, measure_span
 from probe_flow.metrics.sums.record import BLOCK, fold

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from probe_flow.errors import UsageError
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.metrics.backends import choice as backends
 from probe_flow.metrics.backends import code_files
 from probe_flow.metrics.backends.choice import NUMPY, WORTH_COMPILED_BYTES, backend_named

@@ -21,8 +21,7 @@ from probe_flow.testing.builders import ArrayBlocks
 pytest.importorskip("numba", reason="numba is not installed (extra accel)")
 
 from probe_flow.metrics.accumulators.moments import Moments
-from probe_flow.metrics.accumulators.options import MeasureOptions
-from probe_flow.metrics.accumulators.registry import ACCUMULATORS, kinds_of
+from probe_flow.metrics.accumulators.registry import ACCUMULATORS, MeasureOptions, kinds_of
 from probe_flow.metrics.accumulators.signed import Signed
 from probe_flow.metrics.accumulators.significant import Significant
 from probe_flow.metrics.backends import choice, compiled_code, numba_backend

@@ -13,9 +13,9 @@ from raw_pairs import context, pairs_of, raw
 from probe_flow.comparing.steps import compare_pairs
 from probe_flow.measure.run import planned_texts
 from probe_flow.metrics.catalogue import derive as derive_module
+from probe_flow.metrics.catalogue.derive import Scope
 from probe_flow.metrics.catalogue.metric import Metric
 from probe_flow.metrics.catalogue.registry import metric_ids
-from probe_flow.metrics.catalogue.scope import Scope
 from probe_flow.metrics.sums.record import BLOCK
 from probe_flow.stages.compare import Options
 
@@ -75,7 +75,7 @@ def test_what_is_kept_of_some_elements_is_not_taken_for_others(tmp_path):
 
 
 def _limited(limit):
-    from probe_flow.metrics.catalogue.scope import Scope
+    from probe_flow.metrics.catalogue.derive import Scope
 
     return Scope(max_elements=limit)
 

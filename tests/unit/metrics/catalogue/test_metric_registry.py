@@ -10,8 +10,7 @@ import pytest
 from packages_on_path import Site
 
 from probe_flow.errors import UsageError
-from probe_flow.metrics.accumulators.options import MeasureOptions
-from probe_flow.metrics.accumulators.registry import ACCUMULATORS
+from probe_flow.metrics.accumulators.registry import ACCUMULATORS, MeasureOptions
 from probe_flow.metrics.catalogue.derive import derive
 from probe_flow.metrics.catalogue.metric import Metric
 from probe_flow.metrics.catalogue.metrics import BUILT_IN, METRIC_SETS

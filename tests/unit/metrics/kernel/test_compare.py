@@ -17,7 +17,7 @@ from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from probe_flow.errors import NotComparableError
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.metrics.catalogue.derive import derive, side_summary
 from probe_flow.metrics.kernel.compare import (
     measure,

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.metrics.kernel.compare import measure, measure_span
 from probe_flow.metrics.kernel.record_text import record_of, record_text
 from probe_flow.metrics.sums.record import BLOCK, Errors, Record, Side, fold

@@ -50,9 +50,8 @@ from probe_flow.records import (
 )
 from probe_flow.records.frameworks import PYTORCH, TORCHAIR_GE
 from probe_flow.reports.html import page as html
-from probe_flow.reports.html.columns import Pieces, packed, packed_places
+from probe_flow.reports.html.columns import Pieces, packed, packed_places, short_number, short_numbers
 from probe_flow.reports.html.nodes import CallFigures, CallLink, SideFigures
-from probe_flow.reports.html.numbers import short_number, short_numbers
 from probe_flow.reports.html.page import write_html
 from probe_flow.reports.html.payload import Payload
 from probe_flow.reports.numbering import Numbering

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from probe_flow.errors import WorkflowError
-from probe_flow.transform.sizes import size_bytes
+from probe_flow.stages.sizes import size_bytes
 from probe_flow.workflow.loading.extends import MAX_CHAIN
 from probe_flow.workflow.loading.loader import load_workflow
 from probe_flow.workflow.model.resolved import ResolvedStage, Workflow, options_for_run

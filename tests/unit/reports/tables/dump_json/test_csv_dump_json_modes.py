@@ -31,7 +31,7 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.reports.dump_json_columns import Layout
-from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.layout import LAYOUTS
 from probe_flow.reports.tables.dump_json.layout import layout_of
 
 KEY = NodeKey(Execution(), "Torch.add", 0)

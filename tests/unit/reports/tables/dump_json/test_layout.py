@@ -37,7 +37,7 @@ from probe_flow.records import (
 )
 from probe_flow.records.frameworks import PYTORCH
 from probe_flow.reports.dump_json_columns import RESULTS
-from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.layout import LAYOUTS
 
 DATA = Path(__file__).parents[4] / "data" / "dump_json"
 KEY = NodeKey(Execution(), "Torch.add", 0)

@@ -27,7 +27,7 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.node import NodeKey
-from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.layout import LAYOUTS
 from probe_flow.reports.tables.offline.groups import Operators
 from probe_flow.reports.tables.offline.layout import offline_table
 from tests.support.rules import kind_of

@@ -30,7 +30,7 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.node import NodeKey
-from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.layout import LAYOUTS
 
 
 def cells(tmp_path: Path, comparison: Comparison, **more: Any) -> list[dict[str, str]]:

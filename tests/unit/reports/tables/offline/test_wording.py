@@ -8,7 +8,7 @@ import pytest
 from offline_rows import Op, gap, offline
 
 from probe_flow.records import Expectation, Reason
-from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.layout import LAYOUTS
 from probe_flow.reports.tables.offline.groups import Operators
 from probe_flow.reports.tables.offline.wording import published_words
 from tests.support.rules import kind_of

@@ -13,7 +13,7 @@ from report_builders import comparison, good_row, measurement, row, tensor
 
 from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import Measurement, Mode, Row, SideSummary, SlotRole, Statistics, Status, TensorKind
-from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.layout import LAYOUTS
 
 RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
 DIFFERENCES = ("Max diff", "Min diff", "Mean diff", "L2norm diff")

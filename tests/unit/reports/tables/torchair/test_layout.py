@@ -21,7 +21,7 @@ from report_builders import (
 )
 
 from probe_flow.records import Mode, Node, Role, Row, SlotRole, Status, TensorKind
-from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.layout import LAYOUTS
 from probe_flow.reports.tables.torchair.layout import RESULTS
 
 REAL_DATA_HEADER = (
