@@ -198,7 +198,6 @@ def _recomputed(own: OwnError, golden: float | None, by: str) -> Mapping[str, An
 def _own_errors(side: SideCall, job: Job, *, is_here: bool) -> tuple[list[OwnError], str]:
     """Return the own errors of the results of a call, and the framework that computed it; empty for the numpy core."""
     from probe_flow.apis.numpy_core.compute import own_errors
-    from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
 
     def read(tensors: Mapping[Place, TensorRef], place: Place, spec: TensorSpec) -> NDArray[Any]:
         ref = tensors.get(place)
@@ -221,6 +220,8 @@ def _own_errors(side: SideCall, job: Job, *, is_here: bool) -> tuple[list[OwnErr
         function, most = _function(side, is_here=is_here), job.limit_bytes
         with nullcontext() if is_here else _at_most(most):
             if side.gradients is not None:
+                from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
+
                 found = own_gradient_errors(
                     function, side.call, side.gradients, argument, gradient, job.units, limit_bytes=most
                 )

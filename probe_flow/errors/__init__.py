@@ -14,16 +14,19 @@ Codes never change meaning. Ranges: PF1xxx YAML and schema, PF2xxx plan, PF3xxx 
 PF4xxx matching, PF5xxx comparing, PF6xxx execution and cache, PF7xxx reporting, PF9xxx internal.
 """
 
-from probe_flow.errors.diagnostics import Diagnostic, Severity, Span, did_you_mean
-from probe_flow.errors.exceptions import (
+from probe_flow.errors.diagnostics import (
+    Diagnostic,
     FormatError,
     IncompleteError,
     InternalError,
     NotComparableError,
     ProbeFlowError,
+    Severity,
+    Span,
     Stopped,
     UsageError,
     WorkflowError,
+    did_you_mean,
     out_of_memory,
 )
 from probe_flow.errors.explanations import CODES, Code

@@ -13,8 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from probe_flow.errors.diagnostics import Diagnostic
-from probe_flow.errors.exceptions import InternalError
+from probe_flow.errors.diagnostics import Diagnostic, InternalError
 
 FOLDER = Path(__file__).with_name("codes")
 

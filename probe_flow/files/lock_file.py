@@ -12,7 +12,6 @@ import errno
 import fcntl
 import json
 import os
-import socket
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -120,7 +119,7 @@ def check_free(path: Path) -> None:
         return
     try:
         holder, age_s = _read(descriptor)
-        is_elsewhere = holder.host not in ("", socket.gethostname()) and age_s < STALE_S
+        is_elsewhere = holder.host not in ("", os.uname().nodename) and age_s < STALE_S
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
             is_held = is_elsewhere
@@ -143,7 +142,7 @@ def _acquired(path: Path) -> tuple[int, bool]:
                 os.close(descriptor)
                 continue
             holder, age_s = _read(descriptor)
-            if holder.host not in ("", socket.gethostname()) and age_s < STALE_S:
+            if holder.host not in ("", os.uname().nodename) and age_s < STALE_S:
                 raise HeldError(path, holder)
             was_left = os.fstat(descriptor).st_size > 0
             _write(descriptor)
@@ -168,7 +167,7 @@ def _is_free(descriptor: int) -> bool:
 
 def _lives(holder: Holder) -> bool:
     """Tell whether another process of this machine that wrote its name is still there."""
-    if holder.host != socket.gethostname() or holder.pid in (0, os.getpid()):
+    if holder.host != os.uname().nodename or holder.pid in (0, os.getpid()):
         return False
     try:
         os.kill(holder.pid, 0)
@@ -209,7 +208,7 @@ def _read(descriptor: int) -> tuple[Holder, float]:
 
 
 def _me() -> Holder:
-    return Holder(os.getpid(), socket.gethostname())
+    return Holder(os.getpid(), os.uname().nodename)
 
 
 def _write(descriptor: int) -> None:

@@ -27,7 +27,6 @@ from probe_flow.metrics.backends.choice import Backend
 from probe_flow.metrics.kernel.compare import TOGETHER, measure, measure_span
 from probe_flow.metrics.kernel.first_elements import FirstElements, count_of_first
 from probe_flow.metrics.kernel.kept_blocks import Blocks, KeptBlocks
-from probe_flow.metrics.reduction import reduce_blocks
 from probe_flow.metrics.sums.block_sums import Scratch
 from probe_flow.metrics.sums.record import BLOCK, Record, SpanRecord
 from probe_flow.records import TensorRef
@@ -318,6 +317,8 @@ def _measured(
     scratch = memory.scratch
     try:
         if task.golden is None:
+            from probe_flow.metrics.reduction import reduce_blocks
+
             with _open(task.target, task.target_key, batch, warnings, memory) as elements:
                 record = Reduced(task.statistics, reduce_blocks(elements, task.statistics, scratch).figures)
             return TaskResult(task.pair, 0, record, None, tuple(warnings))

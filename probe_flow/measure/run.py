@@ -42,7 +42,6 @@ from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.metrics.backends.choice import backend_named
 from probe_flow.metrics.catalogue.derive import WHOLE, Scope
 from probe_flow.metrics.catalogue.registry import options_for
-from probe_flow.metrics.reduction import EXAMINED
 from probe_flow.metrics.sums.record import Record, SpanRecord
 from probe_flow.records import Figures, Measurement, Pair, Pairs, TensorKind, TensorRef
 from probe_flow.records.row import Row, in_execution_order
@@ -132,6 +131,8 @@ def _is_lone(pair: Pair) -> bool:
 
 
 def _examinations(pairs: Sequence[Pair]) -> Iterator[Task]:
+    from probe_flow.metrics.reduction import EXAMINED
+
     for number, pair in enumerate(pairs):
         if pair.target is not None and pair.target.kind is TensorKind.TENSOR:
             yield plan_reduction(number, pair.target, EXAMINED)

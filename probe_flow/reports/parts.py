@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.records import Catalog, Comparison, Execution, Row
-from probe_flow.records.differences import Differences
+
+if TYPE_CHECKING:
+    from probe_flow.records.differences import Differences
 
 MAX_CSV_ROWS = 1_000_000
 """Rows of one CSV file; longer tables are cut."""

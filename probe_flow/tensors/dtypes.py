@@ -12,13 +12,11 @@ from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from probe_flow.errors import Diagnostic, NotComparableError
-from probe_flow.tensors.small_floats import value_table
 
 if TYPE_CHECKING:
     from probe_flow.tensors.stored_runs import StoredRuns
@@ -240,8 +238,12 @@ def _whole_bytes(data: NDArray[np.uint8], name: str, *, big_endian: bool) -> Val
     if name == "bool":
         return np.not_equal(data, 0)
     if DTYPES[name].bits == 8 and DTYPES[name].kind is DTypeKind.FLOAT:
+        from probe_flow.tensors.small_floats import value_table
+
         return value_table(name)[data]
     if name == "bfloat16":
+        import ml_dtypes
+
         codes = data.view(_numpy_dtype("uint16", big_endian=big_endian))
         bfloats: Values = codes.astype(np.uint16, copy=False).view(ml_dtypes.bfloat16)
         return bfloats

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from probe_flow.dumpers.base.model_names import DEFAULT_ATTRIBUTE, split_model
 from probe_flow.dumpers.base.runner import Runner
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
+from probe_flow.files.model_names import DEFAULT_ATTRIBUTE, split_model
 
 _INIT = "__init__.py"
 

@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from probe_flow.dumpers.base.runner import DeclaredInput
 from probe_flow.dumps.rules.facts import SUBGRAPHS
-from probe_flow.dumps.rules.om_partitions import MAGIC
-from probe_flow.dumps.rules.records import RuleFile, RuleOp
+from probe_flow.dumps.rules.records import OM_MAGIC, RuleFile, RuleOp
 from probe_flow.dumps.rules.rule_file import read_rule_file
 from probe_flow.errors import Diagnostic, FormatError
 from probe_flow.files.binary_file import BinaryFile
@@ -86,7 +85,7 @@ def read_om_model(path: Path) -> OmModel:
         FormatError: PF4303 it is no offline model, PF4304 without operators, PF4306 damaged, PF4307 encrypted.
     """
     with BinaryFile(path) as file:
-        if file.read_at(0, len(MAGIC)) != MAGIC:
+        if file.read_at(0, len(OM_MAGIC)) != OM_MAGIC:
             what = "it does not begin as offline models do"
             raise FormatError(Diagnostic("PF4303", f"`{path.name}` is no offline model: {what}", path=str(path)))
     rules = read_rule_file(path)

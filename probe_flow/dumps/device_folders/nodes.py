@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
@@ -12,8 +13,6 @@ from msgspec.structs import replace
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.file_records import GeDump
 from probe_flow.dumps.device.refs import tensor_refs
-from probe_flow.dumps.device.statistics_csv import read_device_statistics
-from probe_flow.dumps.device_folders.graph_facts import with_graph_facts
 from probe_flow.dumps.device_folders.layout import GeFile
 from probe_flow.dumps.device_folders.slice_files import (
     SlicedOperator,
@@ -25,8 +24,6 @@ from probe_flow.dumps.device_folders.slice_files import (
 )
 from probe_flow.dumps.file_names import safe_name, without_slice, without_subgraph
 from probe_flow.dumps.graph.links import GraphLinks
-from probe_flow.dumps.reduced.reduced_files import ReducedDevice
-from probe_flow.dumps.reduced.reduced_tensors import device_refs
 from probe_flow.dumps.selection import Duplicates, choose, left_out_duplicate
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.files.arrays.npy import npy_tensor_ref
@@ -42,6 +39,9 @@ from probe_flow.records import (
     TensorRef,
     TensorTables,
 )
+
+if TYPE_CHECKING:
+    from probe_flow.dumps.reduced.reduced_files import ReducedDevice
 
 
 class GeNodes(Struct):
@@ -107,7 +107,8 @@ class GeNodes(Struct):
     def _node(self, files: Sequence[GeFile], names: dict[str, int]) -> tuple[Node, Sequence[TensorRef]]:
         file = files[0]
         form = file.form
-        content: GeDump | ReducedDevice | SlicedOperator | None = None
+        content: GeDump | SlicedOperator | None = None
+        reduced: ReducedDevice | None = None
         reason: str | None = None
         if form == "raw" and is_slice(file):
             content = read_slices(files)
@@ -117,16 +118,23 @@ class GeNodes(Struct):
             reason = self.problems[-1].message
         elif form in ("raw", "reduced"):
             try:
-                content = (read_ge_header if form == "raw" else ReducedDevice.read)(file.file.path)
+                if form == "raw":
+                    content = read_ge_header(file.file.path)
+                else:
+                    from probe_flow.dumps.reduced.reduced_files import ReducedDevice
+
+                    reduced = ReducedDevice.read(file.file.path)
             except FormatError as error:
                 reason = self._malformed(file, error)
-        header_name = content.op_name if content is not None else ""
+        header_name = next((each.op_name for each in (content, reduced) if each is not None), "")
         name = self._true_name(file, header_name)
         key = NodeKey(self.execution, name, call=names[name])
         names[name] += 1
         refs: list[TensorRef] = []
-        if isinstance(content, ReducedDevice):
-            refs = self._with_facts(device_refs(content, file.file.path, key))
+        if reduced is not None:
+            from probe_flow.dumps.reduced.reduced_tensors import device_refs
+
+            refs = self._with_facts(device_refs(reduced, file.file.path, key))
         elif isinstance(content, SlicedOperator):
             refs = content.refs(key)
             self.problems.extend(content.problems)
@@ -147,6 +155,8 @@ class GeNodes(Struct):
     def _without_header(self, file: GeFile, key: NodeKey) -> list[TensorRef]:
         if file.form == "array":
             return [npy_tensor_ref(file.file.path, key, Slot(SlotRole.OUTPUT, (0,)))]
+        from probe_flow.dumps.device.statistics_csv import read_device_statistics
+
         return self._with_facts(read_device_statistics(file.file.path, key))
 
     def _slices(self, files: Sequence[GeFile], names: dict[str, int]) -> Iterator[tuple[Node, Sequence[TensorRef]]]:
@@ -166,7 +176,11 @@ class GeNodes(Struct):
 
     def _with_facts(self, refs: list[TensorRef]) -> list[TensorRef]:
         split = self.links.split(refs[0].node.name) if self.links is not None and refs else None
-        return refs if split is None or self.links is None else with_graph_facts(refs, self.links, split.parts)
+        if split is None or self.links is None:
+            return refs
+        from probe_flow.dumps.device_folders.graph_facts import with_graph_facts
+
+        return with_graph_facts(refs, self.links, split.parts)
 
     def _describe(self, key: NodeKey, files: Sequence[GeFile], header_name: str) -> Node:
         file = files[0]

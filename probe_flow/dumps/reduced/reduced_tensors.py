@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedDevice, ReducedTensor
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.records import NodeKey, Problem, Slot, SlotRole, Statistics, TensorKind, TensorRef, shared_slot
 from probe_flow.tensors.dtypes import DTYPES
+
+if TYPE_CHECKING:
+    from probe_flow.dumps.reduced.reduced_files import ReducedDevice, ReducedTensor
 
 _MAX_LISTED = 20
 
@@ -25,6 +28,8 @@ def array_ref(path: Path | str, node_key: NodeKey, slot: Slot) -> TensorRef:
     Raises:
         FormatError: PF3001/PF3002 unreadable, PF3230 no such file.
     """
+    from probe_flow.dumps.reduced.reduced_files import ReducedArray
+
     content = ReducedArray.read(path)
     return recorded_ref(node_key, slot, content.names, content.tensor, source=str(path))
 

@@ -14,7 +14,6 @@ from probe_flow.dumps.rules.problems import broken_model
 from probe_flow.errors import FormatError
 from probe_flow.files.binary_file import BinaryFile, malformed
 
-MAGIC = b"IMOD"
 MODEL_DEFINITION = 0
 """Partition type of the graph with its operators."""
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
+OM_MAGIC = b"IMOD"
+"""How an offline model begins, whose definition has the same facts."""
+
 
 class RuleOutput(Struct, frozen=True):
     """One output description of a device operator; its position in the list is the output number.

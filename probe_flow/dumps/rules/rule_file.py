@@ -6,9 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from probe_flow.dumps.rules.om_partitions import MAGIC
-from probe_flow.dumps.rules.problems import not_json, too_large
-from probe_flow.dumps.rules.records import RuleFile
+from probe_flow.dumps.rules.records import OM_MAGIC, RuleFile
 from probe_flow.dumps.rules.rule_text import read_rule_text
 from probe_flow.errors import Diagnostic, FormatError
 from probe_flow.files.binary_file import BinaryFile
@@ -50,15 +48,17 @@ def read_rule_file(path: Path | str) -> RuleFile:
 
 
 def _read(file: BinaryFile) -> RuleFile:
-    head = file.read_at(0, len(MAGIC))
-    if head == MAGIC:
+    head = file.read_at(0, len(OM_MAGIC))
+    if head == OM_MAGIC:
         from probe_flow.dumps.rules.om_model import read_om_model
 
         return read_om_model(file, max_bytes=MAX_BYTES)
+    if head and _GRAPH_TEXT.match(file.read_at(0, _LOOKED_AT_BYTES)):
+        return _of_text(file)
+    from probe_flow.dumps.rules.problems import not_json, too_large
+
     if not head:
         raise not_json(file.path, "it is empty")
-    if _GRAPH_TEXT.match(file.read_at(0, _LOOKED_AT_BYTES)):
-        return _of_text(file)
     if file.size > MAX_BYTES:
         raise too_large(file.path, file.size, MAX_BYTES)
     from probe_flow.dumps.rules.rule_json import parse_rule_json
@@ -69,6 +69,8 @@ def _read(file: BinaryFile) -> RuleFile:
 
 def _of_text(file: BinaryFile) -> RuleFile:
     if file.size > MAX_TEXT_BYTES:
+        from probe_flow.dumps.rules.problems import too_large
+
         raise too_large(file.path, file.size, MAX_TEXT_BYTES)
     try:
         with open_bytes(file.path) as stream:

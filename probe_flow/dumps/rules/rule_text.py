@@ -26,7 +26,6 @@ from probe_flow.dumps.rules.facts import (
     rule_op,
     rule_output,
 )
-from probe_flow.dumps.rules.problems import no_attributes, no_rules
 from probe_flow.dumps.rules.records import RuleFile, RuleGraph, RuleOp, RuleOutput
 from probe_flow.errors import FormatError
 from probe_flow.files.text_format import Kind, TextFields, surplus, unquote
@@ -96,10 +95,12 @@ class _Reader:
                 own_name = self._text(kind, raw)
         if own_ops:
             graphs.append(RuleGraph(own_name, tuple(own_ops)))
-        if not any(graph.ops for graph in graphs):
+        if not self._has_attributes or not any(graph.ops for graph in graphs):
+            from probe_flow.dumps.rules.problems import no_attributes, no_rules
+
+            if any(graph.ops for graph in graphs):
+                raise no_attributes(self._path)
             raise no_rules(self._path, "its graphs have no operators")
-        if not self._has_attributes:
-            raise no_attributes(self._path)
         return RuleFile(self._path, tuple(graphs), {key: value for key, value in attrs.items() if value is not None})
 
     def _graph(self) -> RuleGraph:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +18,6 @@ Values = NDArray[Any]
 
 _HALF_SIGN_AND_REST = np.int32(-0x7000_2000)  # 0x8FFF_E000: sign, and exponent with mantissa moved up by 13 bits
 HALF_TO_SINGLE = np.float32(2.0**112)  # difference of the exponent biases, 127 - 15
-_SHORT_FLOATS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 _HALF_LIMIT = 65536.0  # finite float16 values lie below
 
 
@@ -62,7 +60,7 @@ def load(values: Values, out: Floats, scratch: Scratch) -> tuple[Floats, tuple[f
         bounds are NaN or infinite when one of the values is.
     """
     wide = out[: values.size]
-    if values.dtype.isnative and values.dtype in _SHORT_FLOATS:
+    if _is_short_float(values.dtype):
         single = _short_floats(values, scratch.codes[: values.size])
         np.copyto(wide, single)
         bounds = bounds_of(single)
@@ -77,11 +75,16 @@ def load(values: Values, out: Floats, scratch: Scratch) -> tuple[Floats, tuple[f
 def widened(values: Values, out: Floats, scratch: Scratch) -> Floats:
     """Convert finite real values to float64; arguments as in `load`."""
     wide = out[: values.size]
-    if values.dtype.isnative and values.dtype in _SHORT_FLOATS:
+    if _is_short_float(values.dtype):
         np.copyto(wide, _short_floats(values, scratch.codes[: values.size]))
     else:
         np.copyto(wide, values, casting="unsafe")
     return wide
+
+
+def _is_short_float(dtype: np.dtype[Any]) -> bool:
+    """Tell float16 and bfloat16, which numpy calls a kind of its own, without loading the library of the latter."""
+    return dtype.itemsize == 2 and dtype.kind in "fV" and dtype.isnative
 
 
 def _short_floats(values: Values, codes: NDArray[np.int32]) -> NDArray[np.float32]:

@@ -94,7 +94,8 @@ def asset_text(name: str) -> str:
 def _inline(name: str) -> str:
     """Return an asset as it stands between its tags; digests are taken of exactly this."""
     text = asset_text(name).replace("\r\n", "\n")
-    return _SOURCE_MAP.sub("", text) if _MAPPING in text else text
+    begin = text.rfind("\n", 0, max(0, text.find(_MAPPING))) + 1  # of its line: scripts are long
+    return text[:begin] + _SOURCE_MAP.sub("", text[begin:]) if _MAPPING in text else text
 
 
 def _digest(text: str) -> str:

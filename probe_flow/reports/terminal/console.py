@@ -19,15 +19,7 @@ from probe_flow.record.facts import (
     role_word,
     roles_text,
 )
-from probe_flow.record.places import (
-    entry_title,
-    in_dump,
-    printable,
-    readable,
-    slot,
-    where,
-    with_entry,
-)
+from probe_flow.record.places import entry_title, in_dump, printable, readable, slot, where, with_entry
 from probe_flow.record.same_places import elsewhere, is_same_place, suspected
 from probe_flow.record.types.conclusions import FindingRecord
 from probe_flow.record.types.run import RunRecord

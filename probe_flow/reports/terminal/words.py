@@ -5,16 +5,7 @@ from __future__ import annotations
 import shlex
 
 from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE
-from probe_flow.record.places import (
-    figure,
-    in_dump,
-    operator,
-    printable,
-    readable,
-    sentence_place,
-    slot,
-    where,
-)
+from probe_flow.record.places import figure, in_dump, operator, printable, readable, sentence_place, slot, where
 from probe_flow.record.same_places import SamePlace
 from probe_flow.record.types.conclusions import FindingRecord
 from probe_flow.record.types.run import RunRecord

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from probe_flow.dumpers.base.model_names import path_in
 from probe_flow.dumpers.base.runner import RunnerSpec
+from probe_flow.files.model_names import path_in
 from probe_flow.stages.base import CatalogOf, DumpPath, Duplicates, Forecast, IsPath, Model, Select
 from probe_flow.stages.dump.model_run import (
     OF_CODE,

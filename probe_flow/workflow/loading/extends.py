@@ -18,7 +18,6 @@ from probe_flow.errors import Diagnostic, Span
 from probe_flow.files.yaml.places import Place
 from probe_flow.files.yaml.positions import Document, parse_yaml
 from probe_flow.workflow.sources import Sources
-from probe_flow.workflow.templates.packaged import PREFIX
 
 MAX_CHAIN = 50
 """Files that may extend each other in a row; a person keeps track of three."""
@@ -104,6 +103,8 @@ class Layers(Struct):
                 )
             )
             return None
+        from probe_flow.workflow.templates.packaged import PREFIX
+
         if not extends.startswith(PREFIX):
             return Path(self.sources.folder(name), extends)
         from probe_flow.workflow.templates.shelf import shelf

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from toy_framework import TOY, ToyRunner
 
 from probe_flow.dumpers.base.job import ModelJob, is_done
-from probe_flow.dumpers.base.model_names import path_in, split_model
 from probe_flow.dumpers.base.process import run_model
 from probe_flow.dumpers.base.source import load_model
 from probe_flow.errors import UsageError
+from probe_flow.files.model_names import path_in, split_model
 
 NET = (
     "from toy_framework import Net, scaled\nmodel = Net(scaled('a', 2.0))\ndef build(): return Net(scaled('b', 3.0))\n"
