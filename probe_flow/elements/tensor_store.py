@@ -8,7 +8,9 @@ cannot be read is converted again. h5py is imported where a file is opened: most
 
 from __future__ import annotations
 
+import enum
 import zlib
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ from probe_flow.errors import Diagnostic, Severity
 from probe_flow.files.hdf5_files import DAMAGE, new_file, plain_dataset, sealed_file
 from probe_flow.files.leftovers import temporary_path
 from probe_flow.records import Extent, TensorRef
+from probe_flow.tensors.blocked_layouts import Shape
 from probe_flow.tensors.dtypes import dtype_info, nbytes
 from probe_flow.tensors.layouts import axis_offsets
 from probe_flow.tensors.stored_runs import stored_runs
@@ -29,6 +32,22 @@ WORTH_BYTES = 2**20
 
 _PIECE = 1 << 22
 """Elements converted at a time."""
+
+
+class _Place(enum.Enum):
+    """How the elements of a tensor lie: in logical order, in runs of it, or one by one."""
+
+    IN_ORDER = enum.auto()
+    RUNS = enum.auto()
+    APART = enum.auto()
+
+
+@lru_cache(maxsize=256)  # tensors of a network have few shapes, and finding runs takes 0.3 ms
+def _place(layout: str, stored: Shape, logical: Shape, groups: int) -> _Place:
+    offsets = axis_offsets(layout, stored, logical, sub_format=groups)
+    if offsets is None:
+        return _Place.IN_ORDER
+    return _Place.APART if stored_runs(offsets) is None else _Place.RUNS
 
 
 class TensorStore(Struct, frozen=True):
@@ -49,8 +68,8 @@ class TensorStore(Struct, frozen=True):
         if ref.extents[0].encoding != "raw" or dtype_info(ref.dtype).bits % 8 or ref.logical_shape is None:
             return False
         assert ref.shape is not None
-        offsets = axis_offsets(ref.layout, ref.shape, ref.logical_shape, sub_format=ref.sub_format)
-        return offsets is not None and (self.keeps_all or stored_runs(offsets) is None)
+        place = _place(ref.layout, ref.shape, ref.logical_shape, ref.sub_format)
+        return place is _Place.APART or (self.keeps_all and place is _Place.RUNS)
 
     def open(self, ref: TensorRef, key: str, *, io: str) -> TensorBlocks:
         """Open a tensor that is wanted, from its converted copy; make the copy first where there is none.

@@ -7,9 +7,10 @@ golden tensor, which are many where its consumers were dumped too, stay together
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
@@ -41,6 +42,9 @@ MAX_TASKS_PER_BATCH = 1024
 
 BATCHES, SHORT_BATCHES = 32, 4
 """Batches into which work is cut that would fill more than so few of full size."""
+
+LAST = 4
+"""This part of much work, the last one, is cut into batches of half that size: no worker waits long for another."""
 
 GROUPS = 4
 """What reads one golden tensor is divided among workers only where it is more than this part of all."""
@@ -153,15 +157,23 @@ def plan_batches(
     order = sorted(range(len(place)), key=place.__getitem__)
     ordered = [by_size[number] for number in order]
     sizes = ([by_size[number].nbytes for number in together] for _, together in groupby(order, key=place.__getitem__))
-    total = sum(task.nbytes for task in tasks)
-    filled = in_batches(
-        sizes,
-        most_bytes=batch_bytes if total <= SHORT_BATCHES * batch_bytes else min(batch_bytes, total // BATCHES),
-        most_jobs=MAX_TASKS_PER_BATCH,
-        most_group_bytes=total // GROUPS,
-    )
+    filled = _filled(list(sizes), batch_bytes)
     held = small_files or SmallFiles()
     return [Batch(tuple(ordered[piece]), options, io, store, _contents(ordered[piece], held)) for piece in filled]
+
+
+def _filled(groups: Sequence[Sequence[int]], batch_bytes: int) -> Iterator[slice]:
+    """Yield which tasks make a batch, of groups of their sizes."""
+    ends = list(accumulate(map(sum, groups)))
+    total = ends[-1] if ends else 0
+    most, first = batch_bytes, len(groups)
+    if total > SHORT_BATCHES * batch_bytes:
+        most, first = min(batch_bytes, total // BATCHES), bisect_right(ends, total - total // LAST)
+    begin = 0
+    for part, room in ((groups[:first], most), (groups[first:], most // 2)):
+        for piece in in_batches(part, most_bytes=room, most_jobs=MAX_TASKS_PER_BATCH, most_group_bytes=total // GROUPS):
+            yield slice(begin + piece.start, begin + piece.stop)
+        begin += sum(map(len, part))
 
 
 def _contents(tasks: Sequence[Task], small_files: SmallFiles) -> Contents:

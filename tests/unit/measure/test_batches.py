@@ -226,7 +226,8 @@ def test_much_work_is_cut_into_batches_of_which_the_last_are_not_long(tmp_path):
     few = plan_batches(tasks[: SHORT_BATCHES * 4], PLAIN, io="auto", batch_bytes=3200)
     assert [len(batch.tasks) for batch in few] == [4] * SHORT_BATCHES
     many = plan_batches(tasks, PLAIN, io="auto", batch_bytes=8000)
-    assert [len(batch.tasks) for batch in many] == [3] * BATCHES
+    assert [len(batch.tasks) for batch in many] == [3] * (BATCHES * 3 // 4) + [1] * (BATCHES * 3 // 4)
+    assert [task.pair for batch in many for task in batch.tasks] == list(range(len(tasks)))
 
 
 def test_what_reads_one_golden_stays_together_unless_it_is_much_of_all(tmp_path):
