@@ -21,7 +21,6 @@ from probe_flow.errors import Diagnostic, Severity
 from probe_flow.files.hdf5_files import DAMAGE, new_file, plain_dataset, sealed_file
 from probe_flow.files.leftovers import temporary_path
 from probe_flow.records import Extent, TensorRef
-from probe_flow.tensors.blocked_layouts import Shape
 from probe_flow.tensors.dtypes import dtype_info, nbytes
 from probe_flow.tensors.layouts import axis_offsets
 from probe_flow.tensors.stored_runs import stored_runs
@@ -43,7 +42,7 @@ class _Place(enum.Enum):
 
 
 @lru_cache(maxsize=256)  # tensors of a network have few shapes, and finding runs takes 0.3 ms
-def _place(layout: str, stored: Shape, logical: Shape, groups: int) -> _Place:
+def _place(layout: str, stored: tuple[int, ...], logical: tuple[int, ...], groups: int) -> _Place:
     offsets = axis_offsets(layout, stored, logical, sub_format=groups)
     if offsets is None:
         return _Place.IN_ORDER

@@ -32,6 +32,7 @@ def surroundings(_: object) -> dict[str, Any]:
     return {
         "pid": os.getpid(),
         "threads": [os.environ.get(name) for name in names],
+        "modules": [*sys.modules],
         "has_numpy": "numpy" in sys.modules,
         "data_limit": resource.getrlimit(resource.RLIMIT_DATA)[0],
     }

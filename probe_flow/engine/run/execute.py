@@ -33,9 +33,9 @@ from probe_flow.engine.run.plan import Plan, PlannedStage
 from probe_flow.engine.run.record import base_record, problem_facts, stage_list, with_summaries, without_findings
 from probe_flow.engine.run.results import Results, is_strict
 from probe_flow.engine.run.signals import Signals
-from probe_flow.engine.run.tasks import Progress, Silent, StageTasks
+from probe_flow.engine.run.tasks import MEASURED_BY, Progress, Silent, StageTasks, needs_workers
 from probe_flow.engine.schedulers.base import Scheduler
-from probe_flow.engine.schedulers.choice import held
+from probe_flow.engine.schedulers.choice import ahead, held
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
 from probe_flow.files.leftovers import remove_leftovers, remove_scratch
 from probe_flow.files.small_files import SmallFiles
@@ -159,6 +159,7 @@ class _Run:
     catalogs: KeptCatalogs = field(init=False)
     cache: RunCache = field(init=False)
     _began: float = field(init=False)
+    _start_ahead: Callable[[Sequence[str]], None] = field(init=False)
 
     def __post_init__(self) -> None:
         self._began = self.clock.monotonic()
@@ -175,12 +176,13 @@ class _Run:
     def to_end(self) -> RunOutcome:
         """Run every stage that can run, then say what came of it."""
         self.log.emit("run.started", workflow=self.plan.workflow.name, stages=len(self.plan.selected))
-        for planned in self.plan.stages:
-            outcome = self._skipped(planned) or self._run_stage(planned)
-            self.outcomes.append(outcome)
-            self.results.done_with(planned)
-            self.progress.stage_ended(outcome)
-            self._save()
+        with ahead(self.scheduler) as self._start_ahead:
+            for planned in self.plan.stages:
+                outcome = self._skipped(planned) or self._run_stage(planned)
+                self.outcomes.append(outcome)
+                self.results.done_with(planned)
+                self.progress.stage_ended(outcome)
+                self._save()
         return self._finish(stopped_by=self.signals.number)
 
     def _skipped(self, planned: PlannedStage) -> StageOutcome | None:
@@ -228,6 +230,8 @@ class _Run:
             result = does.run(options, self.results.inputs_of(planned), self._context(planned, scheduler))
         if isinstance(result, Catalog):
             self.catalogs.keep(planned, result)
+            if needs_workers(self.plan, result):
+                self._start_ahead(MEASURED_BY)
         return result
 
     def _tried(self, outcome: StageOutcome, work: Callable[[], None]) -> StageOutcome:
@@ -247,6 +251,7 @@ class _Run:
     def _context(self, planned: PlannedStage, scheduler: Scheduler) -> Context:
         name = planned.stage.name
         workflow = self.plan.workflow
+        keeps_tensors = workflow.cache.tensors != "never"
         emit = self._emit_for(name)
         return Context(
             stage=name,
@@ -257,7 +262,7 @@ class _Run:
             settings=Settings(
                 io=workflow.io,
                 metrics_backend=workflow.metrics_backend,
-                tensors=tensor_store(self.cache_folder) if self._keeps_tensors() and self.cache_folder else None,
+                tensors=tensor_store(self.cache_folder) if keeps_tensors and self.cache_folder else None,
                 keeps_all_tensors=workflow.cache.tensors == "always",
                 is_resumed=self.folder.is_resumed,
                 memory_bytes=self.plan.executor.memory_bytes,
@@ -285,9 +290,6 @@ class _Run:
 
         if start(os.environ, memory_bytes=self.plan.executor.memory_bytes):
             self.log.emit("compiling.started")
-
-    def _keeps_tensors(self) -> bool:
-        return self.plan.workflow.cache.tensors != "never"
 
     def _emit_for(self, stage: str) -> Callable[..., None]:
         def emit(event: str, **fields: Any) -> None:

@@ -8,12 +8,36 @@ from typing import TYPE_CHECKING, Protocol
 
 from probe_flow.engine.run.outcome import StageOutcome
 from probe_flow.engine.schedulers.base import RETRIES, Batch, BatchError, BatchLost, Result, Scheduler
-from probe_flow.engine.schedulers.choice import AutoScheduler
+from probe_flow.engine.schedulers.choice import LARGE_WORK_BYTES, AutoScheduler
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, out_of_memory
 from probe_flow.jobs import BYTES
 
 if TYPE_CHECKING:
+    from probe_flow.engine.run.plan import Plan
+    from probe_flow.records import Catalog
     from probe_flow.work import Emit  # without the library of options, which `probe-flow reduce` does without
+
+MEASURED_BY = ("probe_flow.measure.batches",)
+"""What worker processes need that measure pairs."""
+
+COMPARED = "compare"
+
+
+def needs_workers(plan: Plan, dump: Catalog) -> bool:
+    """Return True if worker processes will have much to do with a dump that was just read for the first time.
+
+    They take 0.3 s to start, each on a processor that waits else until the pairs are known.
+    """
+    if not plan.executor.uses_processes or dump.task != "tensor":
+        return False
+    if not any(planned.stage.type.uses == COMPARED for planned in plan.selected):
+        return False
+    total = 0
+    for tensor in dump.tensors:
+        total += tensor.nbytes
+        if total > LARGE_WORK_BYTES:
+            return True
+    return False
 
 
 class StageTasks:

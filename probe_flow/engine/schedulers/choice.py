@@ -15,6 +15,7 @@ from probe_flow.errors import Diagnostic, Span, UsageError, did_you_mean
 from probe_flow.files.machine import memory_of_machine, usable_cpus
 
 if TYPE_CHECKING:
+    from probe_flow.engine.schedulers.processes import ProcessScheduler
     from probe_flow.workflow.model.models import Trust
 
 
@@ -125,11 +126,18 @@ class AutoScheduler:
         self._memory_bytes = memory_bytes
         self._made: dict[str, Scheduler] = {}
 
+    def of_large_work(self) -> Scheduler:
+        """Return the scheduler of work that threads would do one after another."""
+        return self._of("processes")
+
     def choose(self, sizes: Sequence[int], serial_bytes: int | None = None) -> Scheduler:
         """Return the scheduler for batches of these bytes; see `choose` for what is serial."""
         name = "sync"
         if len(sizes) > 1:
             name = choose(sum(sizes), threads=self.workers, processes=self._processes, serial_bytes=serial_bytes)
+        return self._of(name)
+
+    def _of(self, name: str) -> Scheduler:
         if name not in self._made:
             count = {"sync": 1, "threads": self.workers, "processes": self._processes}[name]
             self._made[name] = _of_this_machine(name, count, self._memory_bytes)
@@ -181,6 +189,30 @@ def held(scheduler: Scheduler) -> Iterator[Scheduler]:
         yield cluster
     finally:
         cluster.close()
+
+
+@contextmanager
+def ahead(scheduler: Scheduler) -> Iterator[Callable[[Sequence[str]], None]]:
+    """Give what starts worker processes before there is work for them; those that no work took are ended.
+
+    It takes the modules that the work will need. Where large work goes to no processes of this machine it does nothing.
+    """
+    started: list[ProcessScheduler] = []
+
+    def start(modules: Sequence[str]) -> None:
+        processes = scheduler.of_large_work() if isinstance(scheduler, AutoScheduler) else scheduler
+        if processes.name == "processes":
+            from probe_flow.engine.schedulers.processes import ProcessScheduler
+
+            assert isinstance(processes, ProcessScheduler)
+            started.append(processes)
+            processes.start_ahead(modules)
+
+    try:
+        yield start
+    finally:
+        for processes in started:
+            processes.end_ahead()
 
 
 def make_scheduler(

@@ -37,6 +37,7 @@ class Executor(Struct, frozen=True):
         memory_bytes: memory for all workers together; None = that of the machine.
         trust: ``network`` for an address that is not ``tls://``.
         batch_s: seconds that a batch may take; None = as long as its worker lives.
+        uses_processes: whether worker processes of this machine measure large work, whatever its dtypes.
     """
 
     scheduler: str
@@ -46,6 +47,7 @@ class Executor(Struct, frozen=True):
     memory_bytes: int | None = None
     trust: Trust | None = None
     batch_s: int | None = None
+    uses_processes: bool = False
 
     def open(self) -> Scheduler:
         """Return the scheduler; one at an address is connected to for a moment, to see who works there.
@@ -93,11 +95,14 @@ def plan_executor(workflow: Workflow, total_bytes: int, *, scheduler: str | None
         reason = f"as asked for, at {settings.address}"
         return Executor(name, asked, reason, settings.address, memory, settings.trust)
     if name == "auto":
-        count, reason = _choice(asked, memory, total_bytes, may_compile=backend != "numpy" and has_numba)
-        return Executor(name, count, reason, None, memory)
+        may_compile = backend != "numpy" and has_numba
+        found, count, reason = _choice(asked, memory, total_bytes, may_compile=may_compile)
+        is_certain = found == "processes" and not may_compile
+        return Executor(name, count, reason, None, memory, uses_processes=is_certain)
     count = workers_within(name, asked, memory)
     reason = "as asked for" + _shortage(count, asked, memory)
-    return Executor(name, count, reason, None, memory, batch_s=settings.batch_timeout)
+    is_processes = name == "processes"
+    return Executor(name, count, reason, None, memory, batch_s=settings.batch_timeout, uses_processes=is_processes)
 
 
 def _no_end(scheduler: str) -> Diagnostic:
@@ -116,8 +121,8 @@ def _no_numba() -> Diagnostic:
     )
 
 
-def _choice(asked: int | None, memory: int | None, total_bytes: int, *, may_compile: bool) -> tuple[int, str]:
-    """Return the workers of `auto` and what it does with work of this size."""
+def _choice(asked: int | None, memory: int | None, total_bytes: int, *, may_compile: bool) -> tuple[str, int, str]:
+    """Return the scheduler that `auto` takes, its workers, and in words what it does with work of this size."""
     threads = workers_within("threads", asked, memory)
     processes = fitting_workers(threads, worker_bytes("processes"), memory)
     small, large = SMALL_WORK_BYTES // _MIB, LARGE_WORK_BYTES // _MIB
@@ -125,13 +130,13 @@ def _choice(asked: int | None, memory: int | None, total_bytes: int, *, may_comp
     if found == "processes":
         others = f", {threads} threads for what compiled code measures" if may_compile else ""
         what = f"above {large} MB in all: {processes} processes{others}"
-        return processes, what + _shortage(processes, asked, memory)
+        return found, processes, what + _shortage(processes, asked, memory)
     if found == "threads":
         is_large = total_bytes > LARGE_WORK_BYTES
         why = "no memory for two processes" if is_large else f"{small} to {large} MB in all"
-        return threads, f"{why}: {threads} threads" + _shortage(threads, asked, memory)
+        return found, threads, f"{why}: {threads} threads" + _shortage(threads, asked, memory)
     why = f"below {small} MB in all" if total_bytes < SMALL_WORK_BYTES else "one worker"
-    return threads, f"{why}: batches run one after another"
+    return found, threads, f"{why}: batches run one after another"
 
 
 def _shortage(count: int, asked: int | None, memory: int | None) -> str:

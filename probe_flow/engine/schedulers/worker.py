@@ -12,6 +12,8 @@ import resource
 import signal
 import threading
 import traceback
+from collections.abc import Iterable
+from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 
@@ -22,12 +24,13 @@ class WorkerTracebackError(Exception):
     """The traceback of an error in a worker, as text; chained below the error that arrives."""
 
 
-def serve(descriptor: int, memory_bytes: int) -> None:
+def serve(descriptor: int, memory_bytes: int, modules: Iterable[str] = ()) -> None:
     """Run batches until the other end of the connection is closed; never returns.
 
     Args:
         descriptor: of the socket to the process that started this one.
         memory_bytes: what may be allocated here (mapped files do not count); 0 = no limit.
+        modules: what the batches will need, loaded before the first of them is there.
     """
     # Ctrl-C in a terminal reaches every process of the group; the one that started this one decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -36,6 +39,8 @@ def serve(descriptor: int, memory_bytes: int) -> None:
     connection: Connection = Connection(descriptor)
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(connection, inbox), daemon=True).start()
+    for module in modules:
+        import_module(module)
     connection.send(READY)
     while True:
         connection.send_bytes(_answer(inbox.get()))

@@ -17,7 +17,9 @@ from processes_seen import children, is_alive, wait_until
 from probe_flow.engine.run.tasks import Silent, StageTasks
 from probe_flow.engine.schedulers import processes
 from probe_flow.engine.schedulers.base import BatchError, BatchLost
+from probe_flow.engine.schedulers.choice import AutoScheduler, SyncScheduler, ahead
 from probe_flow.engine.schedulers.processes import STOP_S, UNTOUCHED_BYTES, ProcessScheduler
+from probe_flow.engine.schedulers.threads import ThreadScheduler
 from probe_flow.errors import IncompleteError
 
 MIB = 2**20
@@ -37,6 +39,44 @@ def no_event(*_args: object, **_fields: object) -> None:
 def test_every_batch_is_run_once_with_its_own_index(scheduler):
     results = list(scheduler.run(scheduler_jobs.square, list(range(40)), [1] * 40))
     assert sorted(results) == [(number, number * number) for number in range(40)]
+
+
+def test_processes_that_were_started_ahead_do_the_next_work_and_have_loaded_what_it_needs(scheduler):
+    before = children(os.getpid())
+    scheduler.start_ahead(["fractions", "wave"])
+    scheduler.start_ahead(["fractions"])
+    early = {*children(os.getpid())} - {*before}
+    assert len(early) == 2
+    found = [seen for _, seen in scheduler.run(scheduler_jobs.surroundings, [0] * 8, [1] * 8)]
+    assert {seen["pid"] for seen in found} <= early
+    assert all({"fractions", "wave"} <= set(seen["modules"]) for seen in found)
+    again = [seen for _, seen in scheduler.run(scheduler_jobs.surroundings, [0] * 8, [1] * 8)]
+    assert not {seen["pid"] for seen in again} & early
+    scheduler.end_ahead()
+
+
+def test_processes_that_were_started_ahead_for_nothing_are_ended(scheduler):
+    before = children(os.getpid())
+    for each in (scheduler, AutoScheduler(2, 2)):
+        with ahead(each) as start:
+            start(["fractions"])
+            assert len(children(os.getpid())) == len(before) + 2
+        assert children(os.getpid()) == before
+
+
+@pytest.mark.parametrize("other", [SyncScheduler(), ThreadScheduler(2)])
+def test_what_runs_in_no_process_starts_none_ahead(other):
+    before = children(os.getpid())
+    with ahead(other) as start:
+        start(["fractions"])
+        assert children(os.getpid()) == before
+
+
+def test_a_module_that_cannot_be_loaded_ahead_fails_the_batch(scheduler):
+    scheduler.start_ahead(["no_such_module_anywhere"])
+    with pytest.raises(BatchError) as failed:
+        list(scheduler.run(scheduler_jobs.square, [1, 2], [1, 1]))
+    assert "ended before it could take work" in str(failed.value.__cause__)
 
 
 def test_no_batches_start_no_process(scheduler):
