@@ -9,7 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from generate.offline_cases import FAULTS, HEALTHY, HELD_OUT_FAULTS, HELD_OUT_HEALTHY
+from generate.offline_cases import BRAIN, FAULTS, HEALTHY, HELD_OUT_FAULTS, HELD_OUT_HEALTHY, UNFUSED
+from generate.offline_compiler import Build
+from generate.offline_faults import Fault
 from generate.offline_pairs import Case, Spec
 from offline_builders import match
 
@@ -92,9 +94,7 @@ def test_no_healthy_pair_raises_an_alarm(spec: Spec, tmp_path: Path):
     assert max(row.verdict.excess or 0.0 for row in judged) < 0.7
 
 
-GUESSED = [
-    spec for spec in (*FAULTS, *HEALTHY) if spec.golden == "npy" and not spec.build.int8 and spec.images == "NCHW"
-]
+GUESSED = [spec for spec in (*FAULTS, *HEALTHY) if spec.golden == "npy" and not spec.build.int8]
 """Pairs that are compared without rules too: by names, shapes, addresses and order."""
 
 
@@ -124,3 +124,41 @@ def test_the_fault_is_named_first_where_suspects_are_computed_again(spec: Spec, 
 @pytest.mark.parametrize("spec", [*HEALTHY[::3], *HELD_OUT_HEALTHY[::3]], ids=lambda spec: spec.name)
 def test_no_healthy_pair_raises_an_alarm_where_every_operator_is_computed_again(spec: Spec, tmp_path: Path):
     assert compare(spec.generate(tmp_path), coverage=asked(spec), recompute="all").findings == ()
+
+
+PARTIAL = [
+    Spec("deep_few", "deep", dumped=0.15, seed=2),
+    Spec("deep_brain_some", "deep", build=BRAIN, dumped=0.3, seed=3),
+    Spec("deep_most", "deep", dumped=0.7, seed=86815608),
+    Spec("residual_few", "residual", dumped=0.15, seed=5),
+    Spec("residual_first_undumped", "residual", dumped=0.7, seed=344590882),
+    Spec("cnn_half", "cnn", build=UNFUSED, images="NHWC", dumped=0.5, seed=7),
+    Spec("square_images", "detector", build=BRAIN, images="NHWC", dumped=0.3, seed=593312551),
+    Spec("split_norms", "transformer", build=Build(is_rough=True), dumped=0.7, seed=9),
+    Spec("masked_most", "masked", dumped=0.7, seed=10),
+]
+"""Healthy pairs of which the device dumped a part: what lies before a tensor left no file."""
+
+
+@pytest.mark.parametrize("has_rules", [True, False], ids=["rules", "guessed"])
+@pytest.mark.parametrize("spec", PARTIAL, ids=lambda spec: spec.name)
+def test_no_partial_dump_of_a_healthy_run_raises_an_alarm(spec: Spec, tmp_path: Path, *, has_rules: bool):
+    comparison = compare(spec.generate(tmp_path), coverage=0.0, has_rules=has_rules)
+    assert [finding.evidence for finding in comparison.findings] == []
+    assert any(row.verdict.excess is not None for row in comparison.rows)
+
+
+BEHIND = [
+    Spec("scale_behind", "deep", Fault("scale", "stage4/a/convstage4/a/relu", 0.05), dumped=0.3, seed=11),
+    Spec("channel_behind", "residual", Fault("channel", "stage1/a/convstage1/a/relu", 0.2), dumped=0.4, seed=12),
+    Spec("border_behind", "cnn", Fault("border_row", "pool1"), build=BRAIN, dumped=0.5, seed=13),
+]
+"""The same with a fault, which is named where it first shows."""
+
+
+@pytest.mark.parametrize("spec", BEHIND, ids=lambda spec: spec.name)
+def test_a_fault_of_a_partial_dump_is_named_where_it_first_shows(spec: Spec, tmp_path: Path):
+    case = spec.generate(tmp_path)
+    assert case.truth is not None
+    named = [each.node.name for each in origins(compare(case, coverage=0.0)) if each.node]
+    assert named[:1] == [case.truth.node]

@@ -123,6 +123,7 @@ class _ByEdges:
                 self.inputs[row.node][place] = number
         self.feeding: dict[NodeKey, dict[int, list[tuple[NodeKey, int]]]] = defaultdict(lambda: defaultdict(list))
         self.known = {op.name for graph in pairs.target.graphs for op in graph.ops}
+        self.readers = {t.node for t in pairs.target.tensors if t.slot.role is SlotRole.INPUT and t.has_numbers}
         self.linked: set[NodeKey] = set()
         for edge in pairs.target.edges:
             self.linked.update((edge.producer, edge.consumer))
@@ -146,12 +147,16 @@ class _ByEdges:
             if reached is None:
                 continue
             through[node] = reached[1]
-            if reached[0] or not self.feeding.get(node):
+            if reached[0] or (not self.feeding.get(node) and self._is_source(node)):
                 reaching[node] = reached[0]
         return Links(producers, reaching, through, before)
 
     def _is_of_graph(self, node: NodeKey) -> bool:
         return not self.known or node.name in self.known or node in self.linked
+
+    def _is_source(self, node: NodeKey) -> bool:
+        """Whether a node without edges into it reads nothing: edges by address end where an operator left no file."""
+        return bool(self.known) or node not in self.readers
 
     def _reach(self, node: NodeKey) -> tuple[tuple[int, ...], tuple[NodeKey, ...]] | None:
         own = self.inputs.get(node, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ from probe_flow.analysis.model.fused_parts import FusedParts
 from probe_flow.analysis.model.growth import Allowance, of_copy
 from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps, PastErrors
 from probe_flow.analysis.model.rounding import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Rounding
-from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
+from probe_flow.analysis.model.unseen_inputs import HiddenInputs, UnshownSteps, with_noise
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
 from probe_flow.records import FigureColumn, NodeKind, Pairs
 from probe_flow.records.row import Row
@@ -57,6 +58,7 @@ class Allowances:
         self._families = Families(pairs, self.hidden, lambda: self.links)
         self._fused = FusedParts(pairs.target.graphs)
         self._past = PastErrors()
+        self._unshown = UnshownSteps(pairs)
         self._read: list[int] = []
         self.updates = Updates(rows, self.deviations, calls)
         self._flips, self._steps = FadingNoise(), FadingNoise()
@@ -235,7 +237,7 @@ class Allowances:
         step = row.node.execution.step
         updated = self._of_update(number, step, is_known=sources is not None) if step else None
         if sources is None:
-            recent = self.recent(number)
+            recent = math.hypot(self.recent(number), self._unshown.error(row))
             if self._shows_modules_only and is_gradient(row.node):
                 recent += flipped_share(recent, deviation.count)  # between modules there may be gates
             return max(UNSHOWN * recent * deviation.size, updated or 0.0)
@@ -267,6 +269,7 @@ class Allowances:
         self._lost.add(number, deviation, self.sources)
         if row.is_produced:
             self._past.add(run, min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0))
+            self._unshown.add(row)
         elif run.step is not None:
             self._read.append(number)
 

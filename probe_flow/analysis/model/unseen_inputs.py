@@ -1,14 +1,20 @@
-"""What inputs that were not compared add to the error of what is made of them: quantised values and rounded weights.
+"""What the dump does not show of a tensor's making adds to its error: inputs not compared, operators without files.
 
 A device runs some products in int8 where the golden has floats, and keeps in float16 the weights that the golden dump
 does not show. Neither is a fault. Quantising with step ``d`` leaves an error of ``d / sqrt(12)``; the step is the
 largest value over the number of steps. Errors of weights are shared by all that they are multiplied with, so that part
 of them does not average out.
+
+A device often dumps only some operators of a model; the golden, which has them all, tells how many ran. Each of ``n``
+rounds its result once, independently of the others, so what has no fault is off by about ``sqrt(n)`` rounding steps
+behind them.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right, insort
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
@@ -19,7 +25,7 @@ from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.growth import PEAK_OVER_RMS, Allowance, common_share
 from probe_flow.analysis.model.quantised import unknown_scale
 from probe_flow.analysis.model.rounding import UNIT
-from probe_flow.records import NodeKey, Pairs, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Catalog, Execution, Flow, NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row
 
 STEPS = {"int8": 127.0, "int4": 7.0, "int2": 1.0}
@@ -140,3 +146,54 @@ def with_noise(allowed: Allowance, noise: Noise, output: Deviation) -> Allowance
         gain=allowed.gain + noise.shared * scale / max(output.size, TINY),
         offset=allowed.offset + noise.shared * scale,
     )
+
+
+class UnshownSteps:
+    """The golden operators that ran since the latest output that was judged, for the compared tensors of a graph.
+
+    Args:
+        pairs: what is compared; of programs, whose calls follow each other, nothing is counted.
+    """
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = pairs
+        self._judged: dict[Execution, list[int]] = defaultdict(list)
+
+    @cached_property
+    def _places(self) -> dict[NodeKey, int]:
+        return _places_of(self._pairs.golden)
+
+    @cached_property
+    def _unit(self) -> float:
+        """The coarsest rounding of what the target stores: nobody knows in which type the others kept theirs."""
+        return max((UNIT.get(tensor.dtype, 0.0) for tensor in self._pairs.target.tensors), default=0.0)
+
+    def add(self, row: Row) -> None:
+        """Take note of an output that was judged."""
+        place = self._place(row)
+        if place is not None:
+            insort(self._judged[row.node.execution], place)
+
+    def error(self, row: Row) -> float:
+        """Return the relative error, as root mean square, that those add which ran since the latest judged output."""
+        place = self._place(row)
+        if place is None:
+            return 0.0
+        judged = self._judged[row.node.execution]
+        before = bisect_right(judged, place - 1)
+        passed = place - (judged[before - 1] if before else -1) - 1
+        return self._unit * math.sqrt(passed)
+
+    def _place(self, row: Row) -> int | None:
+        golden = row.pair.golden
+        return None if golden is None or self._pairs.target.flow is not Flow.GRAPH else self._places.get(golden.node)
+
+
+def _places_of(catalog: Catalog) -> dict[NodeKey, int]:
+    """Return the place of each node in the order of its execution, from 0."""
+    counts: dict[Execution, int] = defaultdict(int)
+    places = {}
+    for key in catalog.nodes:
+        places[key] = counts[key.execution]
+        counts[key.execution] += 1
+    return places

@@ -13,7 +13,7 @@ from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.records import Role, Status, Verdict
 from probe_flow.records.row import Row
 
-UNRELATED = 0.5
+UNRELATED = 0.1
 """Relative error from which two tensors may be any two."""
 
 

@@ -13,13 +13,14 @@ rule            confidence  evidence
 ``input``       0.6         an input, by number, of the golden operator that its own operator is compared with
 ==============  ==========  ==================================================================================
 
-Shapes are compared without padding and in any usual order of axes. What several tensors could be stays without partner,
-and its reason names some of them.
+Shapes are compared without padding and in any usual order of axes. Where a shape fits several (eight channels of eight
+by eight), the order is that of the other tensors of the golden, of which only one fits. What several tensors could be
+stays without partner, and its reason names some of them.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from msgspec import Struct, field
@@ -28,6 +29,7 @@ from probe_flow.dumps.file_names import safe_name
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.offline.addresses import Feeds, address_edges, feeds, nodes_in_order
 from probe_flow.matching.offline.align import Aligned, align
+from probe_flow.matching.offline.axes import Told, is_plain
 from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.name_parts import NAME_PARTS, NameParts
@@ -36,6 +38,9 @@ from probe_flow.matching.offline.reasons import OfflineReason, OfflineRule
 from probe_flow.matching.offline.stretches import stretches
 from probe_flow.matching.shared.vocabulary import CommonReason
 from probe_flow.records import Group, NodeKey, Reason, Relation, Rule, SlotRole, TensorRef
+
+_ORDERS = ("NCHW", "NHWC")
+"""Orders of the axes of images: ONNX, Caffe and PyTorch have the first, TensorFlow the second."""
 
 AMBIGUOUS = 3
 """Candidates that a reason names."""
@@ -117,10 +122,12 @@ class _Guess:
         self._inside: dict[NodeKey, NodeKey] = {}
         self._between: dict[NodeKey, NodeKey] = {}
         self._candidates: dict[int, Sequence[TensorRef]] = {}
+        self._told = Told()
 
     def run(self) -> None:
         for key in self._order:
             self._by_name(key)
+        self._told = Told(layout=self._order_of_axes())
         self._by_shape()
         found = feeds(self._target)
         for key in self._order:
@@ -151,6 +158,21 @@ class _Guess:
             other = self._golden.tensor(golden.name, SlotRole.OUTPUT, ref.slot.path[0])
             if other is not None and id(other) not in self._taken:
                 self._take(ref, other, rule, confidence)
+
+    def _order_of_axes(self) -> str:
+        """Return the order of the golden's images that most named pairs have which fit in one order alone."""
+        images = [
+            (ref, self._found[id(ref)][0])
+            for key in self._partners
+            for ref in self._target.of(key, SlotRole.OUTPUT)
+            if id(ref) in self._found and not is_plain(ref)
+        ]
+        votes: Counter[str] = Counter()
+        for ref, golden in images:
+            ways = [align(ref, golden, told=Told(layout=order)).transform for order in _ORDERS]
+            if ways[0] == ways[1]:
+                votes[_ORDERS[bool(ways[0])]] += 1
+        return max(votes, key=lambda order: votes[order], default="")
 
     def _by_shape(self) -> None:
         mine = [
@@ -209,7 +231,7 @@ class _Guess:
             golden, rule, confidence = found
             golden_nodes[golden.node] = None
             note = CommonReason.GUESSED.expected(f"a guess without rule file: {_WHY[rule]}")
-            aligned: Aligned = align(ref, golden)
+            aligned: Aligned = align(ref, golden, told=self._told)
             self._ledger.pair(ref, golden, aligned, group=group, rule=rule, confidence=confidence, note=note)
         partner = self._partners.get(key)
         sides = (partner,) if partner is not None else tuple(golden_nodes)

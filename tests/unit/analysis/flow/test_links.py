@@ -72,6 +72,15 @@ def test_an_input_fed_by_nothing_that_was_compared_has_unknown_ancestry():
     assert key("c") not in found.reaching
 
 
+def test_a_node_without_edges_that_reads_something_is_no_source_where_no_graph_says_so():
+    # Edges by address end where an operator left no file: nobody knows who wrote what b reads.
+    rows = [target_only(tensor("b", IN)), row("b"), row("c", IN)]
+    found = link(rows, pairs_of(rows, edges=[edge("b", "c")]))
+    assert key("b") not in found.reaching
+    graph = Graph(1, 0, (GraphOp("b", "Relu", 0), GraphOp("c", "Relu", 1)), "graph.txt")
+    assert link(rows, pairs_of(rows, edges=[edge("b", "c")], graphs=(graph,))).reaching[key("b")] == ()
+
+
 def test_a_node_that_reads_nothing_is_a_source():
     rows = [row("constant"), row("b", IN)]
     found = link(rows, pairs_of(rows, edges=[edge("constant", "b")]))

@@ -30,7 +30,7 @@ def judged(rows, edges=()):
     return findings, roles, incompleteness(rows, roles, cover(pairs, rows, roles), required=Required())
 
 
-@pytest.mark.parametrize("figures", [{"relative": 1.3}, {"relative": U, "nonfinite": 2}])
+@pytest.mark.parametrize("figures", [{"relative": 1.3}, {"relative": 0.15}, {"relative": U, "nonfinite": 2}])
 def test_values_that_have_nothing_in_common_are_a_wrong_guess(figures):
     rows = [row("a", IN), row("a"), row("b", IN), guessed(row("b", cosine=0.2, **figures)), row("c")]
     findings, roles, causes = judged(rows)

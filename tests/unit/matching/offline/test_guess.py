@@ -64,6 +64,23 @@ def test_the_only_tensor_of_a_shape_between_the_same_pairs(case: Case) -> None:
     assert guesses(case)["device_name.output.0"] == ("golden_name.output.0", "shape", 0.6)
 
 
+@pytest.mark.parametrize(("others", "words"), [("NHWC", ("golden:nhwc_to_nchw",)), ("NCHW", ())])
+def test_axes_that_fit_in_two_orders_are_in_that_of_the_others(case: Case, others: str, words: tuple[str, ...]) -> None:
+    """Eight channels of eight by eight: the shape alone does not say which axis the channels are."""
+    square, plain = numbers(1, 8, 8, 8), numbers(1, 24, 8, 8)
+    order = (0, 2, 3, 1) if others == "NHWC" else (0, 1, 2, 3)
+    case.device("Conv2D", "square", outputs=[tensor(square, layout="NC1HWC0")])
+    case.device("Conv2D", "plain", outputs=[tensor(plain, layout="NC1HWC0")])
+    case.golden.output("square", 0, np.ascontiguousarray(square.transpose(order)))
+    case.golden.output("plain", 0, np.ascontiguousarray(plain.transpose(order)))
+
+    pairs = case.match()
+    pair = by_target(pairs)["square.output.0"]
+    assert pair.transform == words
+    mine, other = values(pair)
+    np.testing.assert_array_equal(mine, other)
+
+
 def test_as_many_of_a_shape_on_both_sides_are_taken_in_order(case: Case) -> None:
     for number in (1, 2):
         case.device("Odd", f"mine{number}", outputs=[numbers(2, 3)])
