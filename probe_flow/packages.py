@@ -9,14 +9,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib import import_module, metadata
-from importlib.metadata import EntryPoint
+from importlib import import_module
 from types import MappingProxyType
-from typing import Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -252,6 +254,8 @@ class Registry(Mapping[str, T], Generic[T]):
 @cache
 def _on(search_path: tuple[str, ...]) -> Mapping[str, Sequence[EntryPoint]]:  # noqa: ARG001  # found depends on it
     """Return the entry points of each group of ours."""
+    from importlib import metadata  # which takes 10 ms, and workers ask for nothing of packages
+
     known = metadata.entry_points()
     return {group: tuple(known.select(group=group)) for group in known.groups if group.startswith(PREFIX)}
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from probe_flow.dumps.reduced.reduced_tensors import recorded_ref
 from probe_flow.records import Pair, TensorKind, TensorRef
 
 _KINDS = frozenset((TensorKind.TENSOR, TensorKind.STATISTICS))
@@ -65,6 +64,7 @@ def with_statistics(pair: Pair, found: Reduced) -> Pair:
     """Return a mixed pair with the statistics of its elements in their place."""
     elements = element_side(pair)
     from probe_flow.dumps.reduced.reduced_files import ReducedTensor
+    from probe_flow.dumps.reduced.reduced_tensors import recorded_ref
 
     content = ReducedTensor(found.figures, elements.dtype, elements.logical_shape)
     taken = recorded_ref(elements.node, elements.slot, found.names, content, source=elements.source or "")

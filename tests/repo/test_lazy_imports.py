@@ -87,3 +87,36 @@ def test_a_run_loads_what_it_uses(tmp_path: Path) -> None:
     assert code == 1
     assert [name for name in UNUSED_BY_RUNS if name in loaded] == []
     assert len(ours) <= MODULES_OF_OURS
+
+
+UNUSED_BY_WORKERS = (
+    "pydantic",
+    "yaml",
+    "h5py",
+    "structlog",
+    "click",
+    "dask",
+    "ml_dtypes",
+    "importlib.metadata",
+    "email",
+)
+WORKER = """
+import json, sys
+import probe_flow.engine.schedulers.worker
+import {module}
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "most"), [("probe_flow.measure.batches", 63), ("probe_flow.comparing.recompute_worker", 54)]
+)
+def test_a_worker_loads_what_measuring_needs(module: str, most: int) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", WORKER.format(module=module)],
+        capture_output=True, text=True, check=True, cwd=ROOT,
+    )  # fmt: skip
+
+    loaded = json.loads(ended.stdout)
+    assert [name for name in UNUSED_BY_WORKERS if name in loaded] == []
+    assert len([name for name in loaded if name.partition(".")[0] == "probe_flow"]) <= most

@@ -9,7 +9,6 @@ from msgspec import Struct, field
 
 from probe_flow.dumps.graph.links import CONSTANT_TYPES, RELAY_TYPES, VIEW_TYPES, GraphLinks, Source, graph_of
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.matching.shared.executions import leaves_out
 from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.matching.torchair.arguments import is_parameter_list
 from probe_flow.matching.torchair.fx_golden import GoldenIndex
@@ -303,6 +302,8 @@ class TorchairRun(Struct):
         mine, other = (self.target, self.golden) if is_target else (self.golden, self.target)
         tensors = (self._target_tensors if is_target else self._golden_tensors)[execution]
         word = "golden" if is_target else "target"
+        from probe_flow.matching.shared.executions import leaves_out
+
         if leaves_out(other, execution):
             reason = CommonReason.FILTERED.outside(f"{execution} is not selected on the {word} side")
             severity, code = Severity.NOTE, "PF4011"
