@@ -113,9 +113,18 @@ class DeviceFacts(Struct, frozen=True, gc=False):
 
 
 class ArrayFacts(Struct, frozen=True, gc=False):
-    """What the files of a folder of arrays say of an operator: its name as file names have it."""
+    """What the files of a folder of arrays say of an operator.
+
+    Args:
+        clean_name: its name as file names have it.
+        is_told: whether something besides the names of its files says its name.
+        twin: the name that the next operator gets whose name is the same in file names, where there is such a file and
+            nothing says whose.
+    """
 
     clean_name: str
+    is_told: bool = True
+    twin: str = ""
 
 
 class RuleFacts(Struct, frozen=True, gc=False):

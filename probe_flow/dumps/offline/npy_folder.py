@@ -41,6 +41,9 @@ from probe_flow.records import (
 )
 from probe_flow.records.frameworks import NPY
 
+SECOND = "__2"
+"""What extraction puts behind the name of the second operator whose name is the same in file names."""
+
 _MAX_NAMES = 5
 _MAX_LISTED = 5
 
@@ -119,10 +122,12 @@ class _Reader(Struct):
     nodes: dict[NodeKey, Node] = field(default_factory=dict)
     tensors: list[TensorRef] = field(default_factory=list)
     tables: TensorTables = field(default_factory=TensorTables)
+    stems: set[str] = field(default_factory=set)
 
     def read(self, files: Sequence[ArrayFile], takes: Callable[[str], bool]) -> None:
         """Read the operators that ``takes`` accepts, in order of their oldest files."""
         names = {file.name.op for file in files}
+        self.stems = {file.file.name.split(".", 1)[0] for file in files}
         owners: dict[str, dict[Slot, list[ArrayFile]]] = defaultdict(lambda: defaultdict(list))
         for file in files:
             told = self.known.files.get(file.file.name)
@@ -149,7 +154,10 @@ class _Reader(Struct):
         key = NodeKey(Execution(), name)
         time = _time(slots)
         clean = self.known.clean_names.get(name, name)
-        self.nodes[key] = Node(key, self.known.types.get(name, ""), order=time, facts=ArrayFacts(safe_name(clean)))
+        is_told = name in self.known.clean_names or any(file.is_told for _, file in slots)
+        twin = f"{clean}{SECOND}" if not is_told and f"{clean}{SECOND}" in self.stems else ""
+        facts = ArrayFacts(safe_name(clean), is_told, twin)
+        self.nodes[key] = Node(key, self.known.types.get(name, ""), order=time, facts=facts)
         for slot, file in slots:
             try:
                 ref = _tensor_ref(file, key, slot)

@@ -24,10 +24,11 @@ _MAX_LISTED = 3
 
 
 class ArrayFile(Struct, frozen=True):
-    """An array file with its parsed (real) name."""
+    """An array file with its parsed (real) name, and whether `mapping.csv` gives that."""
 
     file: DumpFile
     name: ArrayName
+    is_told: bool = False
 
 
 class ArrayFiles(Struct, frozen=True):
@@ -68,7 +69,7 @@ def array_files(listing: DumpListing) -> ArrayFiles:
         name = _true_name(file, mapping)
         parsed = parse_array_name(name) if name is not None else None
         if parsed is not None:
-            found.append(ArrayFile(file, parsed))
+            found.append(ArrayFile(file, parsed, real_name(file.name, mapping) is not None))
             continue
         what = _what(file, name)
         odd[what] += 1

@@ -28,7 +28,7 @@ from probe_flow.matching.offline.origins import CALLERS, HELD_TYPES, NETWORK_INP
 from probe_flow.matching.offline.reasons import OfflineReason, OfflineRule, inner_node
 from probe_flow.matching.rules.merge import FusionGroup, FusionOp, FusionRules
 from probe_flow.matching.shared.vocabulary import CommonReason
-from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
+from probe_flow.records import ArrayFacts, Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
 
 Reader = tuple[FusionOp, int]
 
@@ -180,7 +180,9 @@ class GroupMatch:
         self.group_prefix = group_prefix
         self.selected = selected
         self.guessed = guessed
-        self._ambiguous = _ambiguous(rules)
+        names = _by_clean_name(rules)
+        self._clean_names = frozenset(names)
+        self._ambiguous = {clean: tuple(alike) for clean, alike in names.items() if len(alike) > 1}
         self.origins = Origins(rules, self._golden_output)
         self.taken: dict[NodeKey, FusionOp] = {}
         self.untold: dict[str, None] = {}
@@ -194,17 +196,25 @@ class GroupMatch:
 
     def _golden_output(self, name: str, index: int) -> TensorRef | None:
         """Return a golden tensor, none where only its name in file names is known and another original has the same."""
+        return None if self._doubt(name) else self.golden.output(name, index)
+
+    def _doubt(self, name: str) -> str:
+        """Return why the golden operator that is found by a name may be another one; empty where it is not."""
         key = self.golden.node(name)
-        is_told = key is None or key.name == name or safe_name(name) not in self._ambiguous
-        return self.golden.output(name, index) if is_told else None
+        facts = None if key is None else self.golden.nodes[key].facts
+        is_told = not isinstance(facts, ArrayFacts) or facts.is_told
+        if key is None or (key.name == name and is_told):
+            return ""
+        if isinstance(facts, ArrayFacts) and facts.twin and facts.twin not in self._clean_names:
+            return f"`{facts.twin}` is another operator of this name, and `mapping.csv` has no line of `{key.name}`"
+        alike = self._ambiguous.get(safe_name(name), ())
+        return f"{', '.join(f'`{each}`' for each in alike)} have one name in file names" if alike else ""
 
     def _no_golden(self, origin: Origin) -> Reason:
         name = origin.output.origin_name if origin.output is not None else ""
-        alike = self._ambiguous.get(safe_name(name), ())
-        if alike and self.golden.node(name) is not None:
-            shown = ", ".join(f"`{each}`" for each in alike)
+        if doubt := self._doubt(name):
             return OfflineReason.AMBIGUOUS.missing(
-                f"{shown} have one name in file names: nobody can tell whose array `{safe_name(name)}` is; read the "
+                f"{doubt}: nobody can tell whose array `{safe_name(name)}` is; read the "
                 "runs of the debugger themselves, or extract them with `tf_dump`, whose `mapping.csv` tells"
             )
         return no_golden_dump(origin)
@@ -341,14 +351,14 @@ class GroupMatch:
         return f"{self.group_prefix}{group.index}"
 
 
-def _ambiguous(rules: FusionRules) -> dict[str, tuple[str, ...]]:
-    """Return the names in file names that several originals share, each with these."""
+def _by_clean_name(rules: FusionRules) -> dict[str, dict[str, None]]:
+    """Return the names of originals by what they are in file names."""
     found: dict[str, dict[str, None]] = defaultdict(dict)
     for op in rules.ops:
         for output in op.outputs:
             if output.origin_name:
                 found[safe_name(output.origin_name)][output.origin_name] = None
-    return {clean: tuple(names) for clean, names in found.items() if len(names) > 1}
+    return found
 
 
 def _as_bfloat16(golden: TensorRef, origin: Origin) -> TensorRef:

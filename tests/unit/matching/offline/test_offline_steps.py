@@ -127,6 +127,46 @@ def test_an_array_whose_name_two_originals_share_is_compared_with_neither(tmp_pa
     assert found["other.output.0"].golden is not None
 
 
+class TestOperatorsOfOneNameInFileNames:
+    """`a/b` and `a_b` are both `a_b` in file names; the second extracted gets `a_b__2`, and mapping.csv tells them."""
+
+    @staticmethod
+    def found(folder, originals, rows):
+        device, golden = OmFolder(folder / "npu"), GoldenFolder(folder / "golden")
+        for number, name in enumerate(("a_b", "a_b__2")):
+            golden.output(name, 0, X + number)
+        if rows:
+            (folder / "golden" / "mapping.csv").write_text(
+                "".join(f"{next((folder / 'golden').glob(f'{file}.0.*')).name},{true}.0.1.npy\n" for file, true in rows)
+            )
+        ops = []
+        for number, name in enumerate(originals):
+            device.op("Add", f"op{number}", at=number + 1, outputs=[X])
+            desc = rules.desc(name, 0, shape=X.shape)
+            ops.append(rules.op(f"op{number}", "Add", number=number, originals=[name], outputs=[desc]))
+        rule = read_rule_file(rules.write(folder / "r.json", rules.model(*ops)))
+        target, arrays = read_om(folder / "npu", side="target"), read_npy_folder(folder / "golden", side="golden")
+        return by_target(match_offline(target, arrays, RuleBook([rule])))
+
+    @pytest.mark.parametrize("originals", [["a/b", "a_b"], ["a_b"], ["a/b"]], ids=["both", "plain", "scoped"])
+    def test_without_both_lines_none_is_paired_by_guess(self, tmp_path, originals):
+        found = self.found(tmp_path, originals, [])
+        assert codes(found) == {f"op{number}.output.0": "ambiguous missing" for number in range(len(originals))}
+        said = found["op0.output.0"].reason.text
+        assert said.startswith("`a_b__2` is another operator of this name, and `mapping.csv` has no line of `a_b`: nob")
+
+    def test_with_the_line_of_the_other_its_own_name_is_not_guessed(self, tmp_path):
+        assert codes(self.found(tmp_path, ["a_b"], [("a_b__2", "a/b")])) == {"op0.output.0": "ambiguous missing"}
+
+    def test_with_both_lines_each_has_its_own(self, tmp_path):
+        found = self.found(tmp_path, ["a/b", "a_b"], [("a_b", "a/b"), ("a_b__2", "a_b")])
+        assert [found[f"op{number}.output.0"].golden.node.name for number in range(2)] == ["a/b", "a_b"]
+
+    def test_a_name_with_such_an_end_that_the_graph_knows_is_a_name(self, tmp_path):
+        found = self.found(tmp_path, ["a_b", "a_b__2"], [])
+        assert [found[f"op{number}.output.0"].golden.node.name for number in range(2)] == ["a_b", "a_b__2"]
+
+
 class TestBfloat16WrittenAsFloat16:
     """TensorFlow 2's plug-in declares bfloat16 as float16; the graph, or the user, says what it is."""
 
