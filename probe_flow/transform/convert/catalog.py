@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -17,17 +18,39 @@ from probe_flow.records import Catalog, TensorKind
 from probe_flow.records.frameworks import TFDBG
 from probe_flow.transform.convert.names import ArrayName, add_to_mapping, array_names
 from probe_flow.transform.convert.tensors import Batch, Done, Job, Wanted, convert_batch, lost_batch
-from probe_flow.work import Context
+
+if TYPE_CHECKING:
+    from probe_flow.jobs import TaskMap
+    from probe_flow.work import Emit
 
 BATCH_BYTES = 64 * 2**20
 BATCH_TENSORS = 200
 MAX_PROBLEMS = 20
 
 
+class Surroundings(Protocol):
+    """What conversion takes from where it runs: a `Context`, or a command's own."""
+
+    @property
+    def stage(self) -> str: ...
+
+    @property
+    def output(self) -> Path: ...
+
+    @property
+    def map(self) -> TaskMap: ...
+
+    @property
+    def emit(self) -> Emit: ...
+
+    @property
+    def report(self) -> Callable[[Iterable[Diagnostic]], None]: ...
+
+
 def convert_catalog(
     catalog: Catalog,
     wanted: Wanted,
-    context: Context,
+    context: Surroundings,
     *,
     folder: str | None,
     nodes: Sequence[str] | None,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.dumps.offline.names import parse_array_name
@@ -15,13 +16,14 @@ from probe_flow.dumps.tfdbg.reader import read_tfdbg
 from probe_flow.dumps.tfdbg.runs import RunChoice
 from probe_flow.elements.converted.files import FileKind
 from probe_flow.errors import Diagnostic, UsageError
-from probe_flow.record.run_json import begun
-from probe_flow.record.types.run import WorkflowRecord
 from probe_flow.records import Catalog
 from probe_flow.transform.convert.catalog import convert_catalog
 from probe_flow.transform.convert.names import MAPPING_FILE
 from probe_flow.transform.convert.tensors import Wanted
-from probe_flow.work import Context, Settings
+
+if TYPE_CHECKING:
+    from probe_flow.jobs import TaskMap
+    from probe_flow.work import Emit
 
 _SHOWN = 3
 _THREADS, _PIECE = 8, 8
@@ -48,7 +50,7 @@ def extract(runs: Path, output: Path, *, run: RunChoice = "last", replaces: bool
     for path in earlier:
         path.unlink()
     wanted = Wanted(FileKind.NPY, "ND")
-    return convert_catalog(catalog, wanted, _context(), folder=str(output), nodes=None, replaces=replaces)
+    return convert_catalog(catalog, wanted, _Command(), folder=str(output), nodes=None, replaces=replaces)
 
 
 def _earlier(folder: Path) -> list[Path]:
@@ -94,6 +96,11 @@ def _here(
         )
 
 
-def _context() -> Context:
-    facts = begun(WorkflowRecord("", "", str(Path.cwd()), None, sample=False), {})
-    return Context("tf_dump", Path(os.devnull), _here, lambda *_, **__: None, lambda _problems: None, Settings(), facts)
+class _Command(Struct, frozen=True):
+    """What a conversion runs in that is no stage of a workflow."""
+
+    stage: str = "tf_dump"
+    output: Path = Path(os.devnull)
+    map: TaskMap = _here
+    emit: Emit = lambda *_, **__: None
+    report: Callable[[Iterable[Diagnostic]], None] = lambda _problems: None

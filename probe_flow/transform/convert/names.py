@@ -12,7 +12,6 @@ import csv
 import io
 import os
 import re
-import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -85,6 +84,8 @@ def short_name(name: str) -> str:
     """
     if len(name) <= MAX_NAME and len(os.fsencode(name)) <= MAX_NAME:
         return name
+    import uuid  # 5 ms, for names that are seldom too long
+
     return uuid.uuid3(uuid.NAMESPACE_DNS, name).hex + Path(name).suffix
 
 
