@@ -1,32 +1,33 @@
 """What statistics of a result prove by those of its own inputs, whatever error these have.
 
-The mean of a sum is the sum of the means, and putting elements elsewhere changes no statistic. Where that holds for the
-golden it must hold for the target, so its own contradiction is a proof without any allowance: behind another fault,
-random operators and decisions as well.
+Putting elements elsewhere changes no statistic, and many operators have a law that theirs obey (`laws`). Where that
+holds for the golden it must hold for the target, so its own contradiction is a proof without any allowance: behind
+another fault, random operators and decisions as well.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from probe_flow.analysis.flow.calls import Call, Calls
-from probe_flow.analysis.model.growth import common_share
-from probe_flow.analysis.model.handed_on import NARROW, Moments, apart, differing, moments_of
+from probe_flow.analysis.model.handed_on import Moments, apart, differing, moments_of
+from probe_flow.analysis.model.laws import Due, Law, Operands, law_of
+from probe_flow.analysis.model.rounding import UNIT
 from probe_flow.records import Phase
 from probe_flow.records.row import Row
 
-SIGNS: Mapping[str, tuple[int, int]] = {
-    "add": (1, 1), "radd": (1, 1), "iadd": (1, 1), "sub": (1, -1), "isub": (1, -1), "rsub": (-1, 1),
-}  # fmt: skip
-"""Sums by their types, with the signs of their terms."""
-
 MOVED = frozenset(
-    {"reshape", "view", "permute", "transpose", "flatten", "contiguous", "squeeze", "unsqueeze", "clone", "t"}
-)
+    (
+        "reshape", "view", "permute", "transpose", "flatten", "contiguous", "squeeze", "unsqueeze", "clone", "t",
+        "roll", "flip", "unflatten", "movedim", "swapaxes",
+    )
+)  # fmt: skip
 """Types that put the same elements elsewhere."""
+
+PARTS = frozenset(("chunk", "split", "unbind"))
+"""Types that have several results, each of which is a part of what was read."""
 
 
 class Contradiction(Struct, frozen=True):
@@ -56,68 +57,77 @@ class OwnInputs:
     def contradiction(self, number: int) -> Contradiction | None:
         """Return what a result is not; None where nothing contradicts, or the golden has no such rule."""
         row, call = self._rows[number], self._calls.of[number]
-        if call is None or call.node is None or len(call.written) != 1 or call.key.phase is not Phase.FORWARD:
-            return None
-        read = [n for n in call.read if self._rows[n].is_by_statistics]
-        if any(self._rows[n].pair.is_guess or self._rows[n].pair.rule.is_self for n in (number, *read)):
+        if call is None or call.node is None or call.key.phase is not Phase.FORWARD:
             return None
         kind = call.node.op_type.strip("_").lower()
-        signs = SIGNS.get(kind, ()) if len(read) == len(SIGNS.get(kind, ())) else ()
-        if not signs and not (kind in MOVED and len(read) == 1):
+        law = None if kind in MOVED else law_of(call.node.op_type)
+        if (law is None and kind not in MOVED) or (len(call.written) != 1 and kind not in PARTS):
             return None
-        found = [_sides(self._rows, number, read, side) for side in ("target", "golden")]
-        target, golden = (None if each is None else _gap(*each, signs) for each in found)
-        if target is None or golden is None or golden > 1.0 or target <= 1.0 or self._is_in_place(call, row, read):
+        read = [n for n in call.read if _is_of_fractions(self._rows[n])]
+        if any(self._rows[n].pair.is_guess or self._rows[n].pair.rule.is_self for n in (number, *read)):
             return None
-        assert found[0] is not None
-        return Contradiction(target, _told(*found[0], signs))
+        found = self._against(row, call, read, law, "target")
+        if found is None or found.gap <= 1.0:
+            return None
+        golden = self._against(row, call, read, law, "golden")
+        return None if golden is None or golden.gap > 1.0 or self._is_in_place(call, row, read) else found
+
+    def _against(self, row: Row, call: Call, read: Sequence[int], law: Law | None, side: str) -> Contradiction | None:
+        """Return how far one side's result is from what its inputs make; None where its statistics do not tell."""
+        whole, *parts = (moments_of(each, side) for each in (row, *(self._rows[n] for n in read)))
+        known = [each for each in parts if each is not None]
+        if whole is None or len(known) < len(parts) or not known:
+            return None
+        if law is None:
+            return _of_same(whole, known)
+        dues = law(whole, known, self._operands(row, call, side))
+        worst = max(dues, key=lambda due: due.gap(whole), default=None)
+        return None if worst is None else Contradiction(worst.gap(whole), _told(worst, whole))
+
+    def _operands(self, row: Row, call: Call, side: str) -> Operands:
+        """Return what a call reads beside tensors, on one side."""
+        given = (self._rows[n].pair for n in call.read)
+        values = [
+            tensor.value
+            for pair in given
+            if (tensor := getattr(pair, side)) is not None and isinstance(tensor.slot.path[0], int)
+        ]
+        numbers = [float(each) for each in values if isinstance(each, (int, float)) and not isinstance(each, bool)]
+        return Operands(row.pair.shown.shape or (), tuple(numbers))
 
     def _is_in_place(self, call: Call, row: Row, read: Sequence[int]) -> bool:
-        """Whether the target's collector may have recorded an input as what the call made of it."""
+        """Whether the target's collector may have recorded an input as what the call made of it.
+
+        Sums in place have a name of their own; activations have an argument for it.
+        """
         assert call.node is not None
         kind = call.node.op_type
-        if not (kind.startswith("__i") or (kind.endswith("_") and not kind.endswith("__"))):
+        is_named = kind.startswith("__i") or (kind.endswith("_") and not kind.endswith("__"))
+        if kind.strip("_").lower() in _NEVER_IN_PLACE and not is_named:
             return False
         whole = moments_of(row, "target")
         return whole is not None and any(_is_same(whole, moments_of(self._rows[n], "target")) for n in read)
 
 
-def _sides(
-    rows: Sequence[Row], number: int, read: Sequence[int], side: str
-) -> tuple[Moments, Sequence[Moments]] | None:
-    whole, *parts = (moments_of(rows[n], side) for n in (number, *read))
-    known = [each for each in parts if each is not None]
-    return None if whole is None or len(known) < len(parts) else (whole, known)
+_NEVER_IN_PLACE = frozenset(("add", "radd", "sub", "rsub")) | MOVED
 
 
-def _gap(whole: Moments, parts: Sequence[Moments], signs: Sequence[int]) -> float | None:
-    if not signs:
-        (same,) = parts
-        return apart(whole, same) if same.count == whole.count and same.unit == whole.unit else None
-    if any(whole.count % each.count for each in parts):
+def _is_of_fractions(row: Row) -> bool:
+    target = row.pair.target
+    return row.is_by_statistics and target is not None and target.dtype in UNIT
+
+
+def _of_same(whole: Moments, parts: Sequence[Moments]) -> Contradiction | None:
+    if len(parts) != 1 or parts[0].count != whole.count or parts[0].unit != whole.unit:
         return None
-    # What its elements are rounded by averages out, unless they are so alike that all are rounded alike.
-    share = common_share(whole.count) if whole.spread > NARROW * whole.unit * whole.size else 1.0
-    terms = (whole, *parts)
-    explained = sum(share * whole.unit * each.size + each.recorded * each.size for each in terms)
-    return abs(whole.mean - _sum(parts, signs)) / explained if explained else 0.0
-
-
-def _sum(parts: Sequence[Moments], signs: Sequence[int]) -> float:
-    return math.fsum(sign * each.mean for sign, each in zip(signs, parts, strict=True))
+    name, here, there = differing(whole, parts[0])
+    told = f"holds other elements than its own input, unlike the golden's: its {name} is {here:.4g}, there {there:.4g}"
+    return Contradiction(apart(whole, parts[0]), told)
 
 
 def _is_same(whole: Moments, part: Moments | None) -> bool:
     return part is not None and part.count == whole.count and apart(whole, part) <= 1.0
 
 
-def _told(whole: Moments, parts: Sequence[Moments], signs: Sequence[int]) -> str:
-    if signs:
-        what = "sum" if -1 not in signs else "difference"
-        return (
-            f"is not the {what} of its own inputs, as the golden's is: its mean is {whole.mean:.4g}, theirs make "
-            f"{_sum(parts, signs):.4g}"
-        )
-    (same,) = parts
-    name, here, there = differing(whole, same)
-    return f"holds other elements than its own input, unlike the golden's: its {name} is {here:.4g}, there {there:.4g}"
+def _told(due: Due, whole: Moments) -> str:
+    return f"is not what its own inputs make, as the golden's is: {due.told(whole)}"

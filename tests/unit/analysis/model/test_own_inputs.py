@@ -108,4 +108,4 @@ def test_behind_a_dropout_that_is_drawn_otherwise_a_wrong_sum_is_named_and_a_rig
     origins = [each for each in found if each.kind is FindingKind.ORIGIN and each.fails]
     assert [each.node for each in origins if each.slot.role is OUT] == [key(name) for name in named]
     if named:
-        assert "is not the sum of its own inputs, as the golden's is" in origins[-1].evidence
+        assert "is not what its own inputs make, as the golden's is: its mean is" in origins[-1].evidence

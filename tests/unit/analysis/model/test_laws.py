@@ -1,0 +1,173 @@
+"""Laws of operators by arrays: inputs that are far off break none, a wrong result behind them does."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from comparison_rows import IN, OUT, argument, pairs_of, row, statistics_measured, tensor
+from msgspec.structs import replace
+
+from probe_flow.analysis.flow.calls import Calls
+from probe_flow.analysis.model.own_inputs import OwnInputs
+from probe_flow.records import Statistics
+
+ROWS, WIDTH = 24, 16
+
+
+def rounded(values, dtype, chance):
+    """Values as a kernel leaves them that rounds to either neighbour; each equally often."""
+    if dtype == "float32":
+        return values
+    bits = {"bfloat16": 8, "float16": 11}[dtype]
+    step = np.ldexp(1.0, np.frexp(values)[1] - bits)
+    return (np.floor(values / step) + chance.integers(0, 2, values.shape)) * step
+
+
+def statistics_of(values, dtype):
+    """Statistics as msprobe records them: norm and mean in the tensor's own type."""
+    mean, norm = float(values.mean()), float(np.linalg.norm(values))
+    if dtype == "float16":
+        mean, norm = float(np.float16(mean)), float(np.float16(norm))
+    elif dtype == "bfloat16":
+        mean, norm = (
+            float(np.ldexp(np.rint(np.ldexp(each, 8 - np.frexp(each)[1])), np.frexp(each)[1] - 8))
+            for each in (mean, norm)
+        )
+    return Statistics(min=float(values.min()), max=float(values.max()), mean=mean, l2norm=norm, nan=0, inf=0)
+
+
+def softmax(values):
+    powers = np.exp(values - values.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def layer_norm(values, weight, bias):
+    centred = values - values.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * weight + bias
+
+
+def batch_norm(values, weight, bias):
+    return layer_norm(values.T, 1.0, 0.0).T * weight + bias
+
+
+def rms_norm(values, weight):
+    return values / np.sqrt((values**2).mean(-1, keepdims=True) + 1e-6) * weight
+
+
+def gelu(values):
+    return values * 0.5 * (1.0 + np.vectorize(math.erf)(values / math.sqrt(2.0)))
+
+
+def gelu_by_tanh(values):
+    return 0.5 * values * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (values + 0.044715 * values**3)))
+
+
+UNIFORM = (np.full(WIDTH, 1.5), np.zeros(WIDTH))
+LEARNT = (np.linspace(0.8, 1.2, WIDTH), np.linspace(-0.1, 0.2, WIDTH))
+OPERATORS = {
+    "relu": (lambda x: np.maximum(x, 0.0), ()),
+    "gelu": (gelu, ()),
+    "silu": (lambda x: x / (1.0 + np.exp(-x)), ()),
+    "tanh": (np.tanh, ()),
+    "exp": (np.exp, ()),
+    "leaky_relu": (lambda x: np.where(x > 0.0, x, 0.1 * x), ()),
+    "softmax": (softmax, ()),
+    "layer_norm": (layer_norm, UNIFORM),
+    "LayerNorm": (layer_norm, LEARNT),
+    "batch_norm": (batch_norm, LEARNT),
+    "BatchNorm2d": (batch_norm, UNIFORM),
+    "rms_norm": (rms_norm, UNIFORM[:1]),
+    "pow": (lambda x, exponent: x**exponent, (2,)),
+    "mul": (lambda x, factor: x * factor, (-0.3,)),
+    "__truediv__": (lambda x, by: x / by, (8.0,)),
+    "__add__": (lambda x, by: x + by, (0.7,)),
+    "mean": (lambda x: x.mean(-1), ()),
+    "stack": (lambda x: x, ()),
+    "max_pool1d": (lambda x: x.reshape(ROWS, -1, 2).max(-1), ()),
+    "chunk": (lambda x: x[:, :4], ()),
+}
+
+
+def called(kind, dtype, *, seed=0, spoil=lambda out: out, other=0.3, golden=None):
+    """One call of an operator whose input is off by ``other`` of its size, whatever made it so."""
+    chance = np.random.default_rng(seed)
+    function, more = OPERATORS[kind]
+    right = chance.standard_normal((ROWS, WIDTH)) * 1.5 + 0.4
+    read = rounded(right + other * chance.standard_normal(right.shape), dtype, chance)
+    held = [each if np.ndim(each) == 0 else rounded(each, "float32", chance) for each in more]
+    made = rounded(spoil(function(read, *held)), dtype, chance)
+    due = (golden or function)(right, *more)
+
+    def shown(role, place, target, golden):
+        sides = statistics_of(target, dtype), statistics_of(golden, "float32")
+        measured = statistics_measured(*sides, count=golden.size)
+        found = row("a", role, place, measurement=measured, dtype=dtype, golden_dtype="float32")
+        mine = tensor("a", role, place, dtype=dtype, shape=golden.shape)
+        return replace(found, pair=replace(found.pair, target=mine))
+
+    rows = [shown(IN, 0, read, right)]
+    for place, each in enumerate(held, 1):
+        rows.append(argument("a", each, each, place) if np.ndim(each) == 0 else shown(IN, place, each, each))
+    rows.append(shown(OUT, 0, made, due))
+    return rows, pairs_of(rows, {"a": kind})
+
+
+def gap(rows, pairs):
+    found = OwnInputs(rows, Calls(rows, pairs)).contradiction(len(rows) - 1)
+    return 0.0 if found is None else found.gap
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_what_is_made_of_inputs_that_are_far_off_breaks_no_law(kind, dtype):
+    for seed in range(40):
+        assert gap(*called(kind, dtype, seed=seed)) == 0.0
+
+
+def element(out):
+    wrong = out.copy()
+    wrong[3, 3] += 6.0 * np.sqrt((out**2).mean())
+    return wrong
+
+
+def channel(out):
+    return out * np.where(np.arange(WIDTH) == 3, 0.5, 1.0)
+
+
+def rows_zero(out):
+    return out * np.where(np.arange(ROWS) % 8 == 0, 0.0, 1.0)[:, None]
+
+
+def larger(out):
+    return 1.02 * out
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("kind", "spoil"),
+    [
+        *((kind, element) for kind in ("relu", "gelu", "silu", "tanh", "leaky_relu", "layer_norm", "stack", "softmax")),
+        *((kind, larger) for kind in ("relu", "gelu", "exp", "softmax", "layer_norm", "batch_norm", "rms_norm", "mul")),
+        *((kind, channel) for kind in ("softmax", "layer_norm", "batch_norm", "rms_norm", "mul", "pow", "__truediv__")),
+        *((kind, rows_zero) for kind in ("softmax", "layer_norm", "batch_norm", "rms_norm", "mul", "pow", "stack")),
+        ("__add__", lambda out: out + 0.05),
+        ("mean", lambda out: 1.1 * out + 0.05),
+    ],
+)
+def test_a_wrong_result_breaks_the_law_behind_inputs_that_are_far_off(kind, spoil, dtype):
+    assert gap(*called(kind, dtype, spoil=spoil)) > 1.0
+
+
+def test_the_other_form_of_gelu_is_no_fault():
+    for seed in range(20):
+        rows, pairs = called("gelu", "float32", seed=seed, spoil=lambda out: out, golden=gelu)
+        wrong = called("gelu", "float32", seed=seed, golden=gelu_by_tanh)
+        assert gap(rows, pairs) == gap(*wrong) == 0.0
+    assert abs(gelu_by_tanh(np.linspace(0.0, 6.0, 6001)) - gelu(np.linspace(0.0, 6.0, 6001))).max() < 2.0**-10
+
+
+def test_where_the_golden_breaks_the_law_as_well_nothing_is_concluded():
+    assert gap(*called("layer_norm", "float32", spoil=larger, golden=lambda *given: 1.02 * layer_norm(*given))) == 0.0
+    assert gap(*called("stack", "float32", spoil=larger, golden=lambda x: x * 2.0)) == 0.0
