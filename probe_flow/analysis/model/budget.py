@@ -27,7 +27,14 @@ from probe_flow.analysis.model.deviation import Deviation, Deviations
 from probe_flow.analysis.model.fused_parts import FusedParts
 from probe_flow.analysis.model.growth import Allowance, of_copy
 from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps, PastErrors
-from probe_flow.analysis.model.rounding import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Rounding
+from probe_flow.analysis.model.rounding import (
+    ACROSS_FRAMEWORKS,
+    SIGNIFICANT_BITS,
+    WIDE,
+    WITHIN_FRAMEWORK,
+    Rounding,
+    rounded_before,
+)
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, UnshownSteps, with_noise
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
 from probe_flow.records import FigureColumn, NodeKind, Pairs
@@ -40,6 +47,9 @@ if TYPE_CHECKING:
 
 UNSHOWN = 2.0
 """How much larger than the errors of late outputs one may be that came along a path that the dump does not show."""
+
+UNDUMPED = 2.0
+"""Rounding steps of what the dump does not show the making of: it may be several operators, a recurrence or a slice."""
 
 UPDATED = 1.5
 """Change of scale of what is computed with a parameter, in relative errors that its update brought."""
@@ -240,12 +250,30 @@ class Allowances:
             recent = math.hypot(self.recent(number), self._unshown.error(row))
             if self._shows_modules_only and is_gradient(row.node):
                 recent += flipped_share(recent, deviation.count)  # between modules there may be gates
-            return max(UNSHOWN * recent * deviation.size, updated or 0.0)
+            steps = UNDUMPED * max(deviation.unit, self._narrower(row)) * deviation.size
+            return max(UNSHOWN * recent * deviation.size, steps, updated or 0.0)
         # State of earlier steps (caches, updated parameters) enters as an input without producer.
         if updated is not None:
             return updated
         usual = self._past.usual_before(step) * deviation.size if step else 0.0
         return UNSHOWN * max(usual, self.updates.kept(number))
+
+    def _narrower(self, row: Row) -> float:
+        """Return the rounding of the 16-bit type that the target's values were in alone; 0.0 where none are of one.
+
+        A cast that no dump shows, of an input of a network in 16 bits whose golden is in float32.
+        """
+        assert row.pair.target is not None
+        target = row.measurement.target if row.measurement is not None else None
+        if target is None or row.pair.target.dtype not in WIDE:
+            return 0.0
+        found = rounded_before((target.statistics.min, target.statistics.max), WITHIN_FRAMEWORK.unit)
+        return found if found and self._is_in_16_bits else 0.0
+
+    @cached_property
+    def _is_in_16_bits(self) -> bool:
+        """Whether the target has tensors of 16 bits at all."""
+        return any((each := row.pair.target) is not None and each.dtype in SIGNIFICANT_BITS for row in self.rows)
 
     def _of_update(self, number: int, step: int, *, is_known: bool) -> float | None:
         """Error of a parameter that was compared in a step before."""

@@ -106,7 +106,7 @@ class StatisticsAllowances:
             each.reaching((n for n, _ in known), execution, is_known=is_known) for each in (self._flips, self._steps)
         )
         if arithmetic.is_gated(call):
-            turned = max(turned, FLIPPED * allowed.explained / size)
+            turned = math.hypot(turned, FLIPPED * allowed.explained / size)  # gates turn independently
         self._flips.fade(number, execution, turned)
         self._steps.fade(number, execution, stepped)
         aligned = arithmetic.aligned(call, output, families)

@@ -79,7 +79,7 @@ def gradient_allowance(
     common = common_share(output.count) * (floor + explained) / max(output.size, TINY)
     peak += output.top * min(1e6, max((_peak_ratio(tensor) for tensor in incoming), default=0.0))
     if is_gated:
-        decided = max((min(each.deviation.relative, 1.0) for each in saved), default=0.0)
+        decided = max((min(max(each.deviation.relative, each.deviation.blind), 1.0) for each in saved), default=0.0)
         share = _flips(max(decided, hidden), unit, output.count)
         if share:
             explained += math.sqrt(share) * max(output.size, *(tensor.size for tensor in incoming), 0.0)

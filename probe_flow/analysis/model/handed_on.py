@@ -17,7 +17,7 @@ from itertools import islice, product
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.flow.calls import Call, Calls, is_collective
+from probe_flow.analysis.flow.calls import GRADIENTS, Call, Calls, is_collective
 from probe_flow.analysis.flow.links import Given, Links
 from probe_flow.analysis.model.growth import common_share
 from probe_flow.analysis.model.rounding import SIGNIFICANT_BITS, UNIT, nearest_record
@@ -90,6 +90,11 @@ class Moments(Struct, frozen=True, gc=False):
         return math.sqrt(max(0.0, self.size * self.size - self.mean * self.mean))
 
     @property
+    def mean_recorded(self) -> float:
+        """Error of the recorded mean: half a step of a 16-bit type in which some collectors take it."""
+        return max(self.recorded * self.size, self.unit * abs(self.mean) if self.bits else 0.0)
+
+    @property
     def is_two_valued(self) -> bool:
         """Whether each element is the smallest or the largest: then mean and norm say the same."""
         gap = self.size * self.size - (self.low + self.high) * self.mean + self.low * self.high
@@ -144,7 +149,8 @@ class HandedOn:
             if len(before) != 1:
                 break
             found = before[0]
-        return (found,) if found != number and found not in self.whole.before else ()
+        is_of_parameter = self._rows[found].node.name.endswith(GRADIENTS)  # which is handed to nobody
+        return (found,) if found != number and found not in self.whole.before and not is_of_parameter else ()
 
     def through_gate(self, number: int) -> Given | None:
         """Return what a row is made of that a relu in place left to it; None where it is none, or of another kind."""
@@ -219,20 +225,27 @@ class HandedOn:
 
 
 def apart(whole: Moments, same: Moments) -> float:
-    """Return how far two records of the same elements are from each other, in what recording explains."""
+    """Return how far two records of the same elements are from each other, in what recording explains.
+
+    Extremes of 16 bits may be neighbours: an addend that is small enough to leave the golden's records as they are can
+    take the target's a step further.
+    """
     top = max(abs(same.low), abs(same.high))
     if not top or not same.size:
         return 0.0
-    moved = max(abs(whole.low - same.low), abs(whole.high - same.high)) / (RECORDED * top)
-    mean = abs(whole.mean - same.mean) / (whole.recorded * same.size)
+    ends = [(whole.low, same.low), (whole.high, same.high)]
+    if whole.bits and same.bits:
+        ends = [(nearest_record(here, there, whole.bits) or 0.0, there) for here, there in ends]
+    moved = max(abs(here - there) for here, there in ends) / (RECORDED * top)
+    mean = abs(whole.mean - same.mean) / (whole.mean_recorded + same.mean_recorded)
     norm = nearest_record(whole.norm, same.norm, whole.bits) if whole.bits else whole.norm
     return max(moved, mean, abs((norm or 0.0) - same.norm) / (whole.recorded * same.norm))
 
 
 def _gap_of_sum(whole: Moments, terms: Sequence[Moments]) -> float:
-    sizes = whole.size + sum(each.size for each in terms)
+    known = (whole, *terms)
     share = common_share(whole.count) if whole.spread > NARROW * whole.unit * whole.size else 1.0
-    explained = (share * whole.unit + whole.recorded) * sizes
+    explained = share * whole.unit * sum(each.size for each in known) + sum(each.mean_recorded for each in known)
     return abs(whole.mean - sum(each.mean for each in terms)) / explained if explained else 0.0
 
 

@@ -115,7 +115,7 @@ def sum_of(whole: Moments, parts: Sequence[Moments], operands: Operands, *, sign
 
 def _moved(whole: Moments, tensor: Moments, by: float) -> Sequence[Due]:
     step = STEP * whole.unit * (_top(tensor) + abs(by))
-    explained = _averaged(whole, whole) + _averaged(tensor, whole) + whole.unit * abs(whole.mean)
+    explained = _averaged(whole, whole) + _averaged(tensor, whole)
     return (
         Due("low", tensor.low + by, tensor.low + by, step), Due("high", tensor.high + by, tensor.high + by, step),
         Due("mean", tensor.mean + by, tensor.mean + by, explained),
@@ -125,7 +125,7 @@ def _moved(whole: Moments, tensor: Moments, by: float) -> Sequence[Due]:
 def _averaged(tensor: Moments, whole: Moments) -> float:
     """Return what rounding leaves in the mean: little, unless elements are so alike that all are rounded alike."""
     share = common_share(whole.count) if whole.spread > NARROW * whole.unit * whole.size else 1.0
-    return (share * whole.unit + tensor.recorded) * tensor.size
+    return share * whole.unit * tensor.size + tensor.mean_recorded
 
 
 def _top(tensor: Moments) -> float:
@@ -142,7 +142,7 @@ def _same(whole: Moments, tensor: Moments, factor: float = 1.0) -> Sequence[Due]
     step = STEP * whole.unit * abs(factor) * _top(tensor)
     low, high = sorted((factor * tensor.low, factor * tensor.high))
     mean, size = factor * tensor.mean, abs(factor) * tensor.size
-    averaged = abs(factor) * (_averaged(tensor, whole) + tensor.recorded * tensor.size + whole.unit * abs(tensor.mean))
+    averaged = abs(factor) * _averaged(tensor, whole) + whole.mean_recorded
     of_norm = (common_share(whole.count) * whole.unit + _norm_recorded(whole) + _norm_recorded(tensor)) * size
     return (
         Due("low", low, low, step), Due("high", high, high, step), Due("mean", mean, mean, averaged),
@@ -187,8 +187,8 @@ def _within(
     found = [Due("low", low, high, step), Due("high", low, high, step)]
     if is_mean and len(read) == 1 and not read[0].count % whole.count:
         mean = read[0].mean
-        explained = (whole.unit + read[0].recorded) * abs(mean) + whole.recorded * whole.size
-        found.append(Due("mean", mean, mean, explained + common_share(whole.count) * whole.unit * whole.size))
+        explained = _averaged(whole, whole) + read[0].mean_recorded
+        found.append(Due("mean", mean, mean, explained))
     return found
 
 
@@ -237,7 +237,7 @@ def _normalised(
     of_norm = rounded + (_norm_recorded(whole) + EPSILON / (2.0 * spread * spread)) * whole.size
     found = [Due("size", low, high, of_norm)]
     if is_centred:
-        explained = rounded + whole.recorded * whole.size + whole.unit * abs(mean)
+        explained = rounded + whole.mean_recorded
         found.append(Due("mean", mean - tilted, mean + tilted, explained))
     return found
 

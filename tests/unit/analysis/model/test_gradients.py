@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from comparison_rows import deviation
 
@@ -107,3 +109,13 @@ def test_no_gate_flips_where_none_is_expected():
 )  # fmt: skip
 def test_gates_are_known_by_name(op_type, is_gated):
     assert (GATED.search(op_type) is not None) is is_gated
+
+
+def test_gates_may_have_turned_where_records_of_16_bits_leave_what_they_decide_by_open():
+    """Ten times 2**-11 of the elements: 0.07 of the size, of values that no record shows to differ."""
+    for blind, share in ((0.0, 10.0 * 0.25 * 2.0**-11), (2.0**-11, 10.0 * 2.0**-11)):
+        saved = [Saved(deviation(blind=blind, count=100_000), False)]
+        gate = gradient_allowance(
+            Family.CONTRACT, deviation(count=100_000), [deviation(count=100_000)], saved, is_gated=True
+        )
+        assert gate.explained == pytest.approx(math.sqrt(share))

@@ -22,7 +22,7 @@ def rounded(values, dtype, chance):
         return values
     bits = {"bfloat16": 8, "float16": 11}[dtype]
     step = np.ldexp(1.0, np.frexp(values)[1] - bits)
-    return (np.floor(values / step) + chance.integers(0, 2, values.shape)) * step
+    return np.where(chance.integers(0, 2, values.shape), np.floor(values / step), np.ceil(values / step)) * step
 
 
 def statistics_of(values, dtype):

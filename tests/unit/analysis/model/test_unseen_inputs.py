@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, Noise, with_noise
 from probe_flow.analysis.search.conclude import conclude
-from probe_flow.records import Expectation, FindingKind, Node, Reason
+from probe_flow.records import Expectation, FindingKind, Measurement, Mode, Node, Reason, SideSummary
 from probe_flow.records.row import Row
 from tests.support.rules import kind_of
 
@@ -148,3 +148,41 @@ def test_an_input_behind_views_alone_holds_what_was_there_before():
     pairs = replace(pairs, target=replace(pairs.target, nodes={**pairs.target.nodes, **view}))
     findings, _ = conclude(rows, pairs, passes(rows))
     assert [found.node.name for found in findings] == ["b"]
+
+
+def behind_nothing_known(error: float, *, dtype="float16", top=3.0, others="float16"):
+    """The nodes accused where an input is off by ``error`` that nothing in the dump is known to have made."""
+    rows = [row("first", dtype=others, relative=0.0, mark=5.0)]
+    found = row("last", IN, dtype=dtype, relative=error, mark=1.0001)
+    known = found.measurement
+    ends = replace(known.target.statistics, min=-4.0 if top == 3.0 else -2.046875, max=top)
+    measured = Measurement.of(Mode.TENSOR, dict(known.metrics), SideSummary(ends), known.golden, count=known.count)
+    rows.append(replace(found, measurement=measured))
+    origins, _ = conclude(rows, pairs_of(rows), passes(rows))
+    return [each.node.name for each in origins if each.kind is FindingKind.ORIGIN and each.fails]
+
+
+@pytest.mark.parametrize(("steps", "named"), [(2.7, []), (7.0, []), (8.0, ["last"])])
+def test_what_the_dump_does_not_show_may_round_more_than_once(steps, named):
+    """A recurrence and a slice of it: 2.5 times one step for storing it and two for its making."""
+    assert behind_nothing_known(steps * U) == named
+
+
+@pytest.mark.parametrize(
+    ("top", "others", "named"),
+    [(3.578125, "bfloat16", []), (3.5712, "bfloat16", ["last"]), (3.578125, "float32", ["last"])],
+)
+def test_an_input_in_float32_may_have_been_in_16_bits_on_one_side(top, others, named):
+    """3.578125 is 229 / 64, eight bits. In a network without 16 bits it is no accident either."""
+    assert behind_nothing_known(1.6e-3, dtype="float32", top=top, others=others) == named
+
+
+@pytest.mark.parametrize(("turned", "named"), [(0.2, []), (0.0, ["last"])])
+def test_what_nothing_known_made_may_hold_rows_that_were_chosen_otherwise(turned, named):
+    index = {"dtype": "int64", "size": 2.0, "relative": turned}
+    rows = [row("pick", IN, relative=2e-4), row("pick", **index), row("take", IN, 1, **index)]
+    rows.append(row("take", relative=0.25 * turned))
+    rows += [row(f"n{number}", relative=0.0, mark=10.0 + number) for number in range(33)]
+    rows.append(row("last", IN, relative=0.09, mark=1.0))
+    origins, _ = conclude(rows, pairs_of(rows, {"pick": "topk", "take": "index_select"}), passes(rows))
+    assert [each.node.name for each in origins if each.kind is FindingKind.ORIGIN and each.fails] == named

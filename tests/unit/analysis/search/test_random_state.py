@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from comparison_rows import IN, edge, pairs_of, passes, row
+from comparison_rows import IN, edge, pairs_of, passes, row, tensor
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import draws
@@ -71,6 +71,26 @@ def statistics_of(row, factor):
     golden = Statistics(min=-3.0, max=3.0, mean=0.1, l2norm=10.0)
     target = Statistics(min=-3.0, max=3.0, mean=0.1 * (1 + factor), l2norm=10.0 * (1 + factor))
     return Measurement.of(Mode.STATISTICS, {}, SideSummary(target), SideSummary(golden), count=row.measurement.count)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "is_named"), [("dropout", 0.25, True), ("dropout", 0.1, False), ("bernoulli", 0.25, False)]
+)
+def test_elements_that_drop_one_by_one_leave_little_of_many_rows(kind, error, is_named):
+    """30 rows of 24: 0.8 over the root of 30 is 0.146. Of other draws whole rows may be others."""
+    types = {"n1": kind, "n2": "add"}
+    rows, _ = network(0.0, 0.03, 0.03, types=types)
+    found = []
+    for each in rows:
+        is_last = each.node.name == "n2" and each.is_produced
+        is_before = each.node.name == "n0" or (each.node.name == "n1" and not each.is_produced)
+        off = error if is_last else 0.0 if is_before else 0.03
+        measured = statistics_of(each, off)
+        shaped = tensor(each.node, each.pair.shown.slot.role, shape=(30, 24))
+        found.append(replace(each, measurement=measured, pair=replace(each.pair, target=shaped)))
+    edges = [edge("n0", "n1"), edge("n1", "n2")]
+    named = [node for what, node, fails in concluded(found, pairs_of(found, types, edges))[0] if fails]
+    assert named == (["n2"] if is_named else [])
 
 
 def test_a_fault_before_the_random_operator_is_found_as_ever():

@@ -1,0 +1,29 @@
+"""Records of one tensor at both ends of what lies between two calls, by hand."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from probe_flow.analysis.model.handed_on import Moments, apart
+
+STEP = 2.0**-13
+"""Of bfloat16 between 2**-6 and 2**-5."""
+
+GIVEN = Moments(-(2.0**-6) - 15 * STEP, 0.03125, 0.0005, 0.25, 1024, 2.0**-8, 2.0**-10, 8)
+
+
+@pytest.mark.parametrize(("steps", "is_apart"), [(0, False), (1, False), (2, True)])
+def test_extremes_of_16_bits_may_be_a_step_apart_where_the_golden_s_agree(steps, is_apart):
+    """What a small gradient was added to on the way: its sum is the next number on one side only."""
+    got = replace(GIVEN, low=GIVEN.low - steps * STEP)
+    assert (apart(got, GIVEN) > 1.0) is is_apart
+    wide = [replace(each, bits=0, unit=2.0**-20, recorded=2.0**-20) for each in (got, GIVEN)]
+    assert (apart(*wide) > 1.0) is (steps > 0)
+
+
+@pytest.mark.parametrize(("off", "is_apart"), [(0.007, False), (0.012, True)])
+def test_a_mean_that_is_as_large_as_the_elements_is_recorded_to_half_a_step_of_its_own(off, is_apart):
+    """1.242 is recorded as a number of bfloat16, which are 2**-7 apart there."""
+    given = Moments(0.5, 2.0, 1.2421875, 1.25 * 32, 1024, 2.0**-8, 2.0**-10, 8)
+    assert (apart(replace(given, mean=given.mean + off), given) > 1.0) is is_apart
