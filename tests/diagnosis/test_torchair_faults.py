@@ -6,6 +6,7 @@ here are what docs/explanation/diagnosis.md states.
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,3 +104,23 @@ def test_the_row_rule_fails_rows_of_healthy_runs(tmp_path):
     comparison = compare(case.target, case.golden, case.golden_kind)
     assert any(row.verdict.status is Status.FAIL for row in comparison.rows)
     assert comparison.gate_passed
+
+
+PARTIAL = [
+    Spec("mixer_few", "mixer", "bfloat16", "7.1.0", tokens=2, seed=361),
+    Spec("transformer_few", "transformer", "float16", fused=True, private=True, seed=32),
+    Spec("deep_few", "deep", "bfloat16", seed=33),
+]
+
+
+@pytest.mark.parametrize("spec", PARTIAL, ids=lambda spec: spec.name)
+def test_no_partial_dump_of_a_healthy_run_raises_an_alarm(spec, tmp_path):
+    """One operator in five left a file; what the others rounded is in what they gave."""
+    case = spec.generate(tmp_path)
+    chance = random.Random(spec.seed)
+    for path in sorted(path for path in case.target.rglob("*.*.*.*") if path.is_file() and path.suffix != ".txt"):
+        if chance.random() > 0.2:
+            path.unlink()
+    comparison = compare(case.target, case.golden, case.golden_kind)
+    assert [finding.evidence for finding in comparison.findings if finding.fails] == []
+    assert any(row.verdict.excess is not None for row in comparison.rows)

@@ -256,7 +256,7 @@ class Allowances:
         if updated is not None:
             return updated
         usual = self._past.usual_before(step) * deviation.size if step else 0.0
-        return UNSHOWN * max(usual, self.updates.kept(number))
+        return UNSHOWN * max(usual, self.updates.kept(number), self._unshown.of_input(row) * deviation.size)
 
     def _narrower(self, row: Row) -> float:
         """Return the rounding of the 16-bit type that the target's values were in alone; 0.0 where none are of one.

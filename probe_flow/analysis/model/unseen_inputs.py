@@ -184,6 +184,12 @@ class UnshownSteps:
         passed = place - (judged[before - 1] if before else -1) - 1
         return self._unit * math.sqrt(passed)
 
+    def of_input(self, row: Row) -> float:
+        """Return that of an input that nothing in the dump wrote, although an operator of the golden makes it."""
+        golden = row.pair.golden
+        is_made = not row.is_produced and golden is not None and golden.slot.role is SlotRole.OUTPUT
+        return self.error(row) if is_made else 0.0
+
     def _place(self, row: Row) -> int | None:
         golden = row.pair.golden
         return None if golden is None or self._pairs.target.flow is not Flow.GRAPH else self._places.get(golden.node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from comparison_rows import golden_only, pairs_of, row, tensor
+from comparison_rows import IN, golden_only, pairs_of, row, tensor
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.unseen_inputs import UnshownSteps
@@ -61,3 +61,13 @@ def test_what_only_the_target_has_is_not_counted():
     rows, pairs = network(*"abc", dumped="c")
     alone = replace(rows["c"], pair=replace(rows["c"].pair, golden=None))
     assert UnshownSteps(pairs).error(alone) == 0.0
+
+
+def test_an_input_that_nothing_wrote_was_made_by_what_left_no_file():
+    rows, pairs = network(*"abcd", dumped="d")
+    read = row("d", IN)
+    made = replace(read, pair=replace(read.pair, golden=tensor("c")))
+    unshown = UnshownSteps(pairs)
+    assert unshown.of_input(made) == pytest.approx(math.sqrt(2) * U)
+    assert unshown.of_input(read) == 0.0  # the golden read it, too: a weight
+    assert unshown.of_input(rows["d"]) == 0.0
