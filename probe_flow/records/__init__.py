@@ -18,7 +18,8 @@ from probe_flow.records.comparison import (
     WaiverState,
     WaiverUse,
 )
-from probe_flow.records.figures import FigureColumn, FigureTable, Value, shared_numbers
+from probe_flow.records.figure_views import FigureColumn
+from probe_flow.records.figures import FigureTable, Value, shared_numbers
 from probe_flow.records.frameworks import Framework
 from probe_flow.records.measurement import Figures, Measurement, Mode, SideSummary
 from probe_flow.records.node import (

@@ -1,4 +1,4 @@
-"""Figures of many rows in one table: numbers without an object each, and a view where code reads one row.
+"""Figures of many rows in one table: numbers without an object each.
 
 A value comes back as it was given: exact integers of any size, truth values, None, NaN and infinities are told apart.
 A figure takes 8 bytes, as an object in a dictionary 50 (measured with 8 and with 14 figures a row). Which of a row's
@@ -11,13 +11,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from math import copysign
 from operator import itemgetter
 from struct import Struct as Packing
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -265,6 +265,11 @@ class FigureTable:
         if any(kinds):
             self._begins = _places([0, *accumulate(patterns[kind].width for kind in kinds)][:-1])
 
+    @property
+    def begins(self) -> Integers | None:
+        """Where in the numbers those of each row begin; None where all rows have as many."""
+        return self._begins
+
     def is_sound(self, number: int) -> bool:
         """Whether what a row has as integers and truth values are such."""
         pattern, first = self._patterns[self._kinds[number]], self._first(number)
@@ -320,80 +325,3 @@ def _number(value: Value) -> float | None:
     if value.__class__ is float or value.__class__ is bool:
         return value
     return value if value.__class__ is int and -_EXACT <= value <= _EXACT else None
-
-
-_Default = TypeVar("_Default")
-
-
-class FigureColumn(Mapping[int, float]):
-    """One number of some rows, by the number of the row: 9 bytes a row, in place of 90 in a dictionary.
-
-    As long as all that are known are 0, as the scores of a run that agrees are, it is one byte.
-
-    Args:
-        count: number of all rows.
-    """
-
-    __slots__ = ("_is_known", "_values")
-
-    def __init__(self, count: int) -> None:
-        self._values: Floats | None = None
-        self._is_known = bytearray(count)
-
-    def __setitem__(self, number: int, value: float) -> None:
-        if self._values is not None:
-            self._values[number] = value
-        elif _kind_of(float(value)) is not _ZERO:
-            self._values = array("d", bytes(8 * len(self._is_known)))
-            self._values[number] = value
-        self._is_known[number] = True
-
-    def __getitem__(self, number: int) -> float:
-        if not self._is_known[number]:
-            raise KeyError(number)
-        return 0.0 if self._values is None else self._values[number]
-
-    def get(self, number: int, default: _Default = None) -> float | _Default:  # type: ignore[assignment]
-        """Return the number of a row, or the default where it has none."""
-        if not self._is_known[number]:
-            return default
-        return 0.0 if self._values is None else self._values[number]
-
-    def __iter__(self) -> Iterator[int]:
-        return (number for number, is_known in enumerate(self._is_known) if is_known)
-
-    def __len__(self) -> int:
-        return self._is_known.count(True)
-
-
-class FigureRow(Mapping[str, Value]):
-    """One row of a table as a mapping of some of its columns, the first ones: a view, made when it is asked for."""
-
-    __slots__ = ("_count", "_number", "_table")
-
-    def __init__(self, table: FigureTable, number: int, count: int) -> None:
-        self._table, self._number, self._count = table, number, count
-
-    def __getitem__(self, name: str) -> Value:
-        place = self._table.places[name]
-        if place >= self._count:
-            raise KeyError(name)
-        return self._table.value(self._number, place)
-
-    def get(self, name: str, default: Value = None) -> Value:  # type: ignore[override]  # asked for ten times a row
-        """Return a figure, or the default where the row has none of that name."""
-        place = self._table.places.get(name, self._count)
-        return self._table.value(self._number, place) if place < self._count else default
-
-    def values(self) -> Sequence[Value]:  # type: ignore[override]  # in one call: result files have all of all rows
-        """Return the figures in the order of their names."""
-        return self._table.part(self._number, 0, self._count)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._table.names[: self._count])
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __repr__(self) -> str:
-        return repr(dict(self))

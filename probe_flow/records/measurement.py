@@ -11,7 +11,8 @@ from typing import Any, TypeAlias, TypeGuard
 
 from msgspec import Struct
 
-from probe_flow.records.figures import FigureRow, FigureTable, Integers, StoredTable, Value
+from probe_flow.records.figure_views import FigureRow
+from probe_flow.records.figures import FigureTable, Integers, StoredTable, Value
 from probe_flow.records.tensor import TensorRef
 from probe_flow.records.tensor_data import Statistics
 

@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from probe_flow.records.figures import FigureColumn, FigureRow, FigureTable, shared_numbers
+from probe_flow.records.figure_views import FigureColumn, FigureRow
+from probe_flow.records.figures import FigureTable, shared_numbers
 
 NAMES = ("a", "b", "c")
 FIGURES = st.one_of(
