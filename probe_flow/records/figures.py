@@ -266,7 +266,7 @@ class FigureTable:
             self._begins = _places([0, *accumulate(patterns[kind].width for kind in kinds)][:-1])
 
     @property
-    def begins(self) -> Integers | None:
+    def firsts(self) -> Integers | None:
         """Where in the numbers those of each row begin; None where all rows have as many."""
         return self._begins
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from probe_flow.analysis.flow.calls import Call
-from probe_flow.analysis.model.deviation import Deviation, Deviations
+from probe_flow.analysis.model.deviation import Deviation
+from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import Family, families_of
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
 from probe_flow.analysis.model.gradients import (

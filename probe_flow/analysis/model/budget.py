@@ -23,7 +23,8 @@ from probe_flow.analysis.model.arithmetic import (
 )
 from probe_flow.analysis.model.by_statistics import StatisticsAllowances
 from probe_flow.analysis.model.decisions import flipped_share, turned_share
-from probe_flow.analysis.model.deviation import Deviation, Deviations
+from probe_flow.analysis.model.deviation import Deviation
+from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.fused_parts import FusedParts
 from probe_flow.analysis.model.growth import Allowance, of_copy
 from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps, PastErrors

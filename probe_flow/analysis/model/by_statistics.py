@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.arithmetic import COPY, Arithmetic
 from probe_flow.analysis.model.decisions import is_decided
-from probe_flow.analysis.model.deviation import TINY, Deviation, Deviations
+from probe_flow.analysis.model.deviation import TINY, Deviation
+from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import Allowance, common_share, mean_of
 from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import enum
 import math
-from array import array
-from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter, sub
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from operator import sub
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,7 +28,7 @@ from probe_flow.analysis.model.rounding import (
     rounded_before,
     storage,
 )
-from probe_flow.records import ErrorShape, FigureTable, Measurement, Mode, Statistics, Value
+from probe_flow.records import ErrorShape, Measurement, Mode, Statistics, Value
 from probe_flow.records.row import Row
 
 TINY = 1e-300
@@ -181,57 +180,6 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
         mode is Mode.STATISTICS and mean is None and norm is None and unit > 0.0, blind,
     )  # fmt: skip
 
-
-class Deviations:
-    """The deviations of rows, by number: what differs from row to row in a table, what many share once.
-
-    The counts are those of the measurement.
-    """
-
-    def __init__(self, rows: Sequence[Row], rounding: Rounding) -> None:
-        self._rows = rows
-        self._table = FigureTable(_OWN)
-        self._places = array("i")
-        known: dict[tuple[Any, ...], int] = {}
-        self._kinds = array("i")
-        for row in rows:
-            found = deviation_of(row, rounding)
-            if found is None:
-                self._places.append(_NONE)
-                continue
-            self._places.append(self._table.add(_own(found)))
-            self._kinds.append(known.setdefault(_common(found), len(known)))
-        self._shared: tuple[tuple[Any, ...], ...] = tuple(known)
-
-    def __getitem__(self, number: int) -> Deviation | None:
-        place = self._places[number]
-        if place == _NONE:
-            return None
-        figures: Sequence[Any] = self._table.row(place)
-        rms, peak, gain, offset, size, top, spread, least = figures
-        measured = self._rows[number].measurement
-        assert measured is not None, "what has a deviation was measured"
-        return Deviation(
-            rms, peak, gain, offset, size, top, spread, measured.count, measured.nonfinite_mismatch, least,
-            *self._shared[self._kinds[place]],
-        )  # fmt: skip
-
-    def unit(self, number: int) -> float:
-        """Return the `Deviation.unit` of a row, without the rest; 0 where it has no deviation."""
-        place = self._places[number]
-        return 0.0 if place == _NONE else self._shared[self._kinds[place]][_UNIT]
-
-    def forget(self, number: int) -> None:
-        """Take a row for one that was not measured."""
-        self._places[number] = _NONE
-
-
-_NONE = -1
-_OWN = (*Deviation.__struct_fields__[:7], "least")
-_COMMON = Deviation.__struct_fields__[10:]
-_UNIT = _COMMON.index("unit")
-_own: Callable[[Deviation], tuple[Value, ...]] = attrgetter(*_OWN)
-_common: Callable[[Deviation], tuple[Any, ...]] = attrgetter(*_COMMON)
 
 _NO_ERRORS = (0.0, 0.0, 0.0, 0.0)
 _Numbers: TypeAlias = tuple[float | None, float | None, float | None, float | None]

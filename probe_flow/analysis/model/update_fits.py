@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from probe_flow.analysis.model.deviation import Deviations
+from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.handed_on import Moments, moments_of
 from probe_flow.analysis.model.updates import Updates
 from probe_flow.records import Phase

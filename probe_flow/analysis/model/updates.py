@@ -9,7 +9,8 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call, Calls
-from probe_flow.analysis.model.deviation import TINY, Deviation, Deviations
+from probe_flow.analysis.model.deviation import TINY, Deviation
+from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.growth import Allowance, common_share
 from probe_flow.records import Execution, Phase, Statistics
 from probe_flow.records.row import Row

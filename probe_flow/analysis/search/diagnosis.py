@@ -9,7 +9,8 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct, field
 
 from probe_flow.analysis.flow.links import Given
-from probe_flow.analysis.model.deviation import Deviation, Deviations, ErrorFigure
+from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
+from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.records import NodeKey
 

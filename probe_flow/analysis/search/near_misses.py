@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from probe_flow.analysis.model.deviation import Deviations
+from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.analysis.search.proof import Proof, proof_of, sentence
 from probe_flow.records import Finding, FindingKind, NodeKey

@@ -6,13 +6,17 @@ import math
 from array import array
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from probe_flow.records import Execution, NodeKey, Slot, SlotRole, Statistics, TensorKind, TensorRef
+from probe_flow.records.figure_columns import FigureColumns, RecordedColumns
 from probe_flow.records.figure_views import FigureColumn, FigureRow
 from probe_flow.records.figures import FigureTable, shared_numbers
+from probe_flow.records.tensor_data import TensorTables
 
 NAMES = ("a", "b", "c")
 FIGURES = st.one_of(
@@ -186,3 +190,67 @@ def test_numbers_of_rows_are_the_same_objects_however_many_are_asked_for():
 
     assert list(many[:100_000]) == list(range(100_000))
     assert many[1000] is thousandth
+
+
+@given(
+    st.lists(st.tuples(FIGURES, FIGURES, FIGURES), min_size=1, max_size=20),
+    st.lists(st.integers(min_value=0, max_value=19), max_size=30),
+    st.sampled_from([(0, 3), (0, 2), (1, 3), (2, 2)]),
+)
+@example([(0.5, 1.5, 2.5), (0.0, 1.0, -0.0)], [1, 0, 1], (0, 3))
+@example([(0.0, 1.0, None)], [0], (0, 3))
+def test_columns_are_what_the_rows_say(rows, wanted, cut):
+    table = FigureTable(NAMES)
+    for each in rows:
+        table.add(each)
+    begin, end = cut
+    wanted = [number % len(rows) for number in wanted]
+
+    cells = FigureColumns(table, begin, end).of(np.array(wanted, dtype=np.intp))
+
+    assert cells.values.shape == cells.are_floats.shape == cells.are_none.shape == (len(wanted), end - begin)
+    for number, *found in zip(wanted, cells.values.tolist(), cells.are_floats, cells.are_none, strict=True):
+        for expected, value, is_float, is_none in zip(rows[number][begin:end], *found, strict=True):
+            assert not is_none or expected is None
+            if is_float:
+                assert type(expected) is float
+                assert same(value, expected)
+            elif number not in table.stored().aside:
+                assert is_none == (expected is None)
+                assert type(expected) is not float
+
+
+def test_recorded_columns_are_the_statistics_of_tensors():
+    tables = TensorTables()
+    node = NodeKey(Execution(), "a")
+    given = [
+        Statistics(-1.0, 2.0, 0.0, 4.5),
+        Statistics(1, 2, None, None),
+        Statistics(-1.0, 2.0, 0.5, 4.5, 0, 3),
+        Statistics(math.inf, 1.0, math.nan, 2.0),
+    ]
+    tensors = [
+        TensorRef.of(node, Slot(SlotRole.INPUT), TensorKind.STATISTICS, recorded=each, source="d/dump.json")
+        for each in given
+    ]
+    stored = [each.stored_in(tables) for each in tensors]
+
+    cells = RecordedColumns().of([*stored, None, tensors[0]])
+
+    assert cells.are_floats.tolist() == [
+        [True] * 4 + [False] * 2,
+        [False] * 6,
+        [True] * 4 + [False] * 2,
+        [True] * 4 + [False] * 2,
+        [False] * 6,
+        [False] * 6,
+    ]
+    assert cells.are_none[:, 2:].tolist() == [
+        [False, False, True, True],
+        [True] * 4,
+        [False] * 4,
+        [False, False, True, True],
+        [False] * 4,
+        [False] * 4,
+    ]
+    assert cells.values[[0, 2], :4].tolist() == [[-1.0, 2.0, 0.0, 4.5], [-1.0, 2.0, 0.5, 4.5]]

@@ -6,7 +6,7 @@ import pytest
 from comparison_rows import IN, OUT, edge, key, pairs_of, passes, row, statistics, statistics_measured, tensor
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.deviation import Deviations
+from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.past_errors import LostSteps
 from probe_flow.analysis.model.rounding import WITHIN_FRAMEWORK
 from probe_flow.analysis.search.conclude import conclude

@@ -1,0 +1,255 @@
+"""The deviations of all rows of a run, by number.
+
+Those of recorded statistics are found many rows at once where all of these are finite floats, as nearly all are. The
+formulas and the order of their operations are those of `deviation_of`, so that each figure is the same to the bit.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from struct import Struct as Packing
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from probe_flow.analysis.model.deviation import Deviation, deviation_of
+from probe_flow.analysis.model.quantised import quantised_side
+from probe_flow.analysis.model.rounding import (
+    PLAIN_BITS,
+    PLAIN_INTEGER,
+    RANGE,
+    SIGNIFICANT_BITS,
+    WIDE,
+    Rounding,
+    storage,
+)
+from probe_flow.records import Mode, Value
+from probe_flow.records.figure_columns import RecordedColumns
+from probe_flow.records.row import Row
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+    Flags: TypeAlias = NDArray[np.bool_]
+    Whole: TypeAlias = NDArray[np.int64]
+
+AT_ONCE, FEW = 8192, 64
+"""Rows of which deviations are found at once, and how few of them are not worth it."""
+
+_STATISTICS = 4
+"""Extremes, mean and norm: the first fields of `Statistics`."""
+
+_BEYOND = 12
+"""Stands for more bits of a significand than any of the narrow types has."""
+
+_NONE = -1
+_OWN = (*Deviation.__struct_fields__[:7], "least")
+_COMMON = Deviation.__struct_fields__[10:]
+_UNIT = _COMMON.index("unit")
+_own: Callable[[Deviation], tuple[Value, ...]] = attrgetter(*_OWN)
+_common: Callable[[Deviation], tuple[Any, ...]] = attrgetter(*_COMMON)
+_PACKING = Packing(f"{len(_OWN)}d")
+
+
+class Deviations:
+    """The deviations of rows, by number: what differs from row to row in a table, what many share once.
+
+    The counts are those of the measurement.
+    """
+
+    def __init__(self, rows: Sequence[Row], rounding: Rounding) -> None:
+        self._rows = rows
+        self._figures = array("d", bytes(_PACKING.size * len(rows)))
+        self._kinds = array("i", [_NONE]) * len(rows)
+        known: dict[tuple[Any, ...], int] = {}
+        if len(rows) >= FEW:
+            plain = _Plain(rounding, known)
+            for begin in range(0, len(rows), AT_ONCE):
+                self._place(begin, *plain.of(rows[begin : begin + AT_ONCE]))
+        for number, row in enumerate(rows):
+            if self._kinds[number] == _NONE and (found := deviation_of(row, rounding)) is not None:
+                _PACKING.pack_into(self._figures, _PACKING.size * number, *_own(found))
+                self._kinds[number] = known.setdefault(_common(found), len(known))
+        self._shared: tuple[tuple[Any, ...], ...] = tuple(known)
+
+    def _place(self, begin: int, places: Whole, figures: Floats, kinds: Whole) -> None:
+        numbers = places + begin
+        np.frombuffer(self._figures, dtype=np.float64).reshape(-1, len(_OWN))[numbers] = figures
+        np.frombuffer(self._kinds, dtype=np.intc)[numbers] = kinds
+
+    def __getitem__(self, number: int) -> Deviation | None:
+        kind = self._kinds[number]
+        if kind == _NONE:
+            return None
+        rms, peak, gain, offset, size, top, spread, least = _PACKING.unpack_from(self._figures, _PACKING.size * number)
+        measured = self._rows[number].measurement
+        assert measured is not None, "what has a deviation was measured"
+        return Deviation(
+            rms, peak, gain, offset, size, top, spread, measured.count, measured.nonfinite_mismatch, least,
+            *self._shared[kind],
+        )  # fmt: skip
+
+    def unit(self, number: int) -> float:
+        """Return the `Deviation.unit` of a row, without the rest; 0 where it has no deviation."""
+        kind = self._kinds[number]
+        return 0.0 if kind == _NONE else self._shared[kind][_UNIT]
+
+    def forget(self, number: int) -> None:
+        """Take a row for one that was not measured."""
+        self._kinds[number] = _NONE
+
+
+class _Types(NamedTuple):
+    """What the types of both sides say of a pair.
+
+    Args:
+        bits: of the significand of the narrower type, where both sides are of 16 bits; else 0.
+        plain, first, second: the number of what their deviations have in common: plainly; where both norms are records
+            of 16 bits, or wide values were rounded to the first of `SIGNIFICANT_BITS`; to the second one.
+    """
+
+    bits: int
+    plain: int
+    first: int
+    second: int
+
+
+class _Plain:
+    """Finds the deviations of neighbouring rows.
+
+    Args:
+        rounding: what needs no fault.
+        known: what deviations have in common, numbered; it grows.
+    """
+
+    def __init__(self, rounding: Rounding, known: dict[tuple[Any, ...], int]) -> None:
+        self._rounding = rounding
+        self._known = known
+        self._columns = RecordedColumns()
+        self._types: dict[tuple[int, int], _Types | None] = {}
+
+    def of(self, rows: Sequence[Row]) -> tuple[Whole, Floats, Whole]:
+        """Return places of rows, their figures (`_OWN`) and the numbers of what they share.
+
+        Of other rows nothing is said.
+        """
+        chosen = [(place, types) for place, row in enumerate(rows) if (types := self._types_of(row)) is not None]
+        places = np.array([place for place, _ in chosen], dtype=np.int64)
+        own = self._columns.of([rows[place].pair.target for place, _ in chosen])
+        other = self._columns.of([rows[place].pair.golden for place, _ in chosen])
+        is_plain = other.are_none[:, _STATISTICS:].all(axis=1)
+        for cells in (own, other):
+            is_plain &= cells.are_floats[:, :_STATISTICS].all(axis=1)
+            is_plain &= np.isfinite(cells.values[:, :_STATISTICS]).all(axis=1)
+        places = places[is_plain]
+        target, golden = own.values[is_plain, :_STATISTICS], other.values[is_plain, :_STATISTICS]
+        told = np.array([each for _, each in chosen], dtype=np.int64).reshape(-1, 4)[is_plain]
+        counts = np.array([_count(rows[place]) for place in places.tolist()], dtype=np.float64)
+        with np.errstate(all="ignore"):
+            figures = _figures(_nearest(target, golden, told[:, 0]), golden, counts)
+            before = _rounded_before(np.concatenate((golden[:, :2], target[:, :2]), axis=1))
+            is_open = _are_records(target[:, -1], told[:, 0]) & _are_records(golden[:, -1], told[:, 0])
+        which = np.where(told[:, 0] > 0, is_open, before)
+        return places, figures, told[np.arange(len(told)), 1 + which]
+
+    def _types_of(self, row: Row) -> _Types | None:
+        """Return what the types of a row say; None where it is for `deviation_of`."""
+        measured, pair = row.measurement, row.pair
+        target, golden = pair.target, pair.golden
+        if measured is None or target is None or golden is None or pair.rule.is_self:
+            return None
+        if measured.given_target is not target or measured.given_golden is not golden:
+            return None
+        if measured.table.mode is not Mode.STATISTICS or not measured.count:
+            return None
+        key = id(target.traits), id(golden.traits)
+        if key not in self._types:
+            self._types[key] = self._new_types(row) if quantised_side(row) is None else None
+        return self._types[key]
+
+    def _new_types(self, row: Row) -> _Types:
+        target, golden = row.pair.target, row.pair.golden
+        assert target is not None
+        assert golden is not None
+        dtypes = target.dtype, golden.dtype
+        unit, step = storage(row.pair, Mode.STATISTICS, self._rounding)
+        bits = min(SIGNIFICANT_BITS.get(dtype, 0) for dtype in dtypes)
+        errors = [(unit, 0.0)] * 3
+        if bits:
+            errors[1] = unit, max(self._rounding.unit[dtype] for dtype in dtypes)
+        elif all(dtype in WIDE for dtype in dtypes):
+            errors[1:] = [(max(unit, self._rounding.unit[dtype]), 0.0) for dtype in SIGNIFICANT_BITS]
+        known, systematic = self._known, self._rounding.systematic
+        numbers = [known.setdefault((unit, step, systematic, False, blind), len(known)) for unit, blind in errors]
+        return _Types(bits, *numbers)
+
+
+def _count(row: Row) -> int:
+    measured = row.measurement
+    assert measured is not None
+    return measured.count
+
+
+def _figures(target: Floats, golden: Floats, counts: Floats) -> Floats:
+    low, high, mean, norm = golden.T
+    root = np.sqrt(counts)
+    top = np.maximum(np.abs(low), np.abs(high))
+    size = np.abs(norm) / root
+    variance = size * size - mean * mean
+    spread = np.sqrt(np.where(variance > 0.0, variance, 0.0))
+    least = np.where((low > 0.0) | (high < 0.0), np.maximum(low, -high), 0.0)
+    down, up, offset, norms = (target - golden).T
+    peak, norms = np.maximum(np.abs(up), np.abs(down)), norms / root
+    proven = np.maximum(np.maximum(np.abs(norms), np.abs(offset)), peak / root)
+    gain = np.where((size != 0.0) & (norm != 0.0), norms / size, 0.0)
+    return np.stack((proven, peak, gain, offset, size, top, spread, least), axis=1)
+
+
+def _nearest(target: Floats, golden: Floats, bits: Whole) -> Floats:
+    """Return `nearest_record` of each number of rows with a 16-bit type, of which extremes have its bits at least."""
+    is_narrow = bits > 0
+    if not is_narrow.any():
+        return target
+    mine, other = target[is_narrow], golden[is_narrow]
+    least = np.zeros((len(mine), _STATISTICS), dtype=np.int64)
+    least[:, :2] = bits[is_narrow, None]
+    used = np.maximum(np.maximum(least, _bits(mine)), _bits(other))
+    narrowest, widest = sorted(SIGNIFICANT_BITS.values())
+    held = np.where(used <= narrowest, narrowest, widest)
+    step = np.ldexp(1.0, np.frexp(np.maximum(np.abs(mine), np.abs(other)))[1] - held)
+    away = mine - other
+    rest = np.abs(away) - step
+    near: Floats = other + np.copysign(np.where(rest > 0.0, rest, 0.0), away)
+    is_record = (used <= widest) & (mine != 0.0) & (other != 0.0) & (mine != other)
+    found: Floats = target.copy()
+    found[is_narrow] = np.where(is_record, near, mine)
+    return found
+
+
+def _rounded_before(extremes: Floats) -> Whole:
+    """Return for each row which narrow type all its extremes were rounded to: 0 none, 1 bfloat16, 2 float16."""
+    used = _bits(extremes)
+    sizes = np.abs(extremes)
+    tells = ((used > PLAIN_BITS) & ~((sizes < PLAIN_INTEGER) & (extremes == np.rint(extremes)))).any(axis=1)
+    most = used.max(axis=1, initial=0)
+    fits = ((extremes == 0.0) | ((sizes >= RANGE[0]) & (sizes <= RANGE[1]))).all(axis=1)
+    is_half = (most <= SIGNIFICANT_BITS["float16"]) & fits
+    return np.where(~tells, 0, np.where(most <= SIGNIFICANT_BITS["bfloat16"], 1, np.where(is_half, 2, 0)))
+
+
+def _bits(values: Floats) -> Whole:
+    """Return how many bits each significand uses, from its first to its last one that is set."""
+    whole = np.frexp(values)[0] * 2048.0
+    is_whole = whole == np.rint(whole)
+    number = np.abs(np.where(is_whole, whole, 0.0)).astype(np.int64)
+    used = np.frexp(number)[1] - np.frexp(number & -number)[1] + 1
+    return np.where(is_whole, np.where(number > 0, used, 0), _BEYOND)
+
+
+def _are_records(values: Floats, bits: Whole) -> Flags:
+    """Return `is_record` of each number."""
+    shown = np.ldexp(np.frexp(values)[0], bits)
+    return np.asarray(shown == np.rint(shown))

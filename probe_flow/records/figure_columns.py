@@ -1,0 +1,124 @@
+"""Columns of figures, many rows at once: arrays in place of a call for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from msgspec import Struct
+
+from probe_flow.records.figures import FigureTable
+from probe_flow.records.tensor import TensorRef
+from probe_flow.records.tensor_data import Statistics, TensorTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+    Flags: TypeAlias = NDArray[np.bool_]
+    Places: TypeAlias = NDArray[np.intp]
+
+_FLOATS, _NONE = "fzu", "n"
+_CONSTANTS = {"z": 0.0, "u": 1.0}
+_WIDTH = len(Statistics.__struct_fields__)
+
+
+class Cells(Struct, frozen=True):
+    """Values of some columns, row by row.
+
+    Args:
+        values: those that are floats; of others any number.
+        are_floats: which are.
+        are_none: which are None. What is neither is to be asked of the row itself.
+    """
+
+    values: Floats
+    are_floats: Flags
+    are_none: Flags
+
+
+class FigureColumns:
+    """Some neighbouring columns of a table, to which no rows are added any more.
+
+    Args:
+        table: the table.
+        begin, end: the columns.
+    """
+
+    def __init__(self, table: FigureTable, begin: int, end: int) -> None:
+        self._table = table
+        stored = table.stored()
+        letters = [pattern[begin:end] for pattern in stored.patterns]
+        slots = [[_stored(pattern[:place]) for place in range(begin, end)] for pattern in stored.patterns]
+        shape = len(letters), end - begin
+        self._slots = np.array(slots, dtype=np.intp).reshape(shape)
+        self._are_floats = np.array([[each in _FLOATS for each in some] for some in letters], dtype=bool).reshape(shape)
+        self._are_none = np.array([[each == _NONE for each in some] for some in letters], dtype=bool).reshape(shape)
+        # NaN where the table has a number: what is measured is another one there
+        constants = [[_CONSTANTS.get(each, np.nan) for each in some] for some in letters]
+        self._constants = np.array(constants, dtype=np.float64).reshape(shape)
+        self._widths = [_stored(pattern) for pattern in stored.patterns]
+
+    def of(self, rows: Places) -> Cells:
+        """Return the cells of some rows."""
+        stored, begins = self._table.stored(), self._table.firsts
+        kinds = np.frombuffer(stored.kinds, dtype=stored.kinds.typecode)[rows]
+        values = self._constants[kinds]
+        if len(stored.numbers):
+            if begins is None:
+                first = rows * self._widths[0]
+            else:
+                first = np.frombuffer(begins, dtype=begins.typecode)[rows].astype(np.intp)
+            places = first[:, None] + self._slots[kinds]
+            numbers = np.frombuffer(stored.numbers, dtype=np.float64)
+            values = np.where(np.isnan(values), numbers[np.minimum(places, len(numbers) - 1)], values)
+        are_floats, are_none = self._are_floats[kinds], self._are_none[kinds]
+        if stored.aside:
+            is_aside = np.isin(rows, list(stored.aside))
+            are_floats[is_aside] = are_none[is_aside] = False
+        return Cells(values, are_floats, are_none)
+
+
+def _stored(pattern: str) -> int:
+    """Return how many numbers the table has for columns of these kinds."""
+    return sum(letter not in "nzu0" for letter in pattern)
+
+
+class RecordedColumns:
+    """What dumps recorded of tensors, in the order of the fields of `Statistics`."""
+
+    def __init__(self) -> None:
+        self._tables: dict[int, tuple[TensorTable, FigureColumns | None]] = {}
+
+    def of(self, tensors: Sequence[TensorRef | None]) -> Cells:
+        """Return the statistics of some tensors; of those whose data are in no table nothing is said."""
+        shape = len(tensors), _WIDTH
+        found = Cells(np.zeros(shape), np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool))
+        groups: dict[int, list[int]] = {}
+        tables: dict[int, TensorTable] = {}
+        for place, tensor in enumerate(tensors):
+            data = None if tensor is None else tensor.data
+            if isinstance(data, TensorTable):
+                key = id(data)
+                if key not in groups:
+                    groups[key], tables[key] = [], data
+                groups[key].append(place)
+        for key, places in groups.items():
+            columns = self._columns(tables[key])
+            if columns is None:
+                continue
+            cells = columns.of(np.array([tensors[place].number for place in places], dtype=np.intp))  # type: ignore[union-attr]
+            at, width = np.array(places, dtype=np.intp), cells.values.shape[1]
+            found.values[at, :width] = cells.values
+            found.are_floats[at, :width] = cells.are_floats
+            found.are_none[at, :width] = cells.are_none
+            found.are_none[at, width:] = True
+        return found
+
+    def _columns(self, table: TensorTable) -> FigureColumns | None:
+        known = self._tables.get(id(table))
+        if known is None:
+            figures = table.figures
+            known = self._tables[id(table)] = table, FigureColumns(figures, 0, figures.width) if figures else None
+        return known[1]
