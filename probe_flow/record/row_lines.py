@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
-from operator import attrgetter
+from collections.abc import Mapping, Sequence
 
 from probe_flow.record.json_values import Number, json_text, json_value, number_texts
 from probe_flow.record.row_index import distance_of, error_of
-from probe_flow.record.rows import RowReader, checksum_of, name_in_dump, reason_of, shape_of, statistics_of
+from probe_flow.record.rows import RowReader, checksum_of, name_in_dump, reason_of, shape_of
 from probe_flow.records import (
     Catalog,
     Comparison,
-    Measurement,
     NodeKey,
     Pair,
     Row,
@@ -23,9 +20,8 @@ from probe_flow.records import (
     TensorType,
     Verdict,
 )
+from probe_flow.records.side_columns import FIGURES, SideColumns
 
-_TARGET, _GOLDEN, _REFERENCE = attrgetter("target"), attrgetter("golden"), attrgetter("reference")
-_STATISTICS = attrgetter("min", "max", "mean", "l2norm", "nan", "inf")
 _GRADS: Mapping[int, str] = {
     id(grad): f'"value": null, "requires_grad": {json_text(grad)}, "checksum": null' for grad in (None, False, True)
 }
@@ -47,6 +43,7 @@ class RowLines:
         pairs = comparison.pairs
         self._reader = RowReader(comparison)
         self._target, self._golden = _Nodes(pairs.target), _Nodes(pairs.golden)
+        self._columns = [SideColumns(side) for side in ("target", "golden", "reference")]
         self._slots: dict[tuple[SlotRole, tuple[int | str, ...]], tuple[str, str]] = {}
         self._stored: dict[tuple[str | None, TensorType], str] = {}
 
@@ -62,9 +59,7 @@ class RowLines:
         columns = (
             rows,
             pairs,
-            self._sides([pair.target for pair in pairs], measured, _TARGET),
-            self._sides([pair.golden for pair in pairs], measured, _GOLDEN),
-            self._sides([pair.reference for pair in pairs], measured, _REFERENCE),
+            *(self._sides(rows, side) for side in self._columns),
             number_texts([pair.confidence for pair in pairs]),
             number_texts([row.verdict.excess for row in rows]),
             metrics,
@@ -92,25 +87,20 @@ class RowLines:
             f'"role": "{verdict.role._value_}", "excess": {excess}{_transform(pair)}{_excuse(verdict)}}}\n'
         )
 
-    def _sides(
-        self,
-        tensors: Sequence[TensorRef | None],
-        measured: Sequence[Measurement | None],
-        summary_of: Callable[[Measurement], SideSummary | None],
-    ) -> list[str]:
+    def _sides(self, rows: Sequence[Row], side: SideColumns) -> list[str]:
+        tensors = side.tensors(rows)
         if all(tensor is None for tensor in tensors):
             return ["null"] * len(tensors)
-        summaries = [summary_of(each) if each is not None else None for each in measured]
-        statistics = map(_STATISTICS, map(statistics_of, tensors, summaries))
-        numbers = iter(number_texts(list(chain.from_iterable(statistics))))
+        figures = side.figures(rows)
+        # Of the others the tensor has the checksum, which is what was measured of them.
+        summaries = [side.summary(row) if place in figures.others else None for place, row in enumerate(rows)]
+        numbers = (number_texts(figures.values(column)) for column in range(len(FIGURES)))
         return [
             "null"
             if tensor is None
             else f'{self._side(tensor, summary)}, "min": {low}, "max": {high}, "mean": {mean}, "l2norm": {norm}, '
             f'"nan": {nan}, "inf": {inf}}}'
-            for tensor, summary, low, high, mean, norm, nan, inf in zip(
-                tensors, summaries, *[numbers] * 6, strict=False
-            )
+            for tensor, summary, low, high, mean, norm, nan, inf in zip(tensors, summaries, *numbers, strict=True)
         ]
 
     def _side(self, tensor: TensorRef, summary: SideSummary | None) -> str:

@@ -14,12 +14,9 @@ from probe_flow.records import (
     Relation,
     Row,
     SideSummary,
-    Statistics,
     TensorRef,
     shared_numbers,
 )
-
-_NO_STATISTICS = Statistics()
 
 
 class TensorsByNode:
@@ -141,13 +138,6 @@ def stack_of(catalog: Catalog, key: NodeKey) -> tuple[str, ...]:
     """Return the source frames of a node, innermost first; empty when the dump has none."""
     node = catalog.nodes.get(key)
     return catalog.stacks.get(node.stack_id, ()) if node is not None and node.stack_id is not None else ()
-
-
-def statistics_of(tensor: TensorRef | None, summary: SideSummary | None) -> Statistics:
-    """Return what is known of a side's values: measured, else recorded in the dump, else nothing."""
-    if summary is not None:
-        return summary.statistics
-    return tensor.recorded if tensor is not None and tensor.recorded is not None else _NO_STATISTICS
 
 
 def checksum_of(tensor: TensorRef | None, summary: SideSummary | None) -> str | None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from msgspec import Struct
 
-from probe_flow.records.figures import FigureTable
+from probe_flow.records.figures import FigureTable, Value
+from probe_flow.records.measurement import Measurement
 from probe_flow.records.tensor import TensorRef
 from probe_flow.records.tensor_data import Statistics, TensorTable
 
@@ -47,8 +48,8 @@ class FigureColumns:
     """
 
     def __init__(self, table: FigureTable, begin: int, end: int) -> None:
-        self._table = table
-        stored = table.stored()
+        self._stored = stored = table.stored()
+        self._firsts = table.firsts
         letters = [pattern[begin:end] for pattern in stored.patterns]
         slots = [[_stored(pattern[:place]) for place in range(begin, end)] for pattern in stored.patterns]
         shape = len(letters), end - begin
@@ -62,7 +63,7 @@ class FigureColumns:
 
     def of(self, rows: Places) -> Cells:
         """Return the cells of some rows."""
-        stored, begins = self._table.stored(), self._table.firsts
+        stored, begins = self._stored, self._firsts
         kinds = np.frombuffer(stored.kinds, dtype=stored.kinds.typecode)[rows]
         values = self._constants[kinds]
         if len(stored.numbers):
@@ -122,3 +123,56 @@ class RecordedColumns:
             figures = table.figures
             known = self._tables[id(table)] = table, FigureColumns(figures, 0, figures.width) if figures else None
         return known[1]
+
+
+class MetricColumns:
+    """Metrics of measurements, one metric of many of them at once.
+
+    Args:
+        measured: the measurements, None for none.
+    """
+
+    def __init__(self, measured: Sequence[Measurement | None]) -> None:
+        self._measured = measured
+        tables: dict[int, int] = {}
+        self._tables: list[Measurement] = []
+        """A measurement of each table."""
+        self._of = np.full(len(measured), _NO_TABLE, dtype=np.intc)
+        self._rows = np.zeros(len(measured), dtype=np.intp)
+        for place, each in enumerate(measured):
+            if each is not None:
+                number = tables.setdefault(id(each.table), len(tables))
+                if number == len(self._tables):
+                    self._tables.append(each)
+                self._of[place], self._rows[place] = number, each.number
+        self._columns: dict[tuple[int, str], FigureColumns | None] = {}
+
+    def of(self, name: str, begin: int, end: int) -> Cells:
+        """Return one metric of neighbouring measurements; None where there is none of that name, or no measurement."""
+        tables, rows = self._of[begin:end], self._rows[begin:end]
+        found = Cells(np.zeros(len(rows)), np.zeros(len(rows), dtype=bool), np.ones(len(rows), dtype=bool))
+        for number in np.unique(tables).tolist():
+            columns = None if number == _NO_TABLE else self._columns_of(number, name)
+            if columns is not None:
+                places = np.flatnonzero(tables == number)
+                cells = columns.of(rows[places])
+                found.values[places] = cells.values[:, 0]
+                found.are_floats[places] = cells.are_floats[:, 0]
+                found.are_none[places] = cells.are_none[:, 0]
+        return found
+
+    def _columns_of(self, number: int, name: str) -> FigureColumns | None:
+        key = number, name
+        if key not in self._columns:
+            table = self._tables[number].table
+            at = table.places.get(name, table.metrics)
+            self._columns[key] = FigureColumns(table, at, at + 1) if at < table.metrics else None
+        return self._columns[key]
+
+    def metric(self, name: str, place: int) -> Value:
+        """Return one metric of one of them."""
+        measured = self._measured[place]
+        return None if measured is None else measured.metric(name)
+
+
+_NO_TABLE = -1

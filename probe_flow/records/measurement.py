@@ -241,19 +241,6 @@ class Measurement(Struct, frozen=True, gc=False, eq=False):
         place = table.places.get(name, table.metrics)
         return table.value(self.number, place) if place < table.metrics else None
 
-    @staticmethod
-    def column(measured: Iterable[Measurement | None], name: str) -> list[Value]:
-        """Return one of the metrics of many measurements as `metric` does; None also for none of them."""
-        found: list[Value] = []
-        table, place, has_metric = None, 0, False
-        for each in measured:
-            if each is not None and each.table is not table:  # there is one for nearly all
-                table = each.table
-                place = table.places.get(name, table.metrics)
-                has_metric = place < table.metrics
-            found.append(None if table is None or each is None or not has_metric else table.value(each.number, place))
-        return found
-
     def first_metric(self, names: Iterable[str]) -> Value:
         """Return the first of these metrics that was asked for, None also where it could not be computed."""
         table = self.table

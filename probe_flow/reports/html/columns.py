@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import sub
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pydantic_core
 
@@ -20,8 +20,9 @@ from probe_flow.reports.numbering import Numbering
 
 if TYPE_CHECKING:
     import numpy as np
-    import numpy.typing as npt
+    from numpy.typing import NDArray
 
+    Floats: TypeAlias = NDArray[np.float64]
 
 _T = TypeVar("_T")
 
@@ -267,16 +268,28 @@ def short_numbers(values: Sequence[float | None]) -> list[Cell]:
         return list(values)
     if len(values) < _FEW or float not in kinds:
         return list(map(short_number, values))
-    if kinds == {float}:
-        return _short_floats(values)
-    floats = iter(_short_floats([value for value in values if type(value) is float]))
-    return [next(floats) if type(value) is float else short_number(value) for value in values]
-
-
-def _short_floats(values: Sequence[Any]) -> list[Cell]:
     import numpy as np
 
-    found = np.array(values, dtype=np.float64)
+    are_floats = np.array([type(value) is float for value in values])
+    floats = np.array([value for value in values if type(value) is float])
+    return _in_place(_short_floats(floats), are_floats, lambda place: short_number(values[place]))
+
+
+def short_cells(values: Floats, are_floats: NDArray[np.bool_], other: Callable[[int], float | None]) -> list[Cell]:
+    """Return the same of an array; ``other`` gives the values that are no floats, by their places."""
+    return _in_place(_short_floats(values[are_floats]), are_floats, lambda place: short_number(other(place)))
+
+
+def _in_place(floats: list[Cell], are_floats: NDArray[np.bool_], other: Callable[[int], Cell]) -> list[Cell]:
+    if len(floats) == len(are_floats):
+        return floats
+    found = iter(floats)
+    return [next(found) if is_float else other(place) for place, is_float in enumerate(are_floats.tolist())]
+
+
+def _short_floats(found: Floats) -> list[Cell]:
+    import numpy as np
+
     with np.errstate(all="ignore"):
         power = DIGITS - 1 - np.floor(np.log10(np.abs(found)))
         digits = np.where(power > 0, found * _powers(power), found / _powers(-power))
@@ -292,11 +305,11 @@ def _short_floats(values: Sequence[Any]) -> list[Cell]:
     for place in np.flatnonzero(is_exact & (short == np.rint(short)) & (np.abs(short) <= _EXACT_INTEGER)).tolist():
         cells[place] = int(cells[place])
     for place in np.flatnonzero(~is_exact).tolist():
-        cells[place] = short_number(values[place])
+        cells[place] = short_number(float(found[place]))
     return cells
 
 
-def _powers(exponents: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _powers(exponents: Floats) -> Floats:
     import numpy as np
 
     table = np.array([float(10**exponent) for exponent in range(_LARGEST_POWER + 1)])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
 from probe_flow.record.json_values import json_text, json_value
-from probe_flow.record.rows import RowReader, checksum_of, shape_of, statistics_of
+from probe_flow.record.rows import RowReader, checksum_of, shape_of
 from probe_flow.records import (
     Catalog,
     Comparison,
@@ -20,13 +21,15 @@ from probe_flow.records import (
     Row,
     SideSummary,
     Slot,
-    Statistics,
     Status,
     TensorRef,
     TensorType,
 )
+from probe_flow.records.figure_columns import MetricColumns
+from probe_flow.records.side_columns import FIGURES, SideColumns
 from probe_flow.reports.html.columns import (
     TEXTS_AT_ONCE,
+    Cell,
     Member,
     Pieces,
     PlaceColumn,
@@ -38,6 +41,7 @@ from probe_flow.reports.html.columns import (
     packed,
     packed_places,
     several,
+    short_cells,
     short_numbers,
     stretches,
 )
@@ -50,7 +54,6 @@ MAX_VALUE_CHARACTERS = 2000
 EXCESS_DECIMALS = 2
 """A share of what is explained is for the eye."""
 
-_STATISTICS = ("min", "max", "mean", "l2norm", "nan", "inf")
 _SLOT = ("direction", "index")
 _DESCRIPTION = ("kind", "dtype", "stored_dtype", "shape", "stored_shape", "layout", "folder")
 # By their values: an Enum hashes in Python, a text in C, and there is one for every row.
@@ -152,9 +155,14 @@ def _relation_of(comparison: Comparison) -> Callable[[_Rows], list[str | None]]:
 
 
 def _metric_columns(comparison: Comparison, names: Sequence[str]) -> Iterator[Member]:
+    columns = MetricColumns([row.measurement for row in comparison.rows])
     for name in names:
-        measured = ([row.measurement for row in some] for some in stretches(comparison.rows))
-        yield name, packed(short_numbers(Measurement.column(some, name)) for some in measured)
+        yield name, packed(_short_metrics(columns, name, some) for some in stretches(range(len(comparison.rows))))
+
+
+def _short_metrics(columns: MetricColumns, name: str, numbers: Sequence[int]) -> list[Cell]:
+    cells = columns.of(name, numbers[0], numbers[-1] + 1)
+    return short_cells(cells.values, cells.are_floats, lambda place: columns.metric(name, numbers[place]))
 
 
 def _metric(row: Row, name: str) -> Any:
@@ -174,17 +182,16 @@ class _Side:
     def __init__(self, name: str, rows: _Rows, reader: RowReader, strings: Strings) -> None:
         self._rows = rows
         self._tensor_of: Callable[[Row], TensorRef | None] = attrgetter(f"pair.{name}")
-        self._summary_of: Callable[[Measurement], SideSummary | None] = attrgetter(name)
-        self._statistics_of: Callable[[Measurement], Statistics | None] = attrgetter(f"{name}_statistics")
         self._reader = reader
         self._strings = strings
+        self._side = SideColumns(name)
 
     def figures(self) -> Iterator[Member]:
         """Yield the columns of what is known of the values, then the names of the files: hardly two are alike.
 
         Among the texts of the report each would be held until its end.
         """
-        yield from several(_STATISTICS, map(self._statistics, stretches(self._rows)))
+        yield from several(FIGURES, map(self._statistics, stretches(self._rows)))
         tensors = map(self._tensor_of, self._rows)
         if any(tensor is not None and tensor.holder is not None for tensor in tensors):
             yield "file", list_pieces(map(self._file_names, stretches(self._rows, TEXTS_AT_ONCE)))
@@ -205,16 +212,13 @@ class _Side:
         return list(map(self._tensor_of, rows))
 
     def _both(self, rows: _Rows) -> tuple[_Tensors, Sequence[SideSummary | None]]:
-        measured = [row.measurement for row in rows]
-        return self._tensors(rows), [None if each is None else self._summary_of(each) for each in measured]
+        return self._tensors(rows), list(map(self._side.summary, rows))
 
     def _statistics(self, rows: _Rows) -> Iterator[Sequence[Any]]:
-        measured = [None if row.measurement is None else self._statistics_of(row.measurement) for row in rows]
-        found = [
-            statistics_of(tensor, None) if known is None else known
-            for tensor, known in zip(self._tensors(rows), measured, strict=True)
-        ]
-        return (short_numbers(list(map(attrgetter(name), found))) for name in _STATISTICS)
+        found = self._side.figures(rows)
+        for column in range(len(FIGURES)):
+            cells = found.cells.values[:, column], found.cells.are_floats[:, column]
+            yield short_cells(*cells, partial(found.other, column))
 
     def _texts(self, of: Callable[[_Rows], Iterable[str | None]]) -> Pieces | None:
         return packed_places(self._strings.places(of(some)) for some in stretches(self._rows))

@@ -10,12 +10,29 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
-from probe_flow.records import Execution, NodeKey, Slot, SlotRole, Statistics, TensorKind, TensorRef
-from probe_flow.records.figure_columns import FigureColumns, RecordedColumns
+from probe_flow.records import (
+    Execution,
+    Figures,
+    Measurement,
+    Mode,
+    NodeKey,
+    Pair,
+    Rule,
+    SideSummary,
+    Slot,
+    SlotRole,
+    Statistics,
+    TensorKind,
+    TensorRef,
+)
+from probe_flow.records.figure_columns import FigureColumns, MetricColumns, RecordedColumns
 from probe_flow.records.figure_views import FigureColumn, FigureRow
 from probe_flow.records.figures import FigureTable, shared_numbers
+from probe_flow.records.row import Row
+from probe_flow.records.side_columns import FIGURES as FIGURES_OF_SIDES
+from probe_flow.records.side_columns import SideColumns
 from probe_flow.records.tensor_data import TensorTables
 
 NAMES = ("a", "b", "c")
@@ -254,3 +271,46 @@ def test_recorded_columns_are_the_statistics_of_tensors():
         [False] * 4,
     ]
     assert cells.values[[0, 2], :4].tolist() == [[-1.0, 2.0, 0.0, 4.5], [-1.0, 2.0, 0.5, 4.5]]
+
+
+def test_columns_of_metrics_are_what_each_measurement_says():
+    figures = Figures()
+    given = [{"a": 1.5, "b": 0.0}, {"a": 3, "b": None}, {"b": math.nan}, None, {"a": 2.5, "b": True}]
+    measured = [None if each is None else Measurement.of(Mode.VALUE, each, figures=figures) for each in given]
+    columns = MetricColumns(measured)
+
+    for name in ("a", "b", "c"):
+        cells = columns.of(name, 1, 5)
+        found = [
+            value if is_float else columns.metric(name, place)
+            for place, (value, is_float) in enumerate(zip(cells.values.tolist(), cells.are_floats, strict=True), 1)
+        ]
+        expected = [None if each is None else each.metric(name) for each in measured[1:]]
+        assert list(map(repr, found)) == list(map(repr, expected))
+        assert [bool(each) for each in cells.are_none] == [each is None for each in expected]
+
+
+def test_figures_of_a_side_are_measured_or_recorded():
+    tables, slot = TensorTables(), Slot(SlotRole.INPUT)
+    recorded = [Statistics(-1.0, 2.0, 0.0, 4.5), Statistics(1, 2, None, 0.5)]
+    tensors = [
+        TensorRef.of(
+            NodeKey(Execution(), "a"), slot, TensorKind.STATISTICS, recorded=each, source="d/dump.json"
+        ).stored_in(tables)
+        for each in recorded
+    ]
+    measured = Measurement.of(Mode.TENSOR, {}, SideSummary(Statistics(7.0, 8.0, nan=1)), SideSummary(Statistics()))
+    own = Measurement.of(Mode.STATISTICS, {}, tensors[1], tensors[0])
+    rows = [
+        Row(Pair(tensors[0], None, "g", Rule("exact"))),
+        Row(Pair(tensors[1], tensors[0], "g", Rule("exact")), own),
+        Row(Pair(tensors[0], tensors[1], "g", Rule("exact")), measured),
+        Row(Pair(None, tensors[1], "g", Rule("exact"))),
+    ]
+
+    found = SideColumns("target").figures(rows)
+
+    expected = [recorded[0], recorded[1], Statistics(7.0, 8.0, nan=1), Statistics()]
+    columns = [found.values(column) for column in range(len(FIGURES_OF_SIDES))]
+    assert [repr(cells) for cells in zip(*columns, strict=True)] == [repr(astuple(each)) for each in expected]
+    assert sorted(found.others) == [1, 2, 3]
