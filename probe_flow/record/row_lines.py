@@ -20,7 +20,7 @@ from probe_flow.records import (
     TensorType,
     Verdict,
 )
-from probe_flow.records.side_columns import FIGURES, SideColumns
+from probe_flow.records.columns.figure_columns import FIGURES, SideColumns
 
 _GRADS: Mapping[int, str] = {
     id(grad): f'"value": null, "requires_grad": {json_text(grad)}, "checksum": null' for grad in (None, False, True)

@@ -26,7 +26,7 @@ from probe_flow.analysis.model.rounding import (
     storage,
 )
 from probe_flow.records import Mode, Value
-from probe_flow.records.figure_columns import RecordedColumns
+from probe_flow.records.columns.figure_columns import RecordedColumns
 from probe_flow.records.row import Row
 
 if TYPE_CHECKING:

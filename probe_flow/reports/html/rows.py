@@ -25,8 +25,7 @@ from probe_flow.records import (
     TensorRef,
     TensorType,
 )
-from probe_flow.records.figure_columns import MetricColumns
-from probe_flow.records.side_columns import FIGURES, SideColumns
+from probe_flow.records.columns.figure_columns import FIGURES, MetricColumns, SideColumns
 from probe_flow.reports.html.columns import (
     TEXTS_AT_ONCE,
     Cell,

@@ -27,12 +27,11 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
-from probe_flow.records.figure_columns import FigureColumns, MetricColumns, RecordedColumns
+from probe_flow.records.columns.figure_columns import FIGURES as FIGURES_OF_SIDES
+from probe_flow.records.columns.figure_columns import FigureColumns, MetricColumns, RecordedColumns, SideColumns
 from probe_flow.records.figure_views import FigureColumn, FigureRow
 from probe_flow.records.figures import FigureTable, shared_numbers
 from probe_flow.records.row import Row
-from probe_flow.records.side_columns import FIGURES as FIGURES_OF_SIDES
-from probe_flow.records.side_columns import SideColumns
 from probe_flow.records.tensor_data import TensorTables
 
 NAMES = ("a", "b", "c")
