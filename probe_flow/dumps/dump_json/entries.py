@@ -51,6 +51,7 @@ class Reading(Struct):
     stacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
+    facts: dict[tuple[NodeKind, str | None, int | None], CallFacts] = field(default_factory=dict)
     tasks: dict[str, tuple[str, str]] = field(default_factory=dict)
     levels: dict[str, None] = field(default_factory=dict)
     frameworks: dict[Framework, None] = field(default_factory=dict)
@@ -186,7 +187,6 @@ class _Entries:
     ) -> None:
         self.nodes: dict[NodeKey, Node] = {}
         self._found = Flattened()
-        self._shared_facts: dict[tuple[NodeKind, str | None, int | None], CallFacts] = {}
         self._file = file
         self._patterns = patterns
         self._sides = sides
@@ -194,7 +194,7 @@ class _Entries:
         self._problems = problems
         self._earlier = reading.nodes
         self._first_order = len(reading.nodes)
-        self._names = reading.names
+        self._names, self._shared_facts = reading.names, reading.facts
 
     @property
     def tensors(self) -> Sequence[TensorRef]:
@@ -290,12 +290,16 @@ class _Entries:
         """Return the key of a node; None, with a problem, where an earlier entry has it."""
         numbers = shared_numbers(0)  # as far as there are some already
         call = numbers[name.call] if name.call < len(numbers) else name.call
-        key = NodeKey(self._file.execution, self._names.setdefault(name.name, name.name), call, name.phase)
+        key = NodeKey(self._file.execution, self._shared(name.name), call, name.phase)
         if key in self.nodes or key in self._earlier:
             message = f"`{entry}` of `{self._file.shown}` names the same call as an earlier entry and is left out"
             self._problems.add("PF3412", message, tensor=entry)
             return None
         return key
+
+    def _shared(self, name: str) -> str:
+        """Return a name, the same object in the files of all ranks."""
+        return self._names.setdefault(name, name)
 
     def _is_selected(self, name: EntryName) -> bool:
         patterns = self._patterns
@@ -316,10 +320,11 @@ class _Entries:
     def _node(self, entry: str, name: EntryName, key: NodeKey, order: int) -> Node:
         sides = self._sides
         parent_entry = sides.construct.callers.get(entry)
+        parent = name.module if parent_entry is None else sides.name_of(parent_entry)
         return Node(
             key,
-            name.op_type,
-            name.module if parent_entry is None else sides.name_of(parent_entry),
+            self._shared(name.op_type),
+            None if parent is None else self._shared(parent),
             stack_id=sides.stacks.of_entry.get(entry),
             order=shared_numbers(order + 1)[order],
             facts=self._facts(entry, key, name.kind, parent_entry),

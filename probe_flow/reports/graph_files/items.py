@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import cast
 
+import numpy as np
+
 from probe_flow.record.json_values import number_texts
 from probe_flow.records import Catalog, TensorKind, TensorRef, TensorType
+from probe_flow.records.columns.figure_columns import RecordedColumns
 from probe_flow.records.frameworks import PYTORCH
 from probe_flow.reports.tables.dump_json.sides import NO_FILE, published_checksum
 
 Item = dict[str, str]
+_Four = tuple[object, object, object, object]
 
 NULL = "null"
 _FOUR = ("Max", "Min", "Mean", "Norm")
@@ -44,16 +48,19 @@ def type_name(catalog: Catalog) -> str:
     return "torch.Tensor" if catalog.framework == PYTORCH else "mindspore.Tensor"
 
 
-def items_of(tensors: Sequence[TensorRef], word: str, style: ItemStyle, *, has_checksums: bool) -> Iterator[Item]:
+def items_of(
+    tensors: Sequence[TensorRef], columns: RecordedColumns, word: str, style: ItemStyle, *, has_checksums: bool
+) -> Iterator[Item]:
     """Yield what is shown of tensors, before their metrics.
 
     Args:
         tensors: the tensors.
+        columns: reads what is recorded of them.
         word: what their dump calls tensors (`type_name`).
         style: whose texts.
         has_checksums: whether to show one, that of no data where the dump has none; one of ``.vis`` is shown anyway.
     """
-    recorded = [_four(tensor) for tensor in tensors]
+    recorded = fours_of(tensors, columns, lambda place: _four(tensors[place]))
     numbers = [number for four in recorded if four is not None for number in four]
     texts = iter(map(_short, numbers) if style is ItemStyle.VIS else texts_of_numbers(numbers) or map(_number, numbers))
     for tensor, four in zip(tensors, recorded, strict=True):
@@ -61,7 +68,25 @@ def items_of(tensors: Sequence[TensorRef], word: str, style: ItemStyle, *, has_c
         yield _item(tensor, figures, word, style, has_checksums=has_checksums)
 
 
-def _four(tensor: TensorRef) -> tuple[object, object, object, object] | None:
+def fours_of(
+    tensors: Sequence[TensorRef | None], columns: RecordedColumns, other: Callable[[int], _Four | None]
+) -> list[_Four | None]:
+    """Return maximum, minimum, mean and norm that are recorded of tensors.
+
+    Args:
+        tensors: the tensors.
+        columns: reads those of many at once.
+        other: gives them, by the place of the tensor, where they are not four floats.
+    """
+    found = columns.of([tensor if tensor is not None and tensor.has_numbers else None for tensor in tensors])
+    low, high, mean, norm = found.values[:, : len(_FOUR)].T.tolist()
+    fours: list[_Four | None] = list(zip(high, low, mean, norm, strict=True))
+    for place in np.flatnonzero(~found.are_floats[:, : len(_FOUR)].all(axis=1)).tolist():
+        fours[place] = other(place)
+    return fours
+
+
+def _four(tensor: TensorRef) -> _Four | None:
     """Return maximum, minimum, mean and norm that are recorded of a tensor; None where nothing is."""
     found = tensor.recorded if tensor.has_numbers else None
     return None if found is None else (found.max, found.min, found.mean, found.l2norm)

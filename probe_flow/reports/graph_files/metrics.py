@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import repeat
 
 from probe_flow.records import Row, Statistics
+from probe_flow.records.columns.figure_columns import RecordedColumns
 from probe_flow.records.model_graph import GraphLayout, GraphMode, GraphPair
 from probe_flow.reports.dump_json_columns import (
     ABSENT,
@@ -18,7 +19,7 @@ from probe_flow.reports.dump_json_columns import (
     RESULTS,
     Layout,
 )
-from probe_flow.reports.graph_files.items import Item, ItemStyle, metric_text, texts_of_numbers
+from probe_flow.reports.graph_files.items import Item, ItemStyle, fours_of, metric_text, texts_of_numbers
 from probe_flow.reports.graph_files.json_texts import json_string
 from probe_flow.reports.table import Cell
 from probe_flow.reports.tables.dump_json.layout import PUBLISHED, difference_columns, facts
@@ -88,7 +89,9 @@ def api_of(name: str) -> str:
     return (*name.split("."), "")[1]
 
 
-def metrics_of(pair: GraphPair, numbers: Sequence[int], style: ItemStyle) -> Iterator[Sequence[Item | None]]:
+def metrics_of(
+    pair: GraphPair, numbers: Sequence[int], columns: RecordedColumns, style: ItemStyle
+) -> Iterator[Sequence[Item | None]]:
     """Yield for each of some nodes of the target the metrics of its tensors; None for those that are not compared.
 
     Of one dump alone nothing is, and so of none of its nodes.
@@ -99,7 +102,7 @@ def metrics_of(pair: GraphPair, numbers: Sequence[int], style: ItemStyle) -> Ite
     rows = [pair.rows(number) for number in numbers]
     held = [[row for row in of_node if row is not None] for of_node in rows]
     if pair.layout is GraphLayout.OWN:
-        items = iter(_own_items([row for some in held for row in some], pair.mode, style))
+        items = iter(_own_items([row for some in held for row in some], pair.mode, columns, style))
     else:
         names = [pair.target.nodes[number].name for number in numbers]
         items = _msprobe_items(names, held, pair.mode, pair.layout)
@@ -107,14 +110,17 @@ def metrics_of(pair: GraphPair, numbers: Sequence[int], style: ItemStyle) -> Ite
         yield [None if row is None else next(items) for row in of_node]
 
 
-def _own_items(rows: Sequence[Row], mode: GraphMode, style: ItemStyle) -> list[Item]:
+def _own_items(rows: Sequence[Row], mode: GraphMode, recorded: RecordedColumns, style: ItemStyle) -> list[Item]:
     """Return the metrics of rows in our layout, with their verdicts and reasons."""
     if not rows:
         return []
     names, columns = _SHOWN[LAYOUTS[mode]], []
     if mode is GraphMode.STATISTICS:
-        sides = [(_four(row, is_target=True), _four(row, is_target=False)) for row in rows]
-        targets, goldens = (list(zip(*side, strict=True)) for side in zip(*sides, strict=True))
+        sides = (
+            fours_of([row.pair.target for row in rows], recorded, lambda place: _four(rows[place], is_target=True)),
+            fours_of([row.pair.golden for row in rows], recorded, lambda place: _four(rows[place], is_target=False)),
+        )
+        targets, goldens = (list(zip(*(four for four in side if four is not None), strict=True)) for side in sides)
         columns = [_texts(column, style) for column in difference_columns(targets, goldens)]
     elif mode is GraphMode.TENSOR:
         columns = [_texts(column, style) for column in zip(*map(metric_cells, rows), strict=True)]

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from probe_flow.records.columns.figure_columns import RecordedColumns
 from probe_flow.records.levels import Level
 from probe_flow.records.model_graph import (
     NO_PARTNER,
@@ -18,6 +19,7 @@ from probe_flow.records.model_graph import (
     GraphPair,
     ModelGraph,
 )
+from probe_flow.records.tensor import item_names
 from probe_flow.reports.graph_files.items import NULL, Item, ItemStyle, items_of, type_name
 from probe_flow.reports.graph_files.legend import written_score
 from probe_flow.reports.graph_files.metrics import metrics_of
@@ -69,16 +71,16 @@ def node_facts(
     word = type_name(graph.catalog)
     is_msprobe = pair.layout is not GraphLayout.OWN
     has_checksums = pair.mode is GraphMode.MD5 or pair.layout is GraphLayout.MSPROBE_VIS
+    columns = RecordedColumns()
     for begin in range(0, len(numbers), _BATCH):
         batch = numbers[begin : begin + _BATCH]
         tensors = [graph.tensors_of(number) for number in batch]
-        metrics = [()] * len(batch) if is_golden else metrics_of(pair, batch, style)
-        items = items_of([*chain.from_iterable(tensors)], word, style, has_checksums=has_checksums)
+        metrics = [()] * len(batch) if is_golden else metrics_of(pair, batch, columns, style)
+        items = items_of([*chain.from_iterable(tensors)], columns, word, style, has_checksums=has_checksums)
         for number, mine, of_node in zip(batch, tensors, metrics, strict=True):
             inputs: dict[str, Item] = {}
             outputs: dict[str, Item] = {}
-            for place, (tensor, item) in enumerate(zip(mine, items, strict=False)):
-                name = tensor.item
+            for place, (tensor, name, item) in enumerate(zip(mine, item_names(mine), items, strict=False)):
                 if name is None or not tensor.slot.path:  # the call itself, where a dump holds no values
                     continue
                 found = of_node[place] if place < len(of_node) else None
