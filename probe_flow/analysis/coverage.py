@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -20,7 +20,9 @@ from probe_flow.records import (
     Pairs,
     Role,
     SlotRole,
+    Statistics,
     Status,
+    TensorRef,
     Verdict,
 )
 from probe_flow.records.row import PRODUCED, Row
@@ -67,7 +69,8 @@ def cover(
     silent_outputs = {side: sum(each.outputs for each in operators) for side, operators in (silent or {}).items()}
     nonfinite: set[int] = set()
     zero: set[int] = set()
-    for row, verdict in zip(rows, verdicts, strict=True):
+    for number in _that_may_say_nothing(rows):
+        row, verdict = rows[number], verdicts[number]
         target, golden = row.pair.target, row.pair.golden
         may_say_nothing = verdict.status in COMPARED and not row.pair.rule.is_of_overflow
         if target is not None and golden is not None and may_say_nothing:
@@ -80,6 +83,39 @@ def cover(
         catalog = pairs.golden if side == "golden" else pairs.target
         covered[side] = _cover_side(catalog, fates, nonfinite, zero, silent_outputs.get(side, 0))
     return {side: covered[side] for side in ("target", "golden")}
+
+
+def _that_may_say_nothing(rows: Sequence[Row]) -> Iterator[int]:
+    """Yield the numbers of rows that may be zero or not finite throughout.
+
+    Of recorded statistics these are the ones without a maximum that is finite and not zero; of most rows that is seen
+    many at a time.
+    """
+    if len(rows) < FEW:
+        yield from range(len(rows))
+        return
+    import numpy as np
+
+    from probe_flow.records.columns.figure_columns import RecordedColumns
+
+    columns = RecordedColumns()
+    for begin in range(0, len(rows), AT_ONCE):
+        cells = columns.of([_recorded_target(row) for row in rows[begin : begin + AT_ONCE]])
+        highest = cells.values[:, _MAX]
+        says = cells.are_floats[:, _MAX] & np.isfinite(highest) & (highest != 0.0)
+        yield from (np.flatnonzero(~says) + begin).tolist()
+
+
+AT_ONCE, FEW = 8192, 64
+"""Rows that are looked at together, and how few of them are not worth it."""
+
+_MAX = Statistics.__struct_fields__.index("max")
+
+
+def _recorded_target(row: Row) -> TensorRef | None:
+    """Return the target's tensor where what it has recorded is what is known of it."""
+    target = row.pair.target
+    return target if row.measurement is not None and row.measurement.given_target is target else None
 
 
 _Recorded: TypeAlias = list[tuple[list[float], bool]]

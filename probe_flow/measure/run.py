@@ -9,6 +9,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -74,9 +75,19 @@ def measure_pairs(
     work = _Work(context, options, pairs, derived_ids(ids), scope)
     measurements = work.measurements
     with_data = []
-    for number, pair in enumerate(pairs):
-        if pair.target is None or pair.golden is None or (selected is not None and number not in selected):
+    wanted = [
+        number
+        for number, pair in enumerate(pairs)
+        if pair.target is not None and pair.golden is not None and (selected is None or number in selected)
+    ]
+    for number, measurement in _plain(pairs, [n for n in wanted if n not in brought] if brought else wanted, work):
+        measurements[number] = measurement
+    for number in wanted:
+        if measurements[number] is not None:
             continue
+        pair = pairs[number]
+        assert pair.target is not None
+        assert pair.golden is not None
         failure = incomparable(pair)
         if failure is not None:
             work.failures[number] = failure
@@ -88,6 +99,22 @@ def measure_pairs(
             measurements[number] = measurement_without_data(pair, work.figures)
     work.measure(list(_tasks(pairs, with_data, options)))
     return work.rows()
+
+
+def _plain(pairs: Sequence[Pair], numbers: Sequence[int], work: _Work) -> Iterator[tuple[int, Measurement]]:
+    """Yield what is measured of many pairs at once."""
+    recorded = (number for number in numbers if _kinds(pairs[number]) == _RECORDED)
+    if next(islice(recorded, FEW, None), None) is None:
+        return
+    from probe_flow.measure.plain_statistics import plain_measurements
+
+    yield from plain_measurements(pairs, numbers, work.figures)
+
+
+FEW = 64
+"""Pairs of recorded statistics that are measured one by one."""
+
+_RECORDED = (TensorKind.STATISTICS, TensorKind.STATISTICS)
 
 
 def examine_tensors(pairs: Sequence[Pair], context: Context) -> list[Row]:

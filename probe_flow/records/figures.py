@@ -24,6 +24,9 @@ from msgspec import Struct
 Value: TypeAlias = float | int | bool | None
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     Floats: TypeAlias = array[float]
     Integers: TypeAlias = array[int]
 else:  # the class takes no arguments before Python 3.12
@@ -61,6 +64,7 @@ _ZERO, _ONE, _NO_COUNT = _Exactly(0.0), _Exactly(1.0), _Exactly(0)
 """What most figures of sides that agree are, and how many elements of most tensors are not finite."""
 
 _NONE = type(None)
+_FLOATS: Sequence[_Kind] = (float, _ZERO, _ONE)
 _LETTERS: Mapping[_Kind, str] = {float: "f", int: "i", bool: "b", _NONE: "n", _ZERO: "z", _ONE: "u", _NO_COUNT: "0"}
 _OTHER = "o"
 """The letter of a value that is stored as it is."""
@@ -236,6 +240,33 @@ class FigureTable:
         self._numbers.frombytes(pattern.packing.pack(*stored))
         self._kinds.append(known)
         return shared_numbers(number + 1)[number]
+
+    def extend(self, values: NDArray[np.float64]) -> int:
+        """Add rows of floats, one value a column, and return the number of the first; as `add` for each, but faster."""
+        import numpy as np
+
+        first = len(self._kinds)
+        codes = np.where(values == 1.0, 2, (values == 0.0) & ~np.signbit(values)).astype(np.int64)
+        keys = [bytes(row) for row in codes.astype(np.uint8)]
+        numbers = {key: self._number_of(tuple(map(_FLOATS.__getitem__, key))) for key in dict.fromkeys(keys)}
+        kinds = np.array([numbers[key] for key in keys], dtype=np.dtype(self._kinds.typecode))
+        is_stored = np.array([[slot != _NO_SLOT for slot in pattern.slots] for pattern in self._patterns])
+        widths = np.array([pattern.width for pattern in self._patterns], dtype=np.int64)[kinds]
+        if self._begins is None and kinds.any():
+            self._begins = _places([self._patterns[0].width * before for before in range(first)])
+        if self._begins is not None:
+            begins = (len(self._numbers) + np.cumsum(widths) - widths).tolist()
+            try:
+                self._begins.extend(begins)
+            except OverflowError:
+                self._begins = array("Q", [*self._begins[:first], *begins])
+        self._numbers.frombytes(values[is_stored[kinds]].tobytes())
+        self._kinds.frombytes(kinds.tobytes())
+        return first
+
+    def _number_of(self, kinds: tuple[_Kind, ...]) -> int:
+        known = self._known.get(kinds)
+        return self._add_pattern(kinds) if known is None else known
 
     def _add_pattern(self, kinds: tuple[_Kind, ...]) -> int:
         if len(self._patterns) >= _MOST_PATTERNS:

@@ -80,6 +80,16 @@ class _Table(FigureTable):
                 self._huge[number] = found
                 self._counts.extend((0, 0, 0))
 
+    def count_plain(self, elements: Sequence[int]) -> None:
+        """Note the elements of the rows that were added last, which have no mismatch."""
+        before = len(self._counts)
+        try:
+            self._counts.extend(chain.from_iterable((count, 0, _NO_INDEX) for count in elements))
+        except OverflowError:
+            del self._counts[before:]
+            self._counts = array("q", self._counts)
+            self._counts.extend(chain.from_iterable((count, 0, _NO_INDEX) for count in elements))
+
     def counted(self, number: int, what: int) -> int:
         """Return one of the counts of a row."""
         return self._huge[number][what] if self._huge and number in self._huge else self._counts[3 * number + what]

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from probe_flow.analysis.model.deviation import Deviation, deviation_of
-from probe_flow.analysis.model.quantised import quantised_side
+from probe_flow.analysis.model.deviation import Deviation, deviation_of, quantised_side
 from probe_flow.analysis.model.rounding import (
     PLAIN_BITS,
     PLAIN_INTEGER,
@@ -91,6 +90,10 @@ class Deviations:
             rms, peak, gain, offset, size, top, spread, measured.count, measured.nonfinite_mismatch, least,
             *self._shared[kind],
         )  # fmt: skip
+
+    def is_known(self, number: int) -> bool:
+        """Return True if a row has a deviation."""
+        return self._kinds[number] != _NONE
 
     def unit(self, number: int) -> float:
         """Return the `Deviation.unit` of a row, without the rest; 0 where it has no deviation."""

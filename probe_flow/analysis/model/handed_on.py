@@ -21,7 +21,7 @@ from probe_flow.analysis.flow.calls import GRADIENTS, Call, Calls, is_collective
 from probe_flow.analysis.flow.links import Given, Links
 from probe_flow.analysis.model.growth import common_share
 from probe_flow.analysis.model.rounding import SIGNIFICANT_BITS, UNIT, nearest_record
-from probe_flow.records import Mode, NodeKey, Phase, SlotRole, Statistics
+from probe_flow.records import Mode, NodeKey, Phase, SlotRole
 from probe_flow.records.row import Row
 
 RECORDED = 2.0**-20
@@ -104,14 +104,16 @@ class Moments(Struct, frozen=True, gc=False):
 def moments_of(row: Row, side: str) -> Moments | None:
     """Return the statistics of the ``target`` or ``golden`` of a row; None where they are not all known and finite."""
     measured, tensor = row.measurement, getattr(row.pair, side)
-    data = getattr(measured, side) if measured is not None else None
-    if measured is None or data is None or tensor is None or measured.nonfinite_mismatch or measured.count < 2:
+    if measured is None or tensor is None or tensor.dtype not in UNIT:
         return None
-    known: Statistics = data.statistics
-    figures = (known.min, known.max, known.mean, known.l2norm)
-    if any(each is None or not math.isfinite(each) for each in figures) or tensor.dtype not in UNIT:
+    known = measured.target_statistics if side == "target" else measured.golden_statistics
+    if known is None or measured.nonfinite_mismatch or measured.count < 2:
         return None
-    low, high, mean, norm = (float(each) for each in figures if each is not None)
+    if known.min is None or known.max is None or known.mean is None or known.l2norm is None:
+        return None
+    low, high, mean, norm = float(known.min), float(known.max), float(known.mean), float(known.l2norm)
+    if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(mean) and math.isfinite(norm)):
+        return None
     is_recorded = measured.mode is Mode.STATISTICS
     unit = UNIT[tensor.dtype]
     recorded = max(RECORDED, RESTATED * unit if is_recorded else 0.0)

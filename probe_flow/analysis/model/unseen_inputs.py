@@ -21,9 +21,8 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.deviation import TINY, Deviation
+from probe_flow.analysis.model.deviation import TINY, Deviation, unknown_scale
 from probe_flow.analysis.model.growth import PEAK_OVER_RMS, Allowance, common_share
-from probe_flow.analysis.model.quantised import unknown_scale
 from probe_flow.analysis.model.rounding import UNIT
 from probe_flow.records import Catalog, Execution, Flow, NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row

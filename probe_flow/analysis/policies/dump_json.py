@@ -161,7 +161,7 @@ def _grew(worst_input: float, error: float) -> bool:
 def _norm_error(row: Row) -> float:
     """Relative difference of the L2 norms; 0 where there is none to speak of."""
     assert row.measurement is not None
-    value = row.measurement.metrics.get(NORM)
+    value = row.measurement.metric(NORM)
     return 0.0 if value is None or math.isnan(value) else float(value)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from probe_flow.analysis.model.quantised import unknown_scale
+from probe_flow.analysis.model.deviation import unknown_scale
 from probe_flow.analysis.policies.torchair import TorchairPolicy, holds_no_number, nonfinite_text
 from probe_flow.records import Mode, SlotRole, Status, Verdict
 from probe_flow.records.row import Row

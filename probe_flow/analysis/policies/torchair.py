@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from probe_flow.analysis.model.deviation import unknown_scale
 from probe_flow.analysis.model.plain_values import plain_gap
-from probe_flow.analysis.model.quantised import unknown_scale
 from probe_flow.records import Measurement, Mode, Status, TensorRef, Verdict
 from probe_flow.records.row import Row
 

@@ -221,7 +221,7 @@ def _role(
         return Role.ORIGIN
     if number in inherited:
         return Role.INHERITED
-    if diagnosis.deviations[number] is not None or verdict.status is Status.PASS:
+    if diagnosis.deviations.is_known(number) or verdict.status is Status.PASS:
         return Role.CLEAN
     return Role.UNKNOWN
 

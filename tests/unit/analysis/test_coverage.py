@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from comparison_rows import IN, golden_only, key, pairs_of, row, target_only, tensor, why
 from msgspec.structs import replace
 
+from probe_flow.analysis import coverage
 from probe_flow.analysis.coverage import Required, caveats, cover, incompleteness
 from probe_flow.analysis.policies.base import judge_all
 from probe_flow.analysis.silent_operators import SilentOperator, silence_problems, silent_sides
@@ -30,13 +33,16 @@ from probe_flow.records import (
     Reason,
     Rule,
     SideSummary,
+    Slot,
     SlotRole,
     Statistics,
     Status,
     TensorKind,
+    TensorRef,
     Verdict,
 )
 from probe_flow.records.row import Row
+from probe_flow.records.tensor_data import TensorTables
 from tests.support.rules import kind_of
 
 SHAPES = Diagnostic("PF5102", "element counts differ")
@@ -300,6 +306,34 @@ NAN, INF = float("nan"), float("inf")
 def test_outputs_that_agree_and_say_nothing_are_counted(one, nonfinite, zero):
     for side in covered([one]).values():
         assert (side.outputs_nonfinite, side.outputs_zero) == (nonfinite, zero)
+
+
+FIGURES = (NAN, INF, -INF, 0.0, -0.0, 1.5, None, 0, 3)
+
+
+def test_outputs_that_say_nothing_are_counted_among_many_as_each_alone(monkeypatch):
+    tables = TensorTables()
+    rows = []
+    for figures in product(FIGURES, repeat=2):
+        sides = [
+            TensorRef.of(
+                key("a"), Slot(SlotRole.OUTPUT), TensorKind.STATISTICS, recorded=Statistics(*each), source="d/dump.json"
+            ).stored_in(tables)
+            for each in (2 * figures, 2 * figures[::-1])
+        ]
+        rows += [
+            Row(Pair(*both, "g", Rule("exact")), Measurement.of(Mode.STATISTICS, {}, *both, count=4))
+            for both in (sides, sides[::-1])
+        ]
+    alone = [covered([each])["target"] for each in rows]
+    monkeypatch.setattr(coverage, "FEW", 1)
+    monkeypatch.setattr(coverage, "AT_ONCE", 7)
+
+    found = covered(rows)["target"]
+
+    assert found.outputs_nonfinite == sum(each.outputs_nonfinite for each in alone) > 0
+    assert found.outputs_zero == sum(each.outputs_zero for each in alone) > 0
+    assert len([*coverage._that_may_say_nothing(rows)]) < len(rows)
 
 
 def test_more_than_a_tenth_of_nan_or_half_of_zeros_on_both_sides_is_incomplete():

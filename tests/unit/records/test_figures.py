@@ -27,6 +27,7 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
+from probe_flow.records import figures as figures_module
 from probe_flow.records.columns.figure_columns import FIGURES as FIGURES_OF_SIDES
 from probe_flow.records.columns.figure_columns import FigureColumns, MetricColumns, RecordedColumns, SideColumns
 from probe_flow.records.figure_views import FigureColumn, FigureRow
@@ -313,3 +314,32 @@ def test_figures_of_a_side_are_measured_or_recorded():
     columns = [found.values(column) for column in range(len(FIGURES_OF_SIDES))]
     assert [repr(cells) for cells in zip(*columns, strict=True)] == [repr(astuple(each)) for each in expected]
     assert sorted(found.others) == [1, 2, 3]
+
+
+FLOATS = st.one_of(st.floats(), st.sampled_from([0.0, -0.0, 1.0]))
+
+
+@given(
+    st.lists(st.tuples(FIGURES, FIGURES, FIGURES), max_size=6),
+    st.lists(st.tuples(FLOATS, FLOATS, FLOATS), min_size=1, max_size=20),
+    st.lists(st.tuples(FIGURES, FIGURES, FIGURES), max_size=3),
+    st.integers(min_value=0, max_value=5),
+)
+def test_many_rows_at_once_are_each_added(before, many, after, most_patterns):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures_module, "_MOST_PATTERNS", most_patterns)
+        table, expected = FigureTable(NAMES), FigureTable(NAMES)
+        for each in (*before, *many, *after):
+            expected.add(each)
+        for each in before:
+            table.add(each)
+        first = table.extend(np.array(many, dtype=np.float64))
+        for each in after:
+            table.add(each)
+
+    assert first == len(before)
+    assert [list(map(repr, table.row(n))) for n in range(len(table))] == [
+        list(map(repr, expected.row(n))) for n in range(len(expected))
+    ]
+    stored, other = table.stored(), expected.stored()
+    assert (stored.patterns, bytes(stored.numbers), stored.kinds) == (other.patterns, bytes(other.numbers), other.kinds)

@@ -14,7 +14,18 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, cast
 
 from probe_flow.record.json_values import number_texts
-from probe_flow.records import Comparison, NodeKey, Row, SideSummary, Status, TensorRef
+from probe_flow.records import (
+    Comparison,
+    Measurement,
+    Mode,
+    NodeKey,
+    Pair,
+    Row,
+    SideSummary,
+    Status,
+    TensorKind,
+    TensorRef,
+)
 from probe_flow.reports.dump_json_columns import (
     ABSENT,
     FILES,
@@ -256,9 +267,18 @@ def sides_of(rows: Sequence[Row], texts: CellTexts) -> tuple[list[Side], list[Si
     targets, goldens = [], []
     for row in rows:
         pair, measured = row.pair, row.measurement
+        if measured is not None and measured.mode is Mode.STATISTICS and _are_recorded(pair, measured):
+            measured = None  # the tensors themselves say all of it
         targets.append(texts.side(pair.target, measured.target if measured is not None else None))
         goldens.append(texts.side(pair.golden, measured.golden if measured is not None else None))
     return targets, goldens
+
+
+def _are_recorded(pair: Pair, measured: Measurement) -> bool:
+    """Whether what is known of both sides is what their dumps recorded."""
+    target, golden = pair.target, pair.golden
+    is_own = measured.given_target is target and measured.given_golden is golden
+    return is_own and target is not None and golden is not None and target.kind is golden.kind is TensorKind.STATISTICS
 
 
 def facts(rows: Sequence[Row], layout: Layout, texts: CellTexts) -> list[Sequence[Cell]]:
