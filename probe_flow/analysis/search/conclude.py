@@ -17,7 +17,7 @@ from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, shape_of
 from probe_flow.analysis.model.noise import not_deterministic
 from probe_flow.analysis.search.checksums import checksum_finding, search_checksums
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
-from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried, random_state
+from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried, other_data
 from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import diagnose
 from probe_flow.analysis.search.proof import figures, sentence
@@ -82,7 +82,7 @@ def conclude(
     findings.extend(near_misses(rows, diagnosis, findings))
     findings.extend(behind_extremes(rows, diagnosis, findings))
     findings.extend(only_carried(rows, diagnosis))
-    findings.extend(random_state(rows, diagnosis))
+    findings.extend(other_data(rows, diagnosis))
     findings.extend(golden_errors(rows, diagnosis.cleared))
     findings.extend(not_deterministic(rows, diagnosis.order))
     origin_rows = {row if writer is None else writer for row, writer in shown.items()}

@@ -76,6 +76,8 @@ class Diagnosis(Struct, frozen=True):
         unjudged: rows of results of which next to any error would be explained, in order of time.
         decided: rows of decisions that differ (comparisons, picks, masks), in order of time.
         random: rows of random results that differ, in order of time.
+        undecided: rows that would be suspects if decisions that nearly tie could not have made them other data, where
+            statistics are all that is known; in order of time.
         shaken: rows that were computed from them, or from decisions that may have been taken otherwise.
         handed: row that may not be what others gave -> what these gave, where the elements are there to be asked.
         carried: rows that would be suspects if recomputing did not prove that they and what feeds them are right.
@@ -101,6 +103,7 @@ class Diagnosis(Struct, frozen=True):
     random: tuple[int, ...] = ()
     shaken: AbstractSet[int] = frozenset()
     handed: Mapping[int, Given] = field(default_factory=dict)
+    undecided: tuple[int, ...] = ()
 
 
 def scores_of(

@@ -165,13 +165,37 @@ def _finding(row: Row, number: int, score: float, diagnosis: Diagnosis) -> Findi
     )
 
 
-def random_state(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
-    """Return one finding, which fails nothing, for the first random result that differs; none where all agree.
+def other_data(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
+    """Return one finding, which fails nothing, for what was drawn or may have been decided otherwise.
 
     Args:
         rows: all rows.
         diagnosis: what the search found.
     """
+    return _random_state(rows, diagnosis) or [_undecided(rows[n], n, diagnosis) for n in diagnosis.undecided[:1]]
+
+
+def _undecided(row: Row, number: int, diagnosis: Diagnosis) -> Finding:
+    deviation = diagnosis.deviations[number]
+    error = f" (relative error {deviation.relative:.1e})" if deviation is not None and deviation.size else ""
+    count = len(diagnosis.undecided) - 1
+    more = f", and {count} more" if count else ""
+    return Finding(
+        kind=FindingKind.SUSPECT,
+        node=row.node,
+        slot=row.pair.shown.slot,
+        evidence=f"undecided: `{row.pair.shown.id}` differs by more than rounding explains{error}{more}, behind "
+        "decisions whose scores nearly tie; what fell otherwise there and what is wrong look alike in statistics, and "
+        "tensors would tell",
+        severity=1.0,
+        fails=False,
+        row=number,
+        metrics=row.measurement.metrics if row.measurement else {},
+    )
+
+
+def _random_state(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
+    """Return one finding for the first random result that differs; none where all agree."""
     if not diagnosis.random:
         return []
     first, *others = diagnosis.random

@@ -120,7 +120,7 @@ class _Search:
             tuple(row for _, row in sorted(self.asked, reverse=True)),
             self._fed_by([*(each.row for each in suspects), *self.near][:TRACED]), tuple(self.unjudged),
             tuple(self.carried), tuple(self.decided), tuple(self.shaken.random), self.shaken.noise.keys(),
-            self.handed,
+            self.handed, tuple(self.shaken.undecided),
         )  # fmt: skip
 
     def _meet(self, number: int, deviation: Deviation) -> None:

@@ -51,6 +51,8 @@ class Shaken:
         self._is_any_at_once = False
         self.random: list[int] = []
         """Rows of random results that differ."""
+        self.undecided: list[int] = []
+        """Rows that would be suspects if they could not be other data by decisions, which statistics do not tell."""
 
     def meet(self, row: Row, share: float) -> None:
         """Take note of the share of decisions that a row shows to have been taken otherwise (`turned_share`)."""
@@ -90,15 +92,22 @@ class Shaken:
         self._most = max(self._most, noise)
         if row.is_by_statistics:
             if not deviation.size or deviation.unit == 0.0:  # other indices and masks; zeros measure nothing
-                return 0.0
+                return self._left_open(number, score, 0.0)
             if row.is_produced and not call.is_gradient and number not in self._at_once:
                 return min(score, deviation.relative * math.sqrt(_rows_of(row)) / APART)
             part = min(1.0, noise / GROSS)
             gross = max(GROSS * part, resized, SAMPLED * noise / math.sqrt(self._samples(number, around)))
-            return min(score / (1.0 + (GROSS_TIMES - 1.0) * part), deviation.relative / gross)
+            least = min(score / (1.0 + (GROSS_TIMES - 1.0) * part), deviation.relative / gross)
+            return self._left_open(number, score, least)
         # What nobody knows the making of may hold rows that were chosen otherwise.
         is_open = not is_known and not row.is_produced and self._is_any_at_once
         return 0.0 if chosen or is_open else score
+
+    def _left_open(self, number: int, score: float, least: float) -> float:
+        """Return the score that is left, and remember a row that it clears without proof."""
+        if score > 1.0 >= least and not self.random:
+            self.undecided.append(number)
+        return least
 
     def _note_parts(self, number: int, around: Sequence[int], *, is_known: bool, is_part: bool) -> None:
         """Take note of a row that holds other parts, or was made of what may: decisions and draws of other kinds."""

@@ -66,6 +66,14 @@ def test_of_statistics_near_ties_explain_some_per_cent_and_no_more():
     assert named(by_statistics(rows), pairs) == ["take"]
 
 
+@pytest.mark.parametrize(("taken", "told"), [(0.05, [("take", False)]), (2e-4, [])])
+def test_what_near_ties_may_explain_is_undecided_and_told(taken, told):
+    rows, pairs = routed(4e-4, 0.2, taken, pick="Greater")
+    found, _ = conclude(by_statistics(rows), pairs, passes(rows))
+    undecided = [each for each in found if each.evidence.startswith("undecided: ")]
+    assert [(each.node.name, each.fails) for each in undecided] == told
+
+
 def test_of_statistics_masks_that_are_made_of_turned_indices_accuse_nobody():
     """No row went to an expert on one side: the mask of its rows is all false there."""
     mask = {"dtype": "bool", "relative": 0.0, "size": 1.0}
