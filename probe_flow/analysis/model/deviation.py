@@ -166,7 +166,9 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
         if mode is Mode.TENSOR:
             errors = _tensor_errors(measurement, own, statistics, size)
         else:
-            mine, blind = _as_recorded(_numbers(own), numbers, (target.dtype, golden.dtype), rounding)
+            mine = _numbers(own)
+            if target.dtype in SIGNIFICANT_BITS:
+                mine, blind = _as_recorded(mine, numbers, (target.dtype, golden.dtype), rounding)
             errors = _statistic_errors(mine, numbers, size, count)
     if errors is None and not mismatch:
         return None
