@@ -41,7 +41,7 @@ def tfdbg(settings: Settings) -> list[Row]:
     layers = 2 if settings.is_quick else LAYERS
     runs = settings.folder("tfdbg", LAYER_BYTES * layers)
     arrays = settings.folder("tfdbg_arrays", LAYER_BYTES * layers)
-    tools = {OURS: lambda: run_command([*probe_flow(), "tf_dump", str(runs), "-o", str(arrays), "--force"], cwd=runs)}
+    tools = {OURS: partial(_extract, runs, arrays)}
     if find_spec("tensorflow"):
         run_command([sys.executable, str(TENSORFLOW_RUN), str(runs), str(layers)], cwd=runs)
         tools |= _analyzers(settings, runs)
@@ -66,6 +66,13 @@ def tfdbg(settings: Settings) -> list[Row]:
         for folder in (runs, arrays):
             shutil.rmtree(folder, ignore_errors=True)
     return rows
+
+
+def _extract(runs: Path, arrays: Path) -> Usage:
+    usage = run_command([*probe_flow(), "tf_dump", str(runs), "-o", str(arrays)], cwd=runs)
+    for path in arrays.iterdir():  # removing them is no part of it, for the analyzer neither
+        path.unlink()
+    return usage
 
 
 def _reading_s(runs: Path) -> float:

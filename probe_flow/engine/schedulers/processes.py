@@ -188,8 +188,12 @@ class _Pool:
 
     def _take(self) -> _Worker:
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
+            while self._idle:
+                worker = self._idle.pop()
+                if not worker.has_ended:
+                    return worker
+                self._all.discard(worker)
+                worker.disconnect()
             if self._is_closed:
                 raise RuntimeError("the worker processes were stopped")
             worker = _Worker(self._worker_bytes)
@@ -213,6 +217,11 @@ class _Worker:
             self._process = _start(theirs, memory_bytes, modules)
         self._is_ready = False
         self._is_killed = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is gone, as one that waits for work may be, where memory is short."""
+        return self._process.poll() is not None
 
     def call(self, message: object, timeout_s: float) -> tuple[bool, Any, str]:
         """Send a batch and return the answer: whether it ended well, its result or error, the error's traceback.

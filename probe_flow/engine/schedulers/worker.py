@@ -13,6 +13,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
@@ -39,8 +40,9 @@ def serve(descriptor: int, memory_bytes: int, modules: Iterable[str] = ()) -> No
     connection: Connection = Connection(descriptor)
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(connection, inbox), daemon=True).start()
-    for module in modules:
-        import_module(module)
+    with suppress(Exception):  # the batch that needs the module says what is wrong with it
+        for module in modules:
+            import_module(module)
     connection.send(READY)
     while True:
         connection.send_bytes(_answer(inbox.get()))
