@@ -116,10 +116,15 @@ def _drive(task: Callable[[], None], count: int, workers: int, window: _Window[R
             for _ in range(count):
                 task()
             return
-        from dask.threaded import get
-
         with ThreadPoolExecutor(workers, thread_name_prefix="probe-flow") as pool:
-            for start in range(0, count, GRAPH_TASKS):
+            first = min(workers, count)
+            for _ in range(first):  # every worker has something to do while Dask is loaded
+                pool.submit(task)
+            if first == count:
+                return
+            from dask.threaded import get
+
+            for start in range(first, count, GRAPH_TASKS):
                 if window.is_stopped:
                     return
                 graph = {("batch", number): (task,) for number in range(start, min(start + GRAPH_TASKS, count))}

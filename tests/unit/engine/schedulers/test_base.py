@@ -189,7 +189,12 @@ def test_a_defect_of_the_graph_reaches_the_consumer(monkeypatch):
 
     monkeypatch.setattr("dask.threaded.get", broken)
     with pytest.raises(RuntimeError, match="no graph"):
-        list(ThreadScheduler(2).run(square, [1], [1]))
+        list(ThreadScheduler(2).run(square, [1, 2, 3], [1, 1, 1]))
+
+
+def test_no_more_batches_than_workers_need_no_graph(monkeypatch):
+    monkeypatch.setattr("dask.threaded.get", None)
+    assert sorted(ThreadScheduler(3).run(square, [1, 2, 3], [1, 1, 1])) == [(0, 1), (1, 4), (2, 9)]
 
 
 def test_small_work_does_not_import_dask():
