@@ -175,6 +175,8 @@ class _Sheet:
             marks[line % self.rows // self.tall, column // self.wide] = True
 
     def map(self, shape: tuple[int, ...]) -> ErrorMap:
-        errors = tuple(None if error < 0 else float(f"{error:.{DIGITS}g}") for error in self.errors.flat)
+        errors = tuple(
+            None if error < 0 else float(f"{error:.{DIGITS}g}") for error in self.errors.reshape(-1).tolist()
+        )
         alike, mismatch = (tuple(np.flatnonzero(marks).tolist()) for marks in (self.alike, self.mismatch))
         return ErrorMap(shape, self.down, self.across, (self.tall, self.wide), errors, alike, mismatch)

@@ -9,6 +9,7 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import chain
 from operator import sub
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -309,11 +310,17 @@ def _short_floats(found: Floats) -> list[Cell]:
     return cells
 
 
+@cache
+def _powers_of_ten() -> Floats:
+    import numpy as np
+
+    return np.array([float(10**exponent) for exponent in range(_LARGEST_POWER + 1)])
+
+
 def _powers(exponents: Floats) -> Floats:
     import numpy as np
 
-    table = np.array([float(10**exponent) for exponent in range(_LARGEST_POWER + 1)])
-    return np.asarray(table[np.nan_to_num(exponents).clip(0, _LARGEST_POWER).astype(np.intp)])
+    return np.asarray(_powers_of_ten()[np.nan_to_num(exponents).clip(0, _LARGEST_POWER).astype(np.intp)])
 
 
 def _rounded(value: float) -> float:

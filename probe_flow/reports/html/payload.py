@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from probe_flow.errors import Diagnostic, Severity, UsageError
@@ -26,7 +27,7 @@ from probe_flow.reports.html.columns import (
     json_bytes,
     list_pieces,
     object_pieces,
-    short_number,
+    short_numbers,
     stretches,
 )
 from probe_flow.reports.html.nodes import NO_FIGURES, CallFigures, NodeTable
@@ -157,11 +158,13 @@ def _details(comparison: Comparison, places: Mapping[int, int]) -> Iterator[Memb
 
 
 def _detail(detail: TensorDetail) -> dict[str, Any]:
+    numbers = iter(short_numbers([*detail.target, *detail.golden, *detail.edges]))
+    target, golden, edges = (list(islice(numbers, len(each))) for each in (detail.target, detail.golden, detail.edges))
     found = {
         "start": detail.start,
-        "target": [short_number(value) for value in detail.target],
-        "golden": [short_number(value) for value in detail.golden],
-        "edges": [short_number(value) for value in detail.edges],
+        "target": target,
+        "golden": golden,
+        "edges": edges,
         "counts": list(detail.counts),
         "equal": detail.equal,
     }
@@ -177,7 +180,7 @@ def _map(found: ErrorMap) -> dict[str, Any]:
         "cell": found.cell,
         "rows": rows,
         "columns": columns,
-        "errors": [short_number(error) for error in found.errors],
+        "errors": short_numbers(found.errors),
         "alike": found.alike,
         "mismatch": found.mismatch,
     }
