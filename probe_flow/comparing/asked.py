@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
@@ -11,7 +11,9 @@ from probe_flow.analysis.coverage import Required
 
 if TYPE_CHECKING:
     from probe_flow.analysis.policies.rules import Rule
+    from probe_flow.analysis.search.diagnosis import Diagnosis
     from probe_flow.analysis.suppressions.waivers import Waiver
+    from probe_flow.records.row import Row
 
 
 class Only(Struct, frozen=True):
@@ -38,6 +40,27 @@ class Recompute(Struct, frozen=True):
 
     mode: Literal["auto", "all", "never"] = "auto"
     limit: int | None = None
+
+    def candidates(self, rows: Sequence[Row], diagnosis: Diagnosis) -> Iterator[int]:
+        """Yield rows of results that are asked about, the most important first, some of them twice."""
+        if self.mode == "all":
+            yield from (number for number in diagnosis.order if rows[number].is_produced)
+            return
+        is_open = bool(diagnosis.suspects or diagnosis.random or diagnosis.decided)
+        if self.mode == "never" or not (is_open or diagnosis.asked):
+            return
+        suspects = [suspect.row for suspect in diagnosis.suspects]
+        yield from suspects
+        yield from diagnosis.random
+        yield from diagnosis.decided
+        for number in suspects:
+            yield from diagnosis.fed_by.get(number, ())
+        for number in diagnosis.near:
+            yield number
+            yield from diagnosis.fed_by.get(number, ())
+        yield from diagnosis.asked
+        yield from diagnosis.unjudged
+        yield from (number for number in diagnosis.order if number in diagnosis.tainted)
 
 
 class Asked(Struct, frozen=True):

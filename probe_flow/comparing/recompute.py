@@ -37,7 +37,7 @@ from probe_flow.comparing.recompute_worker import (
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.records import NodeKey, Pair, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row
-from probe_flow.work import Context, no_processes
+from probe_flow.work import Context
 
 LIMIT = 256
 """Calls that are computed again at most, unless all are asked for."""
@@ -67,21 +67,19 @@ SUM, GATE, SLOPED = "AddN", "ReluGrad", "LeakyReluGrad"
 read, and passes a gradient through a gate in place."""
 
 
-def with_recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted: Recompute, context: Context) -> bool:
+def with_recomputed(
+    rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, numbers: Sequence[int], wanted: Recompute, context: Context
+) -> bool:
     """Give rows of results `Row.recomputed`; return whether any has it now.
 
     Args:
         rows: measured; changed in place.
         pairs: of the comparison.
         diagnosis: what the search found without.
+        numbers: the rows that are asked about.
         wanted: how much.
         context: worker processes, events.
     """
-    if wanted.mode == "never" or context.isolate is no_processes:
-        return False
-    numbers = list(_candidates(rows, diagnosis, wanted.mode))
-    if not numbers and not diagnosis.handed:
-        return False
     calls = _Calls(rows, pairs, numbers, suspects=[suspect.row for suspect in diagnosis.suspects])
     limit = wanted.limit if wanted.limit is not None else None if wanted.mode == "all" else LIMIT
     budget = _budget(rows, wanted.mode)
@@ -103,28 +101,6 @@ def with_recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted:
         left=[[key.name, each.reason] for key, each in outcomes.items() if each.reason][:LIMIT],
     )
     return done > 0
-
-
-def _candidates(rows: Sequence[Row], diagnosis: Diagnosis, mode: str) -> Iterator[int]:
-    """Yield rows of results that are asked about, the most important first, some of them twice."""
-    if mode == "all":
-        yield from (number for number in diagnosis.order if rows[number].is_produced)
-        return
-    is_open = bool(diagnosis.suspects or diagnosis.random or diagnosis.decided)
-    if not is_open and not diagnosis.asked:
-        return
-    suspects = [suspect.row for suspect in diagnosis.suspects]
-    yield from suspects
-    yield from diagnosis.random
-    yield from diagnosis.decided
-    for number in suspects:
-        yield from diagnosis.fed_by.get(number, ())
-    for number in diagnosis.near:
-        yield number
-        yield from diagnosis.fed_by.get(number, ())
-    yield from diagnosis.asked
-    yield from diagnosis.unjudged
-    yield from (number for number in diagnosis.order if number in diagnosis.tainted)
 
 
 def _budget(rows: Sequence[Row], mode: str) -> float:

@@ -16,13 +16,11 @@ from probe_flow.analysis.policies.registry import POLICIES
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.search.origin import diagnose
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
-from probe_flow.comparing.asked import Asked, Only
+from probe_flow.comparing.asked import Asked, Only, Recompute
 from probe_flow.comparing.closer_looks import look_closer
 from probe_flow.comparing.error_looks import with_looks
 from probe_flow.comparing.noise import measure_noise
 from probe_flow.comparing.picks import with_picks
-from probe_flow.comparing.recompute import with_recomputed
-from probe_flow.comparing.reference import measure_reference, reference_problems
 from probe_flow.comparing.suppress import excuse, open_baseline, waiver_metrics
 from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.files.machine import memory_of_machine, return_free_memory
@@ -48,10 +46,11 @@ from probe_flow.records import (
     shared_numbers,
 )
 from probe_flow.records.row import in_execution_order
-from probe_flow.work import Context
+from probe_flow.work import Context, no_processes
 
 if TYPE_CHECKING:
     from probe_flow.analysis.policies.rules import Rule
+    from probe_flow.analysis.search.diagnosis import Diagnosis
 
 
 def only_suspects(pairs: Sequence[Pair], earlier: Comparison, only: Only) -> set[int]:
@@ -172,7 +171,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     incomplete = incompleteness(
         rows, roles, coverage, required=asked.required, unused=pairs.unused, nameless=nameless_files(pairs)
     )
-    problems = *reference_problems(rows), *left_out(rows, scope.max_elements)
+    problems = *_reference_problems(rows, pairs), *left_out(rows, scope.max_elements)
     compared = with_verdicts(rows, excused.verdicts)
     same = _same_dump(pairs)
     details = look_closer(compared, context, max_elements=scope.max_elements)
@@ -219,9 +218,21 @@ def _searched(
     if search is not None:
         return search(rows, pairs, verdicts)
     diagnosis = diagnose(rows, pairs)
-    if with_recomputed(rows, pairs, diagnosis, asked.recompute, context):
+    if _recomputed(rows, pairs, diagnosis, asked.recompute, context):
         diagnosis = diagnose(rows, pairs)
     return conclude(rows, pairs, verdicts, diagnosis)
+
+
+def _recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted: Recompute, context: Context) -> bool:
+    """Compute again what is suspect, and say whether anything was; a healthy run loads nothing that computes."""
+    if wanted.mode == "never" or context.isolate is no_processes:
+        return False
+    numbers = list(wanted.candidates(rows, diagnosis))
+    if not numbers and not diagnosis.handed:
+        return False
+    from probe_flow.comparing.recompute import with_recomputed
+
+    return with_recomputed(rows, pairs, diagnosis, numbers, wanted, context)
 
 
 def _measured(
@@ -233,10 +244,22 @@ def _measured(
     texts = {id(pairs.pairs[number]): text for number, text in pairs.measured.items()}
     brought = {number: texts[id(pair)] for number, pair in enumerate(ordered) if id(pair) in texts} if texts else None
     rows = measure_pairs(ordered, ids, context, selected=selected, scope=scope, brought=brought)
-    rows = measure_noise(measure_reference(rows, ids, context, scope=scope), pairs, context, scope=scope)
+    if pairs.reference is not None:
+        from probe_flow.comparing.reference import measure_reference
+
+        rows = measure_reference(rows, ids, context, scope=scope)
+    rows = measure_noise(rows, pairs, context, scope=scope)
     rows = with_lone_tensors(with_picks(rows, pairs, context), context)
     context.small_files.clear()  # before rows are judged and reported, when a run takes the most memory
     return rows, selected is not None
+
+
+def _reference_problems(rows: Sequence[Row], pairs: Pairs) -> Sequence[Diagnostic]:
+    if pairs.reference is None:
+        return ()
+    from probe_flow.comparing.reference import reference_problems
+
+    return reference_problems(rows)
 
 
 def with_verdicts(rows: list[Row], verdicts: Sequence[Verdict]) -> tuple[Row, ...]:
