@@ -104,8 +104,9 @@ class _Search:
 
     def __init__(self, calls: list[Node], dumped: int) -> None:
         self._calls = calls
-        entries = {call.caller for call in calls if call.caller is not None}
-        names = {call.parent for call in calls if call.caller is None and call.parent is not None}
+        callers = [call.caller for call in calls]
+        entries = {*callers} - {None}
+        names = {call.parent for call, caller in zip(calls, callers, strict=True) if caller is None} - {None}
         self._by_entry: dict[str, int] = {}
         self._by_name: dict[tuple[str, Phase], int] = {}
         self._parents: dict[str, str] = {}

@@ -238,6 +238,10 @@ class SideColumns:
         """Return what was measured of a row's side."""
         return None if row.measurement is None else self._summary_of(row.measurement)
 
+    def beyond_dump(self, row: Row) -> SideSummary | None:
+        """Return what was measured of a row's side; None where that is what its tensor has recorded."""
+        return None if self._is_own(row, self._tensor_of(row)) else self.summary(row)
+
     def figures(self, rows: Sequence[Row]) -> SideFigures:
         """Return what is known of the side's values: measured, else recorded in the dump, else nothing."""
         tensors = self.tensors(rows)

@@ -211,7 +211,7 @@ class _Side:
         return list(map(self._tensor_of, rows))
 
     def _both(self, rows: _Rows) -> tuple[_Tensors, Sequence[SideSummary | None]]:
-        return self._tensors(rows), list(map(self._side.summary, rows))
+        return self._tensors(rows), list(map(self._side.beyond_dump, rows))
 
     def _statistics(self, rows: _Rows) -> Iterator[Sequence[Any]]:
         found = self._side.figures(rows)
