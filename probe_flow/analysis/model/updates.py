@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -53,6 +54,8 @@ class Updates:
         """Row of a parameter that was changed -> rows of the gradients that it was changed by; ``()``: not dumped."""
         self._hidden: dict[int, float] = {}
         """The same row -> relative error that it is likely to have where statistics show less."""
+        self._moves: dict[int | None, list[float]] = {}
+        """Step -> how far its parameters moved so far, the least first."""
 
     def add(self, number: int) -> None:
         """Take note of a row that nothing in its step produced."""
@@ -83,7 +86,18 @@ class Updates:
         # Where an optimizer keeps little but signs, a share of about `likely` of the elements is off by a whole step.
         signs = math.sqrt(likely) if self._is_weight(number) else 0.0
         self._hidden[number] = min(1.0, change * max(UPDATE * likely, signs) / error.size) if error.size else 0.0
-        return 2.0 * error.rms + UPDATE * change * max(gradient, self._decided(number, max(gradient, likely)))
+        decided = max(gradient, self._decided(number, max(gradient, likely)))
+        return 2.0 * error.rms + UPDATE * self._at_least(change, number) * decided
+
+    def _at_least(self, change: float, number: int) -> float:
+        """Return how far a parameter moved, of a vector at least as far as half of those before it in the step.
+
+        Adam moves all elements by one rate. The few statistics of a vector may stay as they are for all that: its
+        largest element sank, and another one rose to where it was.
+        """
+        moves = self._moves.setdefault(self._rows[number].node.execution.step, [])
+        insort(moves, change)
+        return change if self._is_weight(number) else max(change, moves[(len(moves) - 1) // 2])
 
     def _decided(self, number: int, gradient: float) -> float:
         """Return the error of an update whose optimizer keeps little but the signs of a gradient."""
