@@ -252,6 +252,8 @@ class Allowances:
             if self._shows_modules_only and is_gradient(row.node):
                 recent += flipped_share(recent, deviation.count)  # between modules there may be gates
             steps = UNDUMPED * max(deviation.unit, self._narrower(row)) * deviation.size
+            if row.is_by_statistics:  # what was in 16 bits of late hides steps of these
+                steps = max(steps, self._lost.around(row.node.execution, deviation) * deviation.size)
             return max(UNSHOWN * recent * deviation.size, steps, updated or 0.0)
         # State of earlier steps (caches, updated parameters) enters as an input without producer.
         if updated is not None:

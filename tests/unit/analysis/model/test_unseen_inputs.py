@@ -5,7 +5,20 @@ from __future__ import annotations
 import math
 
 import pytest
-from comparison_rows import IN, OUT, deviation, edge, key, pairs_of, passes, row, target_only, tensor
+from comparison_rows import (
+    IN,
+    OUT,
+    deviation,
+    edge,
+    key,
+    pairs_of,
+    passes,
+    row,
+    statistics,
+    statistics_measured,
+    target_only,
+    tensor,
+)
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.growth import Allowance
@@ -185,4 +198,18 @@ def test_what_nothing_known_made_may_hold_rows_that_were_chosen_otherwise(turned
     rows += [row(f"n{number}", relative=0.0, mark=10.0 + number) for number in range(33)]
     rows.append(row("last", IN, relative=0.09, mark=1.0))
     origins, _ = conclude(rows, pairs_of(rows, {"pick": "topk", "take": "index_select"}), passes(rows))
+    assert [each.node.name for each in origins if each.kind is FindingKind.ORIGIN and each.fails] == named
+
+
+@pytest.mark.parametrize(("before", "off", "named"), [("bfloat16", 1e-3, []), ("float32", 1e-3, ["last"])])
+def test_a_slice_in_float32_of_what_was_in_16_bits_hides_steps_of_these(before, off, named):
+    """Half of 2**-8 of its size in statistics: mixed precision computes in 16 bits, and no dump shows the slice."""
+    same = statistics(min=-5.0, max=5.0, l2norm=20.01, mean=0.1)
+    golden = statistics(min=-2.7654321, max=2.8123457, l2norm=10.0123, mean=0.2)
+    target = replace(golden, max=golden.max * (1.0 + off), l2norm=golden.l2norm * (1.0 + off))
+    rows = [
+        row("first", dtype=before, measurement=statistics_measured(same, same)),
+        row("last", IN, dtype="float32", measurement=statistics_measured(target, golden)),
+    ]
+    origins, _ = conclude(rows, pairs_of(rows), passes(rows))
     assert [each.node.name for each in origins if each.kind is FindingKind.ORIGIN and each.fails] == named
