@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from weakref import ref
 
 from msgspec import Struct
 
@@ -68,6 +69,12 @@ def groups() -> tuple[str, ...]:
     return tuple(sorted(_on(tuple(sys.path))))
 
 
+def is_extended() -> bool:
+    """Whether a package, or this program, adds anything to what is ours."""
+    registries = [found for each in _registries if (found := each()) is not None]
+    return any(each.is_extended for each in registries) or bool(groups())
+
+
 def plugin_of(entry: EntryPoint) -> Plugin:
     """Return what is known of an entry point without loading it."""
     dist = entry.dist
@@ -110,6 +117,12 @@ class Registry(Mapping[str, T], Generic[T]):
         self._registered: dict[str, T] = {}
         self.changes = 0
         """How often something was registered; what is kept of a registry is stale when it has grown."""
+        _registries.append(ref(self))
+
+    @property
+    def is_extended(self) -> bool:
+        """Whether this program added something."""
+        return bool(self._registered)
 
     def register(self, name: str, thing: object) -> None:
         """Add a thing for as long as this process lives, or replace one that was added so before.
@@ -249,6 +262,9 @@ class Registry(Mapping[str, T], Generic[T]):
                 notes=tuple(map(str, plugins)),
             )
         )
+
+
+_registries: list[ref[Registry[Any]]] = []
 
 
 @cache

@@ -46,10 +46,13 @@ def list_shards(*, folder: Path | None, by: str) -> None:
     tensors = [path.stat().st_size for path in _tensors(folder)]
     if tensors:
         click.echo(f"{len(tensors)} converted tensors  {_size(sum(tensors))}")
-    catalogs = [path.stat().st_size for path in _catalogs(folder)]
-    if catalogs:
-        click.echo(f"{len(catalogs)} descriptions of dumps  {_size(sum(catalogs))}")
-    click.echo(f"{_size(total + sum(tensors) + sum(catalogs))} in {_root(folder)}")
+    total += sum(tensors)
+    for paths, what in ((_catalogs(folder), "descriptions of dumps"), (_comparisons(folder), "whole comparisons")):
+        sizes = [path.stat().st_size for path in paths]
+        total += sum(sizes)
+        if sizes:
+            click.echo(f"{len(sizes)} {what}  {_size(sum(sizes))}")
+    click.echo(f"{_size(total)} in {_root(folder)}")
 
 
 @command.command("why")
@@ -78,18 +81,20 @@ def verify(*, folder: Path | None) -> int:
     from probe_flow.cli.terminal.console import show
     from probe_flow.elements.tensor_store import problem_of
     from probe_flow.files.shards import ShardStore, inspect
-    from probe_flow.record.stored.reading import problem_of_catalog
+    from probe_flow.record.stored.kept import problem_of_kept
 
     states = [inspect(path) for path in ShardStore(_pairs(folder)).shards()]
     tensors = [problem_of(path) for path in _tensors(folder)]
-    catalogs = [problem_of_catalog(path) for path in _catalogs(folder)]
-    found = (*(state.problem for state in states), *tensors, *catalogs)
+    catalogs = [problem_of_kept(path) for path in _catalogs(folder)]
+    comparisons = [problem_of_kept(path) for path in _comparisons(folder)]
+    found = (*(state.problem for state in states), *tensors, *catalogs, *comparisons)
     problems = [problem for problem in found if problem is not None]
     show(problems)
     results = sum(state.entries for state in states)
     click.echo(
-        f"{len(found)} files, {results} results, {tensors.count(None)} converted tensors and "
-        f"{catalogs.count(None)} descriptions of dumps sound, {len(problems)} files damaged"
+        f"{len(found)} files, {results} results, {tensors.count(None)} converted tensors, "
+        f"{comparisons.count(None)} whole comparisons and {catalogs.count(None)} descriptions of dumps sound, "
+        f"{len(problems)} files damaged"
     )
     return CORRUPT if problems else 0
 
@@ -104,7 +109,7 @@ def collect(*, folder: Path | None, max_size: str) -> None:
     from probe_flow.elements.tensor_store import problem_of
     from probe_flow.engine.cache import collect_garbage
     from probe_flow.files.shards import ShardStore, inspect
-    from probe_flow.record.stored.reading import problem_of_catalog
+    from probe_flow.record.stored.kept import problem_of_kept
     from probe_flow.stages.sizes import parse_size
 
     limit = parse_size(max_size)
@@ -113,7 +118,7 @@ def collect(*, folder: Path | None, max_size: str) -> None:
     store = ShardStore(_pairs(folder))
     damaged = [path for path in store.shards() if inspect(path).problem is not None]
     damaged += [path for path in _tensors(folder) if problem_of(path) is not None]
-    damaged += [path for path in _catalogs(folder) if problem_of_catalog(path) is not None]
+    damaged += [path for path in (*_catalogs(folder), *_comparisons(folder)) if problem_of_kept(path) is not None]
     for path in damaged:
         path.unlink(missing_ok=True)
     deleted, freed = collect_garbage(_root(folder), limit)
@@ -144,6 +149,13 @@ def _catalogs(folder: Path | None) -> list[Path]:
     from probe_flow.engine.cache import catalog_store
 
     return sorted(catalog_store(_root(folder)).glob("*.msgpack"))
+
+
+def _comparisons(folder: Path | None) -> list[Path]:
+    """Return the comparisons that are kept as a whole."""
+    from probe_flow.engine.cache import comparison_store
+
+    return sorted(comparison_store(_root(folder)).glob("*.msgpack"))
 
 
 def _size(count: int) -> str:

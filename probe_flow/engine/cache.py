@@ -25,6 +25,7 @@ VERSION = "v2"
 PAIRS = "pairs"
 TENSORS = "tensors"
 CATALOGS = "catalogs"
+COMPARISONS = "comparisons"
 PARTIAL = ".partial"
 """Folder of a run that holds its results until it ends."""
 
@@ -93,6 +94,15 @@ class RunCache(Struct):
             except (OSError, RuntimeError) as error:  # HDF5 raises either
                 self._refused.add(folder)
                 self.report([_not_written(folder, error)])
+
+    @property
+    def asked(self) -> int:
+        """How many results were looked for so far."""
+        return self.counts["hits"] + self.counts["misses"]
+
+    def recalled(self, results: int) -> None:
+        """Count results that came with a comparison that was kept as a whole."""
+        self.counts.update(hits=results, misses=0)
 
     def for_stage(self, *, forced: bool) -> RunCache:
         """Return the cache as one stage sees it: the same stores and counts, kept results ignored when forced."""
@@ -167,14 +177,19 @@ def catalog_store(folder: Path) -> Path:
     return folder / VERSION / CATALOGS
 
 
+def comparison_store(folder: Path) -> Path:
+    """Return where whole comparisons lie in a cache folder."""
+    return folder / VERSION / COMPARISONS
+
+
 def collect_garbage(folder: Path, max_bytes: int) -> tuple[int, int]:
     """Delete the oldest files of a cache until it is at most ``max_bytes`` large; return (files, bytes) deleted.
 
-    Catalogs and converted tensors go before results: they are made again at the price of one reading. A file that
-    another run reads at this moment stays readable for it; one that it looks for later is a miss.
+    Comparisons, catalogs and converted tensors go before results: they are made again without measuring anything. A
+    file that another run reads at this moment stays readable for it; one that it looks for later is a miss.
     """
     files = []
-    for store in (catalog_store(folder), tensor_store(folder), shared_store(folder)):
+    for store in (comparison_store(folder), catalog_store(folder), tensor_store(folder), shared_store(folder)):
         for path in store.rglob("*"):
             if path.is_file():
                 status = path.stat()

@@ -44,7 +44,10 @@ def cache_facts(outcome) -> dict[str, int]:
 def test_plan_and_why_name_the_field_that_caused_a_miss(probe_flow, sets, tmp_path):
     assert "cache: nothing is kept" in probe_flow("plan", WORKFLOW, *sets).out
     probe_flow("run", WORKFLOW, *sets, "--quiet")
-    assert "cache: result: all 141 results are kept" in probe_flow("plan", WORKFLOW, *sets).out
+    whole = f"cache: result: all {RESULTS} results are kept, and the comparison that they make\n"
+    assert whole in probe_flow("plan", WORKFLOW, *sets).out
+    shutil.rmtree(tmp_path / SHARDS.with_name("comparisons"))
+    assert "cache: result: all 141 results are kept\n" in probe_flow("plan", WORKFLOW, *sets).out
     touch_one(tmp_path)
     expected = "result: 139 results are kept, 2 are not: golden.source (2)"
     assert f"cache: {expected}" in probe_flow("plan", WORKFLOW, *sets).out
@@ -130,6 +133,9 @@ def test_verify_finds_damage_and_gc_removes_it(probe_flow, sets, tmp_path):
     assert shard.name in found.err
     listed = probe_flow("cache", "ls")
     assert "is damaged" in listed.out
+    run = probe_flow("run", WORKFLOW, *sets, "--format", "json")
+    assert (run.code, run.json["problems"]) == (0, []), "the comparison is kept, and its results are not asked for"
+    shutil.rmtree(tmp_path / SHARDS.with_name("comparisons"))
     run = probe_flow("run", WORKFLOW, *sets, "--format", "json")
     assert run.code == 0
     assert "PF6201" in [problem["code"] for problem in run.json["problems"]]

@@ -179,7 +179,11 @@ def test_other_options_find_other_things(tmp_path, probe_flow: Command, dumps: D
 
 def test_other_readers_find_other_things(probe_flow: Command, dumps: Dumps, monkeypatch):
     probe_flow("run", TORCHAIR, *dumps.sets(), output="one", cache="c")
-    for name, value in (("has_torch", lambda: not has_torch()), ("_readers", lambda: "changed"), ("__version__", "99")):
+    for name, value in (
+        ("has_torch", lambda: not has_torch()),
+        ("source_digest", lambda: "changed"),
+        ("__version__", "99"),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(f"probe_flow.engine.run.kept_catalogs.{name}", value)
             assert recalled(probe_flow("run", TORCHAIR, *dumps.sets(), output=name, cache="c")) == []

@@ -64,8 +64,10 @@ def test_every_result_has_the_third_side(probe_flow: Command):
     assert "154 x (limit 2)" in first_divergence(done.record)["evidence"]
 
 
-def test_a_second_run_measures_nothing_again(probe_flow: Command):
+def test_a_second_run_measures_nothing_again(tmp_path, probe_flow: Command):
     first = probe_flow("run", WORKFLOW, output="first", cache="kept")
+    assert probe_flow("run", WORKFLOW, output="whole", cache="kept").rows == first.rows
+    shutil.rmtree(tmp_path / "kept" / "v2" / "comparisons")
     second = probe_flow("run", WORKFLOW, output="second", cache="kept")
     planned = [
         json.loads(line)

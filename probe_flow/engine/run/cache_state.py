@@ -13,8 +13,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from probe_flow.engine.cache import catalog_store, shared_store
+from probe_flow.engine.cache import catalog_store, comparison_store, shared_store
 from probe_flow.engine.run.kept_catalogs import KeptCatalogs
+from probe_flow.engine.run.kept_comparisons import KeptComparisons
 from probe_flow.engine.run.plan import Plan, needs
 from probe_flow.engine.run.record import base_record
 from probe_flow.stages.base import Kind
@@ -41,11 +42,19 @@ class Miss(Struct, frozen=True):
 
 
 class CacheState(Struct, frozen=True):
-    """What the cache holds for one comparing stage."""
+    """What the cache holds for one comparing stage.
+
+    Args:
+        stage: its name.
+        kept: how many results are kept.
+        misses: those that are not.
+        is_whole: whether the comparison is kept that they make; then those count that closer looks took, too.
+    """
 
     stage: str
     kept: int
     misses: tuple[Miss, ...]
+    is_whole: bool = False
 
     def causes(self) -> Mapping[str, int]:
         """Return how many misses each field caused, the most frequent first."""
@@ -55,13 +64,22 @@ class CacheState(Struct, frozen=True):
 
 def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
     """Return the state of every comparing stage whose inputs need no other comparison and no run of a model."""
-    from probe_flow.comparing.examine import examined
-
     catalogs = KeptCatalogs(catalog_store(folder), plan)
+    comparisons = KeptComparisons(comparison_store(folder), plan, catalogs)
     results: dict[str, Any] = {}
     states: list[CacheState] = []
+    whole = {
+        planned.stage.name: held for planned in plan.selected if (held := comparisons.results_of(planned)) is not None
+    }
     for planned in plan.selected:
         stage = planned.stage
+        if stage.name in whole:
+            if stage.type.produces is Kind.COMPARISON:
+                states.append(CacheState(stage.name, whole[stage.name], (), is_whole=True))
+            continue
+        consumers = [each.stage.name for each in plan.selected if stage.name in needs(each.stage)]
+        if consumers and all(name in whole for name in consumers):
+            continue  # nobody asks what it would find
         if any(name not in results for name in needs(stage)) or stage.type.foresee(stage.options) is not None:
             continue
         inputs = {option: [results[name] for name in names] for option, names in stage.inputs.items()}
@@ -69,6 +87,8 @@ def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
             options: Any = stage.options
             states.extend(_state(stage.name, pairs, options.asked(), plan, folder) for pairs in inputs["pairs"])
         elif stage.type.uses in EXAMINATIONS:
+            from probe_flow.comparing.examine import examined
+
             options = stage.options
             dumps = map(examined, inputs["catalog"])
             states.extend(_state(stage.name, pairs, options.asked(), plan, folder) for pairs in dumps)
@@ -128,6 +148,8 @@ def _read_only(stage: str, plan: Plan) -> Context:
 
 def causes_text(state: CacheState) -> str:
     """Return one line about a state, for people."""
+    if state.is_whole:
+        return f"all {state.kept} results are kept, and the comparison that they make"
     if not state.misses:
         return f"all {state.kept} results are kept"
     causes = ", ".join(f"{field} ({count})" for field, count in list(state.causes().items())[:4])

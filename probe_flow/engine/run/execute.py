@@ -17,9 +17,9 @@ from typing import Any
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from probe_flow.engine.cache import PARTIAL, RunCache, catalog_store, collect_garbage, shared_store, tensor_store
+from probe_flow.engine.cache import PARTIAL, RunCache, collect_garbage, shared_store, tensor_store
 from probe_flow.engine.run.events import FILE_BEGUN, Clock, EventLog, open_events
-from probe_flow.engine.run.kept_catalogs import KeptCatalogs
+from probe_flow.engine.run.kept_comparisons import KeptStages
 from probe_flow.engine.run.outcome import StageOutcome, StageStatus, became, ended_by, exit_code, is_gap, run_verdict
 from probe_flow.engine.run.output import (
     EVENTS_NAME,
@@ -33,7 +33,7 @@ from probe_flow.engine.run.plan import Plan, PlannedStage
 from probe_flow.engine.run.record import base_record, problem_facts, stage_list, with_summaries, without_findings
 from probe_flow.engine.run.results import Results, is_strict
 from probe_flow.engine.run.signals import Signals
-from probe_flow.engine.run.tasks import MEASURED_BY, Progress, Silent, StageTasks, needs_workers
+from probe_flow.engine.run.tasks import BATCH_LOST, MEASURED_BY, Progress, Silent, StageTasks, needs_workers
 from probe_flow.engine.schedulers.base import Scheduler
 from probe_flow.engine.schedulers.choice import ahead, held
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
@@ -156,7 +156,7 @@ class _Run:
     outcomes: list[StageOutcome] = field(default_factory=list)
     small_files: SmallFiles = field(default_factory=SmallFiles)
     results: Results = field(init=False)
-    catalogs: KeptCatalogs = field(init=False)
+    kept: KeptStages = field(init=False)
     cache: RunCache = field(init=False)
     _began: float = field(init=False)
     _start_ahead: Callable[[Sequence[str]], None] = field(init=False)
@@ -164,7 +164,6 @@ class _Run:
     def __post_init__(self) -> None:
         self._began = self.clock.monotonic()
         self.results = Results(self.plan.selected, self.folder.path, self._announce, strict=self.strict)
-        self.catalogs = KeptCatalogs(catalog_store(self.cache_folder) if self.cache_folder else None, self.plan)
         self.cache = RunCache(
             shared=shared_store(self.cache_folder) if self.cache_folder else None,
             partial=self.folder.path / PARTIAL,
@@ -172,6 +171,7 @@ class _Run:
             report=lambda diagnostics: self._report("cache", diagnostics),
             made_by=(self.plan.workflow.name, self.folder.path.name),
         )
+        self.kept = KeptStages(self.cache_folder, self.plan, self.cache)
 
     def to_end(self) -> RunOutcome:
         """Run every stage that can run, then say what came of it."""
@@ -213,25 +213,26 @@ class _Run:
         outcome = StageOutcome(stage.name, stage.type.uses, StageStatus.DONE)
 
         def work() -> None:
-            kept = self.catalogs.find(planned, lambda problem: self._report(stage.name, [problem]))
-            if kept is not None:
-                emit("dump.recalled", tensors=len(kept.tensors))
-            self.results.add(planned, kept or self._result_of(planned))
+            found = self.kept.find(planned, lambda problem: self._report(stage.name, [problem]))
+            if found is not None:
+                emit(found.event, **found.fields)
+            result = self._result_of(planned) if found is None else found.result
+            self.results.add(planned, result)
+            if found is None:
+                self.kept.keep(planned, result, self.results.stored_of, self.results.problems)
 
         outcome = replace(self._tried(outcome, work), wall_s=self.clock.monotonic() - began)
         emit("stage.ended", status=outcome.status.value, wall_s=round(outcome.wall_s, 6), reason=outcome.reason)
         return outcome
 
     def _result_of(self, planned: PlannedStage) -> object:
-        """Do the work of a stage; what a reader finds is kept, and held of small files."""
+        """Do the work of a stage; what a reader finds of small files is held."""
         options, does = options_for_run(planned.stage.options, self.folder.path), planned.stage.type
         filled = self.small_files.filled() if does.produces is Kind.CATALOG else nullcontext()
         with filled, held(self.scheduler) as scheduler:
             result = does.run(options, self.results.inputs_of(planned), self._context(planned, scheduler))
-        if isinstance(result, Catalog):
-            self.catalogs.keep(planned, result)
-            if needs_workers(self.plan, result):
-                self._start_ahead(MEASURED_BY)
+        if isinstance(result, Catalog) and needs_workers(self.plan, result):
+            self._start_ahead(MEASURED_BY)
         return result
 
     def _tried(self, outcome: StageOutcome, work: Callable[[], None]) -> StageOutcome:
@@ -294,6 +295,8 @@ class _Run:
     def _emit_for(self, stage: str) -> Callable[..., None]:
         def emit(event: str, **fields: Any) -> None:
             self.folder.lock.touch()
+            if event == BATCH_LOST:
+                self.kept.doubt(stage)
             self.log.emit(event, **{"stage": stage, **fields})
 
         return emit

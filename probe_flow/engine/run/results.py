@@ -126,9 +126,7 @@ class Results:
         return stage.name if before is None else self._judged_by(before)
 
     def _add_comparison(self, name: str, comparison: Comparison) -> None:
-        judging = [each for each in self.selected if each.stage.type.produces is Kind.COMPARISON]
-        count = len({self._judged_by(each) for each in judging})
-        folder = self.folder if count == 1 else self.folder / name
+        folder = self._folder_of(name)
         self._write_lines(comparison, folder)  # their index is no more when the records are written
         self._write(comparison, folder / FILE, write_comparison)
         if comparison.details:
@@ -136,6 +134,15 @@ class Results:
         self.comparisons[name] = comparison
         self.summaries[name] = comparison_summary(comparison)
         self.report(name, comparison.problems, repeats=True)
+
+    def stored_of(self, name: str) -> Path:
+        """Return the file that has the comparison of a stage whole."""
+        return self._folder_of(name) / FILE
+
+    def _folder_of(self, name: str) -> Path:
+        judging = [each for each in self.selected if each.stage.type.produces is Kind.COMPARISON]
+        count = len({self._judged_by(each) for each in judging})
+        return self.folder if count == 1 else self.folder / name
 
     def _write_lines(self, comparison: Comparison, folder: Path) -> None:
         """Write the lines of rows and nodes, and the index of many rows."""

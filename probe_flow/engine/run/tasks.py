@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from probe_flow.records import Catalog
     from probe_flow.work import Emit  # without the library of options, which `probe-flow reduce` does without
 
+BATCH_LOST = "batch.lost"
+"""Event: what a batch would have found is not known."""
+
 MEASURED_BY = ("probe_flow.measure.batches",)
 """What worker processes need that measure pairs."""
 
@@ -114,7 +117,7 @@ class StageTasks:
             stage=self._stage,
             help=_next_step(found.reason),
         )
-        self._emit("batch.lost", batch=index, reason=found.reason)
+        self._emit(BATCH_LOST, batch=index, reason=found.reason)
         if lost is None:
             raise IncompleteError(diagnostic)
         return lost(batches[index], diagnostic)

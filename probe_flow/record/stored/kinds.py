@@ -60,6 +60,8 @@ FILE = "comparison.msgpack"
 FORMAT = "probe_flow.comparison/4"
 CATALOG_FORMAT = "probe_flow.catalog/3"
 """Of a catalog that is kept between runs: the same parts, the last record is the catalog."""
+KEPT_FORMAT = "probe_flow.kept_comparison/1"
+"""Of a comparison that is kept between runs: the parts of the run that it is of."""
 
 MAX_PART_BYTES = 256 * 2**20
 MAX_HEADER_BYTES = 1 << 20
@@ -140,3 +142,13 @@ def header(form: str = FORMAT) -> Mapping[str, Any]:
 def catalog_header(state: str) -> Mapping[str, Any]:
     """Return what the first line of a kept catalog says, made of files in a state."""
     return {**header(CATALOG_FORMAT), "state": state}
+
+
+def kept_header(state: str, results: int) -> Mapping[str, Any]:
+    """Return what the first line of a kept comparison says.
+
+    Args:
+        state: of all files that it was made of.
+        results: how many measured results it holds.
+    """
+    return {**header(KEPT_FORMAT), "state": state, "results": results}

@@ -28,7 +28,6 @@ from probe_flow.record.stored.kinds import (
     STORED_TABLE,
     STRETCH,
     Plain,
-    catalog_header,
     header,
     hints_of,
     names_of,
@@ -46,77 +45,48 @@ def read_comparison(path: Path) -> Comparison:
     try:
         with open_bytes(path) as file:
             _check_header(file.readline(MAX_HEADER_BYTES), path)
-            return _last(Comparison, _messages(file, path), path)
+            return last_record(Comparison, messages_of(file, path), path)
     except FileNotFoundError as error:
         raise UsageError(not_stored(path.parent, f"it has no `{FILE}`, as runs of earlier versions")) from error
     except OSError as error:
-        raise _damaged(path, error.strerror or str(error)) from error
-
-
-def read_catalog(path: Path, *, state: str) -> Catalog | None:
-    """Return the catalog that `write_catalog` wrote for a state of its files.
-
-    None where there is none, or that of another state, or of other records than those of this probe_flow.
-
-    Raises:
-        IncompleteError: PF7116 when the file is damaged.
-        OSError: it cannot be read.
-    """
-    try:
-        file = open_bytes(path)
-    except FileNotFoundError:
-        return None
-    with file:
-        line = file.readline(MAX_HEADER_BYTES)
-        if line != json.dumps(catalog_header(state)).encode() + b"\n":
-            return None
-        return _last(Catalog, _messages(file, path), path)
-
-
-def problem_of_catalog(path: Path) -> Diagnostic | None:
-    """Read a kept catalog whole and return what is wrong with it, None when it is as it was written."""
-    try:
-        with open_bytes(path) as file:
-            file.readline(MAX_HEADER_BYTES)
-            for _ in _messages(file, path):
-                pass
-    except IncompleteError as error:
-        return error.diagnostic
-    except OSError as error:
-        return _damaged(path, error.strerror or str(error)).diagnostic
-    return None
+        raise damaged_record(path, error.strerror or str(error)) from error
 
 
 def _check_header(line: bytes, path: Path) -> None:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _damaged(path, "it has no header") from error
+        raise damaged_record(path, "it has no header") from error
     if not isinstance(found, dict) or not str(found.get("format", "")).startswith("probe_flow.comparison/"):
-        raise _damaged(path, "it has no header")
+        raise damaged_record(path, "it has no header")
     if found != header():
         raise UsageError(not_stored(path, "a probe_flow with other records wrote it"))
 
 
-def _messages(file: IO[bytes], path: Path) -> Iterator[Plain]:
+def messages_of(file: IO[bytes], path: Path) -> Iterator[Plain]:
+    """Yield the messages behind the header of a file.
+
+    Raises:
+        IncompleteError: PF7116 when it is damaged.
+    """
     while True:
         prefix = file.read(PREFIX.size)
         if len(prefix) < PREFIX.size:
-            raise _damaged(path, "it ends in the middle")
+            raise damaged_record(path, "it ends in the middle")
         size, check = PREFIX.unpack(prefix)
         if not size and not check:
             return
         if size > MAX_PART_BYTES:
-            raise _damaged(path, f"a part of it is larger than {MAX_PART_BYTES // 2**20} MiB")
+            raise damaged_record(path, f"a part of it is larger than {MAX_PART_BYTES // 2**20} MiB")
         data = file.read(size)
         if len(data) < size:
-            raise _damaged(path, "it ends in the middle")
+            raise damaged_record(path, "it ends in the middle")
         if zlib.crc32(data) != check:
-            raise _damaged(path, "a part of it is not as it was written")
+            raise damaged_record(path, "a part of it is not as it was written")
         try:
             yield msgspec.msgpack.decode(data)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise _damaged(path, str(error)) from error
+            raise damaged_record(path, str(error)) from error
 
 
 _MISREAD = (
@@ -134,17 +104,21 @@ _MISREAD = (
 _Last = TypeVar("_Last", Catalog, Comparison)
 
 
-def _last(kind: type[_Last], messages: Iterable[Plain], path: Path) -> _Last:
-    """Return the record that is made of all the others."""
+def last_record(kind: type[_Last], messages: Iterable[Plain], path: Path) -> _Last:
+    """Return the record that is made of all the others.
+
+    Raises:
+        IncompleteError: PF7116 when there is none.
+    """
     reader = _Reader()
     try:
         for message in messages:
             reader.add(message)
     except _MISREAD as error:
-        raise _damaged(path, f"it is not understood: {error}") from error
+        raise damaged_record(path, f"it is not understood: {error}") from error
     (*_, found) = reader.records[KINDS.index(kind)] or [None]
     if not isinstance(found, kind):
-        raise _damaged(path, f"it holds no {kind.__name__.lower()}")
+        raise damaged_record(path, f"it holds no {kind.__name__.lower()}")
     return found
 
 
@@ -369,7 +343,8 @@ def _misfits(values: Sequence[Any], hint: Any) -> list[Any]:
 _WIDER: Mapping[Any, Any] = {float: (float, int)}
 
 
-def _damaged(path: Path, why: str) -> IncompleteError:
+def damaged_record(path: Path, why: str) -> IncompleteError:
+    """Return the error of a file that cannot be read."""
     return IncompleteError(
         Diagnostic(
             "PF7116",

@@ -15,10 +15,12 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain, count, repeat
 from operator import is_
 from pathlib import Path
+from shutil import copyfileobj
 from typing import IO, Any, TypeAlias
 
 import msgspec
@@ -27,15 +29,18 @@ from msgspec import Struct, structs
 
 from probe_flow.files.atomic import atomic_bytes
 from probe_flow.files.leftovers import temporary_path
+from probe_flow.files.opening import open_bytes
 from probe_flow.record.stored.kinds import (
     ALONE,
     KINDS,
+    MAX_HEADER_BYTES,
     PREFIX,
     STORED_TABLE,
     STRETCH,
     Plain,
     catalog_header,
     header,
+    kept_header,
     names_of,
     stored_as,
 )
@@ -64,11 +69,36 @@ def write_catalog(catalog: Catalog, path: Path, *, state: str) -> None:
     Raises:
         OSError: the file cannot be written; nothing half-written stays.
     """
+    with _in_place_of(path) as file:
+        _write(catalog_header(state), catalog, file)
+
+
+def keep_comparison(written: Path, path: Path, *, state: str, results: int) -> None:
+    """Keep the comparison of a run so that `read_kept_comparison` returns it for the same state of its files.
+
+    Args:
+        written: what `write_comparison` wrote of it.
+        path: where it is kept.
+        state: of all files that it was made of.
+        results: how many measured results it holds.
+
+    Raises:
+        OSError: a file cannot be read or written; nothing half-written stays.
+    """
+    with open_bytes(written) as source, _in_place_of(path) as file:
+        source.readline(MAX_HEADER_BYTES)
+        file.write(json.dumps(kept_header(state, results)).encode() + b"\n")
+        copyfileobj(source, file, _PIECE_BYTES)
+
+
+@contextmanager
+def _in_place_of(path: Path) -> Iterator[IO[bytes]]:
+    """Give a file that takes the place of another once it is whole; no waiting for the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_path(path)
     try:
         with temporary.open("xb") as file:
-            _write(catalog_header(state), catalog, file)
+            yield file
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from probe_flow.errors import IncompleteError
+from probe_flow.record.stored.kept import problem_of_kept, read_catalog
 from probe_flow.record.stored.kinds import header
-from probe_flow.record.stored.reading import problem_of_catalog, read_catalog
 from probe_flow.record.stored.writing import write_catalog
 from probe_flow.records import Catalog
 from probe_flow.testing import builders
@@ -27,7 +27,7 @@ def test_a_catalog_comes_back_for_its_state_only(tmp_path: Path, catalog: Catalo
     assert read_catalog(path, state="changed") is None
     assert read_catalog(tmp_path / "none", state="as it is") is None
     assert [each.name for each in path.parent.iterdir()] == ["c"], "no temporary file is left"
-    assert problem_of_catalog(path) is None
+    assert problem_of_kept(path) is None
 
 
 def test_one_of_other_records_is_none(tmp_path: Path, catalog: Catalog) -> None:
@@ -48,8 +48,8 @@ def test_damage_is_named(tmp_path: Path, catalog: Catalog, cut: int) -> None:
     path.write_bytes(path.read_bytes()[:-cut])
     with pytest.raises(IncompleteError, match="`c` cannot be read: it ends in the middle"):
         read_catalog(path, state="s")
-    assert problem_of_catalog(path).code == "PF7116"
-    assert problem_of_catalog(tmp_path / "none").code == "PF7116"
+    assert problem_of_kept(path).code == "PF7116"
+    assert problem_of_kept(tmp_path / "none").code == "PF7116"
 
 
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, catalog: Catalog) -> None:
