@@ -9,7 +9,8 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from probe_flow.stages.base import Forecast, Kind, StageType
 from probe_flow.stages.dump.eager_model import EagerOptions, eager_forecast, run_or_adopt
-from probe_flow.stages.dump.model_run import TORCH_MODEL, ModelName, needs_model
+from probe_flow.stages.dump.model_run import ModelName, needs_model
+from probe_flow.stages.dump.torch_model import TORCH_MODEL
 from probe_flow.work import Context
 
 RUNNER = "torch"

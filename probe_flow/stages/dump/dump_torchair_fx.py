@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator
 
 from probe_flow.stages.base import DumpPath, Duplicates, Forecast, Kind, Select, StageType
-from probe_flow.stages.dump.model_run import OF_CODE, NodeFilter, TorchRunOptions, dump_of_model, forecast, needs_model
+from probe_flow.stages.dump.model_run import OF_CODE, NodeFilter, dump_of_model, forecast, needs_model
+from probe_flow.stages.dump.torch_model import TorchRunOptions
 from probe_flow.work import Context
 
 RUNNER = "torchair_fx"

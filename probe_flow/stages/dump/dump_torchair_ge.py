@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from probe_flow.stages.base import DumpPath, Duplicates, Forecast, Kind, Select, StageType
-from probe_flow.stages.dump.model_run import TorchRunOptions, UsedPath, dump_of_model, forecast, needs_model
+from probe_flow.stages.dump.model_run import UsedPath, dump_of_model, forecast, needs_model
+from probe_flow.stages.dump.torch_model import TorchRunOptions
 from probe_flow.work import Context
 
 RUNNER = "torchair_ge"
