@@ -12,17 +12,15 @@ import asyncio
 import logging
 import os
 import shutil
-import signal
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
-from multiprocessing import active_children, forkserver
+from multiprocessing import active_children
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import dask
-import distributed.utils
 from distributed import Client, Nanny, Scheduler, Worker
 from distributed.security import Security
 from distributed.utils import silence_logging_cmgr
@@ -41,8 +39,6 @@ CLOSE_S = 10.0
 _LOOPBACK = "127.0.0.1"
 
 _CONFIG: Mapping[str, object] = {
-    # Workers are forks of one process that has loaded what all of them need: alone, each takes 0.7 s of CPU to load it.
-    "distributed.worker.multiprocessing-method": "forkserver",
     "distributed.scheduler.allowed-failures": RETRIES,
     "distributed.scheduler.worker-ttl": f"{SILENT_WORKER_S:.0f}s",
     # One batch per thread: a worker that dies makes no other batch suspect.
@@ -56,10 +52,6 @@ _CONFIG: Mapping[str, object] = {
     # It samples what its workers do a hundred times a second (0.7 s of CPU there) for a page that nobody serves.
     "distributed.worker.profile.enabled": False,
 }
-
-
-_LOADED_ONCE = ("distributed", "numpy", "probe_flow.measure.batches", __name__)
-"""Modules that the process loads of which the workers are forks."""
 
 
 class _WithoutHttp:
@@ -91,10 +83,8 @@ async def own_cluster(workers: int) -> AsyncIterator[Client]:
         folder = _scratch_folder()
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         stack.enter_context(_environment_restored())
-        stack.enter_context(_one_process_to_fork())
         stack.enter_context(_temporary_files_in(folder))
-        places = {"temporary-directory": folder, "distributed.nanny.environ.TMPDIR": folder}
-        stack.enter_context(dask.config.set({**_CONFIG, **places}))
+        stack.enter_context(dask.config.set({**_CONFIG, "temporary-directory": folder}))
         stack.enter_context(silence_logging_cmgr(logging.CRITICAL))
         try:
             client = await asyncio.wait_for(_started(workers, stack), START_S)
@@ -123,28 +113,6 @@ def _temporary_files_in(folder: str) -> Iterator[None]:
         yield
     finally:
         tempfile.tempdir = before
-
-
-@contextmanager
-def _one_process_to_fork() -> Iterator[None]:
-    """Have Python's server of forks load what the workers need; end it with the cluster, unless it was there before.
-
-    It ends by itself when this process does, and the workers do so too.
-    """
-    server = forkserver._forkserver
-    pid = getattr(server, "_forkserver_pid", None)
-    if hasattr(distributed.utils, "_forkserver_preload_set"):  # else it loads pandas where that is installed
-        distributed.utils._forkserver_preload_set = True
-    server.set_forkserver_preload([*_LOADED_ONCE])
-    os.environ.update(WORKER_ENVIRONMENT)  # it is what the workers begin with
-    server.ensure_running()
-    try:
-        yield
-    finally:
-        begun = getattr(server, "_forkserver_pid", None)
-        if begun is not None and pid is None:
-            os.kill(begun, signal.SIGKILL)  # it has nothing to put in order, which takes it 0.2 s
-            server._stop()  # type: ignore[attr-defined]
 
 
 async def _started(workers: int, stack: AsyncExitStack) -> Client:

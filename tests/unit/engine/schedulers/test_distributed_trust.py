@@ -189,12 +189,8 @@ def test_the_files_of_an_own_cluster_lie_in_a_private_folder_that_goes_with_it(s
 
 
 def _ports_of_us() -> list[tuple[str, int]]:
-    """Return address and port of what this process and those that it started listen at."""
-    return [port for pid in _with_descendants(os.getpid()) for port in listening_ports(pid)]
-
-
-def _with_descendants(pid: int) -> list[int]:
-    return [pid, *(each for child in children(pid) for each in _with_descendants(child))]
+    """Return address and port of what this process and its children listen at."""
+    return [port for pid in (os.getpid(), *children(os.getpid())) for port in listening_ports(pid)]
 
 
 def listening_ports(pid: int) -> list[tuple[str, int]]:
