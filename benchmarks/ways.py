@@ -46,5 +46,7 @@ def start(one: Callable[[str, Path], None], main: Callable[[Path], None]) -> Non
     if arguments[:1] == [_ONE]:
         one(arguments[1], Path(arguments[2]))
         return
-    with tempfile.TemporaryDirectory(dir=arguments[0] if arguments else None) as temporary:
+    folder = Path(arguments[0] if arguments else tempfile.gettempdir())
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
         main(Path(temporary))
