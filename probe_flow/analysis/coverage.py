@@ -25,6 +25,7 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
+from probe_flow.records.figures import AT_ONCE, FEW
 from probe_flow.records.row import PRODUCED, Row
 
 _OTHER_HASHES = "PF5117"
@@ -105,9 +106,6 @@ def _that_may_say_nothing(rows: Sequence[Row]) -> Iterator[int]:
         says = cells.are_floats[:, _MAX] & np.isfinite(highest) & (highest != 0.0)
         yield from (np.flatnonzero(~says) + begin).tolist()
 
-
-AT_ONCE, FEW = 8192, 64
-"""Rows that are looked at together, and how few of them are not worth it."""
 
 _MAX = Statistics.__struct_fields__.index("max")
 

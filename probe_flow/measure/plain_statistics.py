@@ -13,13 +13,12 @@ import numpy as np
 from probe_flow.metrics.catalogue.statistics import COMPARED, compare_statistics
 from probe_flow.records import Figures, Measurement, Mode, Pair, Statistics, TensorKind, shared_numbers
 from probe_flow.records.columns.figure_columns import RecordedColumns
+from probe_flow.records.figures import AT_ONCE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats: TypeAlias = NDArray[np.float64]
-
-AT_ONCE = 8192
 
 _LARGEST_COUNT = 2**62
 """Elements that a table holds as a number; a dump may claim any shape."""

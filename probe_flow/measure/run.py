@@ -45,6 +45,7 @@ from probe_flow.metrics.catalogue.derive import WHOLE, Scope
 from probe_flow.metrics.catalogue.registry import options_for
 from probe_flow.metrics.sums.record import Record, SpanRecord
 from probe_flow.records import Figures, Measurement, Pair, Pairs, TensorKind, TensorRef
+from probe_flow.records.figures import FEW
 from probe_flow.records.row import Row, in_execution_order
 from probe_flow.work import Context
 
@@ -110,9 +111,6 @@ def _plain(pairs: Sequence[Pair], numbers: Sequence[int], work: _Work) -> Iterat
 
     yield from plain_measurements(pairs, numbers, work.figures)
 
-
-FEW = 64
-"""Pairs of recorded statistics that are measured one by one."""
 
 _RECORDED = (TensorKind.STATISTICS, TensorKind.STATISTICS)
 

@@ -36,6 +36,9 @@ _BYTES_OF_NUMBER = 8
 _EXACT = 2**53
 """Integers up to this magnitude are exact as float64."""
 
+AT_ONCE, FEW = 8192, 64
+"""Rows whose figures are read or computed together, and how few of them are not worth it."""
+
 
 _SHARED: list[int] = []
 _FILLING = Lock()

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 
 from msgspec import Struct, field
 
@@ -123,7 +124,7 @@ class _ByEdges:
                 self.inputs[row.node][place] = number
         self.feeding: dict[NodeKey, dict[int, list[tuple[NodeKey, int]]]] = defaultdict(lambda: defaultdict(list))
         self.known = {op.name for graph in pairs.target.graphs for op in graph.ops}
-        self.readers = {t.node for t in pairs.target.tensors if t.slot.role is SlotRole.INPUT and t.has_numbers}
+        self.tensors = pairs.target.tensors
         self.linked: set[NodeKey] = set()
         for edge in pairs.target.edges:
             self.linked.update((edge.producer, edge.consumer))
@@ -154,9 +155,14 @@ class _ByEdges:
     def _is_of_graph(self, node: NodeKey) -> bool:
         return not self.known or node.name in self.known or node in self.linked
 
+    @cached_property
+    def _readers(self) -> Collection[NodeKey]:
+        inputs = (tensor for tensor in self.tensors if tensor.slot.role is SlotRole.INPUT)
+        return {tensor.node for tensor in inputs if tensor.has_numbers}
+
     def _is_source(self, node: NodeKey) -> bool:
         """Whether a node without edges into it reads nothing: edges by address end where an operator left no file."""
-        return bool(self.known) or node not in self.readers
+        return bool(self.known) or node not in self._readers
 
     def _reach(self, node: NodeKey) -> tuple[tuple[int, ...], tuple[NodeKey, ...]] | None:
         own = self.inputs.get(node, {})

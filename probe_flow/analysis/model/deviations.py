@@ -26,6 +26,7 @@ from probe_flow.analysis.model.rounding import (
 )
 from probe_flow.records import Mode, Value
 from probe_flow.records.columns.figure_columns import RecordedColumns
+from probe_flow.records.figures import AT_ONCE, FEW
 from probe_flow.records.row import Row
 
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
     Flags: TypeAlias = NDArray[np.bool_]
     Whole: TypeAlias = NDArray[np.int64]
-
-AT_ONCE, FEW = 8192, 64
-"""Rows of which deviations are found at once, and how few of them are not worth it."""
 
 _STATISTICS = 4
 """Extremes, mean and norm: the first fields of `Statistics`."""

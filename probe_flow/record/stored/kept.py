@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.files.opening import open_bytes
 from probe_flow.record.stored.kinds import MAX_HEADER_BYTES, catalog_header, kept_header
 from probe_flow.record.stored.reading import damaged_record, last_record, messages_of
 from probe_flow.records import Catalog, Comparison
+
+_Kept = TypeVar("_Kept", Catalog, Comparison)
 
 
 def read_catalog(path: Path, *, state: str) -> Catalog | None:
@@ -21,15 +25,8 @@ def read_catalog(path: Path, *, state: str) -> Catalog | None:
         IncompleteError: PF7116 when the file is damaged.
         OSError: it cannot be read.
     """
-    try:
-        file = open_bytes(path)
-    except FileNotFoundError:
-        return None
-    with file:
-        line = file.readline(MAX_HEADER_BYTES)
-        if line != json.dumps(catalog_header(state)).encode() + b"\n":
-            return None
-        return last_record(Catalog, messages_of(file, path), path)
+    header = json.dumps(catalog_header(state)).encode() + b"\n"
+    return _read(Catalog, path, lambda line: line == header)
 
 
 def read_kept_comparison(path: Path, *, state: str) -> Comparison | None:
@@ -41,14 +38,18 @@ def read_kept_comparison(path: Path, *, state: str) -> Comparison | None:
         IncompleteError: PF7116 when the file is damaged.
         OSError: it cannot be read.
     """
+    return _read(Comparison, path, lambda line: _kept_results(line, state) is not None)
+
+
+def _read(kind: type[_Kept], path: Path, is_asked: Callable[[bytes], bool]) -> _Kept | None:
     try:
         file = open_bytes(path)
     except FileNotFoundError:
         return None
     with file:
-        if _kept_results(file.readline(MAX_HEADER_BYTES), state) is None:
+        if not is_asked(file.readline(MAX_HEADER_BYTES)):
             return None
-        return last_record(Comparison, messages_of(file, path), path)
+        return last_record(kind, messages_of(file, path), path)
 
 
 def kept_results(path: Path, *, state: str) -> int | None:
