@@ -10,13 +10,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from probe_flow.analysis.limits import REPEATED_LIMITS
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, deviation_of
 from probe_flow.records import Finding, FindingKind, NodeKey
 from probe_flow.records.row import Row
-
-LIMITS = {ErrorFigure.RMS: 2.0, ErrorFigure.PEAK: 10.0, ErrorFigure.GAIN: 2.0, ErrorFigure.OFFSET: 2.0}
-"""How many times the difference between runs a figure may be: those that a reference clears by, since the difference is
-one draw only."""
 
 
 def noise_of(row: Row) -> tuple[Deviation, ...]:
@@ -37,7 +34,7 @@ def is_within_noise(row: Row, figure: ErrorFigure) -> bool:
     if figure is ErrorFigure.NONFINITE:
         return deviation.nonfinite <= max(found.nonfinite for found in noise)
     largest = max(figure.of(found) for found in noise)
-    return bool(0.0 < figure.of(deviation) <= LIMITS[figure] * largest)
+    return bool(0.0 < figure.of(deviation) <= REPEATED_LIMITS.of(figure.value) * largest)
 
 
 def with_noise(row: Row) -> Row:

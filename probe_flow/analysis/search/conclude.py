@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import is_gradient
 from probe_flow.analysis.flow.ordering import side_by_side
 from probe_flow.analysis.flow.producers import Writers
+from probe_flow.analysis.limits import LATER, STRONG
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, shape_of
 from probe_flow.analysis.model.noise import not_deterministic
 from probe_flow.analysis.search.checksums import checksum_finding, search_checksums
@@ -24,13 +25,6 @@ from probe_flow.analysis.search.proof import figures, sentence
 from probe_flow.analysis.search.reference_check import golden_errors, witness_of
 from probe_flow.records import Finding, FindingKind, Pairs, Phase, Role, Status, Verdict
 from probe_flow.records.row import Row, number_or_first
-
-STRONG = 2.0
-"""A suspect of this score is an origin even downstream of another one: its inputs' errors do not explain it."""
-
-LATER = 5.0
-"""The same where it depends on a suspect of an earlier step, whose error went into a parameter: what is made with that
-is off in one direction, which does not average out as noise does."""
 
 INHERITED = 4.0
 """Error of an input, in rounding steps, from which it is no mere rounding."""

@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct, field
 
 from probe_flow.analysis.flow.links import Given
+from probe_flow.analysis.limits import Limits
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.growth import Allowance
@@ -106,15 +107,13 @@ class Diagnosis(Struct, frozen=True):
     undecided: tuple[int, ...] = ()
 
 
-def scores_of(
-    deviation: Deviation, allowed: Allowance, limits: Mapping[ErrorFigure, float]
-) -> dict[ErrorFigure, float]:
+def scores_of(deviation: Deviation, allowed: Allowance, limits: Limits) -> dict[ErrorFigure, float]:
     """Return how many times over its limit each figure is."""
     return {
-        ErrorFigure.RMS: ratio(deviation.rms, allowed.rms) / limits[ErrorFigure.RMS],
-        ErrorFigure.PEAK: ratio(deviation.peak, allowed.peak) / limits[ErrorFigure.PEAK],
-        ErrorFigure.GAIN: ratio(abs(deviation.gain), allowed.gain) / limits[ErrorFigure.GAIN],
-        ErrorFigure.OFFSET: ratio(abs(deviation.offset), allowed.offset) / limits[ErrorFigure.OFFSET],
+        ErrorFigure.RMS: ratio(deviation.rms, allowed.rms) / limits.rms,
+        ErrorFigure.PEAK: ratio(deviation.peak, allowed.peak) / limits.peak,
+        ErrorFigure.GAIN: ratio(abs(deviation.gain), allowed.gain) / limits.gain,
+        ErrorFigure.OFFSET: ratio(abs(deviation.offset), allowed.offset) / limits.offset,
     }
 
 

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from probe_flow.analysis.limits import ASKED, DRIFT
 from probe_flow.analysis.model.deviation import ErrorFigure
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.analysis.search.reference_check import clears
 from probe_flow.records import Execution, Finding, FindingKind, Phase
 from probe_flow.records.row import Row
 
-QUANTISED = 2.0**-6
-"""Stands for the relative error of int8: half a step of what is an eighth of the largest value."""
-
-LIMITS = ((2.0**-40, 1e-6), (2.0**-17, 5e-3), (2.0**-11, 5e-2), (2.0**-8, 2e-1), (QUANTISED, 3e-1))
-"""(relative error of storage up to which it holds, relative error of a network's output that still counts as rounding):
-about 100 rounding steps for 16-bit types, which healthy networks of 40 layers stay below. Of networks with int8 inside
-the healthy ones that were measured stay below 0.1."""
-
-NEAR = 0.5
-"""Share of the limit from which an operator is worth naming when nothing is accused."""
+_QUANTISED = DRIFT[-1][0]
 
 TAIL = 3
 """Outputs at the end of each execution that are taken for the network's outputs."""
@@ -28,6 +20,28 @@ TAIL = 3
 
 def find_drift(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
     """Return one finding for the worst output beyond its limit, with the growth rate; nothing when all are within."""
+    beyond = [
+        (error, -number, limit, series)
+        for series, numbers in _outputs(rows, diagnosis)
+        for number, error, limit in numbers
+        if error > limit and not clears(rows[number], ErrorFigure.RMS)
+    ]
+    if not beyond:
+        return []
+    error, number, limit, series = max(beyond, key=lambda each: each[:2])
+    return [_finding(-number, error, limit, rows, diagnosis, series)]
+
+
+def outputs_off(rows: Sequence[Row], diagnosis: Diagnosis) -> Iterator[tuple[int, float, float]]:
+    """Yield the rows that are taken for a network's outputs: number, relative error, and its limit."""
+    for _, numbers in _outputs(rows, diagnosis):
+        yield from numbers
+
+
+def _outputs(
+    rows: Sequence[Row], diagnosis: Diagnosis
+) -> Iterator[tuple[Sequence[int], Sequence[tuple[int, float, float]]]]:
+    """Yield for each execution all results of it, and of the last ones the error with its limit."""
     runs: dict[Execution, list[int]] = {}
     known: dict[int, list[int]] = {}  # by the object, since hashing a run is slow
     for number in diagnosis.order:
@@ -42,23 +56,12 @@ def find_drift(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
     last: dict[object, list[int]] = {}
     for run, numbers in runs.items():
         last.setdefault(run.identity, []).extend(numbers)
-    worst: tuple[float, int, float] | None = None
     for identity, numbers in last.items():
         # What was coarse on the way is not finer for having been cast at the end.
         coarsest = max(d.unit for n in numbers if (d := diagnosis.deviations[n]) is not None)
-        limit = _limit(max(coarsest, QUANTISED) if identity in diagnosis.quantised_runs else coarsest)
-        for number in numbers[-TAIL:]:
-            error = _relative(diagnosis, number)
-            assert error is not None
-            if error > limit and (worst is None or error > worst[0]) and not clears(rows[number], ErrorFigure.RMS):
-                worst = error, number, limit
-    return (
-        [] if worst is None else [_finding(worst[1], worst[0], worst[2], rows, diagnosis, last[_run(rows, worst[1])])]
-    )
-
-
-def _run(rows: Sequence[Row], number: int) -> object:
-    return rows[number].node.execution.identity
+        limit = _limit(max(coarsest, _QUANTISED) if identity in diagnosis.quantised_runs else coarsest)
+        ends = ((n, _relative(diagnosis, n)) for n in numbers[-TAIL:])
+        yield numbers, [(n, error, limit) for n, error in ends if error is not None]
 
 
 def _is_result(row: Row) -> bool:
@@ -99,7 +102,7 @@ def _finding(
 def _nearest(rows: Sequence[Row], diagnosis: Diagnosis) -> str:
     """Name the row that comes nearest to being accused: where to look first."""
     score, number = max(((score, -n) for n, score in diagnosis.scores.items()), default=(0.0, 0))
-    if score < NEAR:
+    if score < ASKED:
         return ""
     row = rows[-number]
     return f"; `{row.pair.shown.id}` comes nearest to one, with {score:.0%} of what it takes"
@@ -117,7 +120,7 @@ def _relative(diagnosis: Diagnosis, number: int) -> float | None:
 
 
 def _limit(unit: float) -> float:
-    for step, limit in LIMITS:
+    for step, limit in DRIFT:
         if unit <= step:
             return limit
     return 1.0

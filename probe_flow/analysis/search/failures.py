@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from probe_flow.analysis.limits import Limits
 from probe_flow.analysis.model.deviation import ErrorFigure, deviation_of
-from probe_flow.analysis.search.reference_check import MULTIPLIERS, clears, golden_errors
+from probe_flow.analysis.search.reference_check import clears, golden_errors
 from probe_flow.records import Finding, FindingKind, NodeKey, Pairs, Role, Status, Verdict
 from probe_flow.records.row import Row, by_node, number_or_first
 
@@ -78,6 +79,9 @@ def _with_roles(verdicts: Sequence[Verdict], roles: Mapping[int, Role]) -> list[
     return found
 
 
+_MEASURED = tuple(ErrorFigure(name) for name in Limits._fields)
+
+
 def _cleared(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> list[int]:
     """Return failing rows whose target is not to blame in any figure, by the reference or the noise of repeats."""
     return [
@@ -92,7 +96,7 @@ def _cleared(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> list[int]:
 def _figures(row: Row) -> Iterable[ErrorFigure]:
     """Return the figures in which a row is off."""
     deviation = deviation_of(row)
-    return (ErrorFigure.NONFINITE,) if deviation is not None and deviation.nonfinite else MULTIPLIERS
+    return (ErrorFigure.NONFINITE,) if deviation is not None and deviation.nonfinite else _MEASURED
 
 
 def _failures(rows: Sequence[Row], verdicts: Sequence[Verdict], cleared: Sequence[int]) -> Iterator[Finding]:

@@ -11,21 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from probe_flow.analysis.limits import ALONE, NEAR
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.analysis.search.proof import Proof, proof_of, sentence
 from probe_flow.records import Finding, FindingKind, NodeKey
 from probe_flow.records.row import Row
 
-BESIDE_OTHERS = 0.6
-"""Share of the limit from which a tensor is a suspect where something fails: one healthy run in 200 has such a one."""
-
-ALONE = 0.8
-"""The same where nothing fails: beyond all that healthy runs were seen to reach (0.71)."""
-
 MOST = 2
 """Suspects of this kind that are named: with an origin that is wrong, three places to look at."""
-
 
 Sources: TypeAlias = Callable[[int], tuple[int, ...] | None]
 """Rows whose errors explain a row's; ``()`` for a source, None where they are not known."""
@@ -79,7 +73,7 @@ def near_misses(rows: Sequence[Row], diagnosis: Diagnosis, findings: Sequence[Fi
         diagnosis: what the search found.
         findings: what was concluded from it; only tensors before the first row that they name are looked at.
     """
-    least = BESIDE_OTHERS if findings else ALONE
+    least = NEAR if findings else ALONE
     named = {finding.row for finding in findings if finding.kind is FindingKind.ORIGIN}
     near: dict[NodeKey, tuple[float, int]] = {}
     for number in diagnosis.order:

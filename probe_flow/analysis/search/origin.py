@@ -8,7 +8,7 @@ error and descends from a suspect inherits.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
+from probe_flow.analysis.limits import ASKED, GRADIENT_LIMITS, LIMITS, NEAR, STATISTICS_LIMITS, Limits
 from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
@@ -29,33 +30,12 @@ from probe_flow.analysis.search.shaken import Shaken
 from probe_flow.records import FigureColumn, Pairs
 from probe_flow.records.row import Pick, Row
 
-LIMITS = {ErrorFigure.RMS: 2.5, ErrorFigure.PEAK: 1.5, ErrorFigure.GAIN: 2.5, ErrorFigure.OFFSET: 2.5}
-"""How many times its allowance a figure must be to accuse. The largest healthy ratios measured are about 0.9, 0.5 and
-0.9: see docs/explanation/diagnosis.md."""
-
-STATISTICS_LIMITS = {ErrorFigure.RMS: 1.25, ErrorFigure.PEAK: 1.1, ErrorFigure.GAIN: 1.7, ErrorFigure.OFFSET: 1.2}
-"""The same for what the forward pass computed where only statistics are known. These prove a part of the error, the
-rest averages out in them, and what inputs may hide is allowed in full: the largest healthy ratios measured are 0.6,
-0.35, 0.8 and 0.8, where kernels round correctly. Where they round faithfully, to either neighbour, that of peaks is
-0.95: in 16 bits two roundings are most of what is explained."""
-
-GRADIENT_LIMITS = {ErrorFigure.RMS: 1.6, ErrorFigure.PEAK: 1.1, ErrorFigure.GAIN: 2.0, ErrorFigure.OFFSET: 1.6}
-"""The same for gradients, behind gates whose noise is estimated only: 0.8, 0.35, 1.1 and 0.9."""
-
 PICKED = 2.0
 """Distance of a picked value from the one due that is a near tie, in the largest error of what was picked from: two
 values change places where each is off."""
 
 SAME_VALUE = 2.0**-20
 """Relative difference of float arguments that says nothing: they may come from a computation."""
-
-
-NEAR = 0.6
-"""Share of its limit from which a row comes near to being a suspect."""
-
-ASKED = 0.5
-"""Share of its limit from which a result stands out enough to be computed again. Of 12 faults in 16 bits that stayed
-below their limits 10 reach it; 6 of 74 healthy runs drawn beside them have such results, gates and roundings."""
 
 WIDE = 0.1
 """Allowed error, relative to a tensor's size, from which what is wrong with it hides in what is explained."""
@@ -72,10 +52,10 @@ TRACED = 16
 
 def diagnose(rows: Sequence[Row], pairs: Pairs) -> Diagnosis:
     """Judge every measured row against what explains it; ``rows`` in execution order."""
-    return _Search(rows, pairs).run()
+    return Search(rows, pairs).run()
 
 
-class _Search:
+class Search:
     """One pass in order of time; holds what is known so far."""
 
     def __init__(self, rows: Sequence[Row], pairs: Pairs) -> None:
@@ -187,7 +167,7 @@ class _Search:
         known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
         allowed = self.allowances.of(number, deviation, behind, sources)
         limits = self._limits(number)
-        figure, score = self._worst_figure(number, deviation, allowed, limits)
+        figure, score = self.worst_figure(number, deviation, allowed, limits)
         if row.pick is not None:
             figure, score = ErrorFigure.PICK, self._pick_score(row.pick, call)
         # Without a path to the errors before it, an output is judged by what outputs are usually off by.
@@ -212,7 +192,7 @@ class _Search:
             return False
         found = Suspect(
             number, score, figure, deviation, allowed, tuple(n for n, _ in known), ancestor is not None,
-            limits.get(figure, 1.0),
+            limits.of(figure.value),
         )  # fmt: skip
         found, ancestor = self._of_optimizer(found, ancestor)
         found, ancestor = self._with_proof(
@@ -343,7 +323,7 @@ class _Search:
         self.carried.append(found.row)
         return own, None
 
-    def _limits(self, number: int) -> Mapping[ErrorFigure, float]:
+    def _limits(self, number: int) -> Limits:
         """Return how many times its allowance each figure of a row may be."""
         row, links = self.rows[number], self.allowances.links
         is_computed = number in links.before or (row.is_produced and number not in links.producers)
@@ -351,8 +331,8 @@ class _Search:
             return LIMITS
         return GRADIENT_LIMITS if is_gradient(row.node) else STATISTICS_LIMITS
 
-    def _worst_figure(
-        self, number: int, deviation: Deviation, allowed: Allowance, limits: Mapping[ErrorFigure, float]
+    def worst_figure(
+        self, number: int, deviation: Deviation, allowed: Allowance, limits: Limits
     ) -> tuple[ErrorFigure, float]:
         """Return the worst figure and its score, of those that neither reference nor noise clears."""
         scores = scores_of(deviation, allowed, limits)

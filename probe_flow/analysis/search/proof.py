@@ -11,10 +11,8 @@ from __future__ import annotations
 import enum
 import math
 
+from probe_flow.analysis.limits import BEYOND
 from probe_flow.records.row import Row
-
-BEYOND = 2.0
-"""From how many times what no right result reaches one is wrong by itself; between 1 and this nothing is proven."""
 
 
 class Proof(enum.Enum):

@@ -16,16 +16,12 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
+from probe_flow.analysis.limits import REPEATED_LIMITS
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, deviation_of
 from probe_flow.analysis.model.noise import is_noisy, is_within_noise
 from probe_flow.analysis.model.rounding import UNIT
 from probe_flow.records import Finding, FindingKind, Pair
 from probe_flow.records.row import Row
-
-MULTIPLIERS: Mapping[ErrorFigure, float] = MappingProxyType(
-    {ErrorFigure.RMS: 2.0, ErrorFigure.PEAK: 10.0, ErrorFigure.GAIN: 2.0, ErrorFigure.OFFSET: 2.0}
-)
-"""How many times the golden's own error a figure of the target may be."""
 
 MINIMUM_ERROR: Mapping[str, float] = MappingProxyType(
     {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-14, "complex32": 2.0**-11, "complex64": 2.0**-14}
@@ -66,12 +62,12 @@ class Witness(Struct, frozen=True):
         """Say whether the target is not worse than the golden in a figure, ``NONFINITE`` included."""
         if figure is ErrorFigure.NONFINITE:
             return self.target.nonfinite == 0
-        return self.target.relative <= NO_WITNESS and self.excess(figure) <= MULTIPLIERS[figure]
+        return self.target.relative <= NO_WITNESS and self.excess(figure) <= REPEATED_LIMITS.of(figure.value)
 
     def __str__(self) -> str:
         return (
             f"against the reference the target is off by {self.target.relative:.1e}, the golden by "
-            f"{self.golden.relative:.1e}: {self.excess(ErrorFigure.RMS):.3g} x (limit {MULTIPLIERS[ErrorFigure.RMS]:g})"
+            f"{self.golden.relative:.1e}: {self.excess(ErrorFigure.RMS):.3g} x (limit {REPEATED_LIMITS.rms:g})"
         )
 
 

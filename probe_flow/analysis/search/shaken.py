@@ -12,25 +12,16 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from probe_flow.analysis.flow.calls import Call, is_random
+from probe_flow.analysis.limits import APART, GROSS, GROSS_TIMES
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.records import Mode, NodeKey, Phase, TensorRef
 from probe_flow.records.row import Row
-
-GROSS_TIMES, GROSS = 20.0, 0.2
-"""How many times its limit, and which share of its size, what is made of other random values must be off to accuse
-where only statistics are known: they agree to a few per cent although no element does. Healthy runs reach 5 times."""
 
 SAMPLED = 2.0
 """Standard errors of a mean over few samples that statistics of other data are off by."""
 
 RANDOM = 1.0
 """Share of random values, as root mean square, that are others."""
-
-APART = 0.8
-"""Change of norm or mean of what a dropout drew otherwise, relative and times the root of the rows, from which it
-accuses: elements drop one by one, so rows change independently. The noise of an element that is dropped one time in ten
-is 0.47 of its size, and this is 1.7 standard errors if all elements of a row were off alike, of which those of healthy
-runs are a third at most: 0.33 (48 pairs of `generate.evidence`, seeds 4711 and 66006, which it was set by)."""
 
 
 class Shaken:

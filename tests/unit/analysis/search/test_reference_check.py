@@ -8,9 +8,10 @@ import pytest
 from comparison_rows import IN, OUT, edge, measured, pairs_of, passes, row, tensor
 from msgspec.structs import replace
 
+from probe_flow.analysis.limits import REPEATED_LIMITS
 from probe_flow.analysis.model.deviation import ErrorFigure
 from probe_flow.analysis.search.conclude import conclude
-from probe_flow.analysis.search.reference_check import MULTIPLIERS, NO_WITNESS, clears, with_figures, witness_of
+from probe_flow.analysis.search.reference_check import NO_WITNESS, clears, with_figures, witness_of
 from probe_flow.records import FindingKind, Measurement, Mode, Role
 from probe_flow.records.row import Row, ThirdSide
 
@@ -59,7 +60,7 @@ def test_a_target_up_to_twice_as_far_off_as_the_golden_is_cleared(ratio, is_clea
 
 @pytest.mark.parametrize(("peak", "is_cleared"), [(0.29, True), (0.31, False)])
 def test_a_single_element_may_be_ten_times_as_far_off(peak, is_cleared):
-    assert MULTIPLIERS[ErrorFigure.PEAK] == 10.0
+    assert REPEATED_LIMITS.peak == 10.0
     assert clears(off(0.01, 0.01, peak=peak), ErrorFigure.PEAK) is is_cleared
 
 
