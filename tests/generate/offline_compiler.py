@@ -216,8 +216,9 @@ class _Compiler:
     def _split_norm(self, layer: Layer) -> None:
         read = edge(layer.inputs[0])
         mean, centred = f"{layer.name}_mean", f"{layer.name}_centred"
-        gamma, beta = (weight.astype(np.float16).astype(np.float32) for weight in layer.weights)
         source, storage, originals = self.made[read], self.build.storage, (layer.name,)
+        kept = np.float32 if storage == "float32" else np.float16
+        gamma, beta = (weight.astype(kept).astype(np.float32) for weight in layer.weights)
         common = {"originals": originals, "dtype": storage}
 
         def normed(x: list[Array]) -> list[Array]:

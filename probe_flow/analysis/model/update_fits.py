@@ -93,8 +93,8 @@ class UpdateFits:
         return found if found is not None and number in found.rows else None
 
     def _is_parameter(self, row: Row) -> bool:
-        golden = row.pair.golden
-        is_read = not row.is_produced and row.node.phase is Phase.FORWARD
+        target, golden = row.pair.target, row.pair.golden
+        is_read = target is not None and not row.is_produced and row.node.phase is Phase.FORWARD
         return is_read and golden is not None and golden.requires_grad is True
 
     def _fit(self, row: Row) -> Fit | None:

@@ -9,6 +9,7 @@ a backward call belongs to the forward of the same number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -174,6 +175,13 @@ class _Matching:
                 first[name] = max(call, first.get(name, 0))
         return first
 
+    @cached_property
+    def _with_gaps(self) -> frozenset[str]:
+        """The names of which one side lacks calls between its own that the other has: it is filtered as well."""
+        target, golden = _recorded(self.target), _recorded(self.golden)
+        shared = ((name, mine, golden[name]) for name, mine in target.items() if name in golden)
+        return frozenset(name for name, *sides in shared if _lacks(*sides) or _lacks(*reversed(sides)))
+
     def _pair_within_callers(self, target_calls: Sequence[int], golden_calls: Sequence[int]) -> int:
         """Pair the unpaired calls whose caller is paired, one round; return how many were found."""
         theirs: dict[tuple[str, object], list[int]] = {}
@@ -202,7 +210,7 @@ class _Matching:
         return self.pairs.golden_of.get(scope, _NO_COUNTERPART) if isinstance(scope, int) else scope
 
     def _pair_list(self, name: str, target: Sequence[int], golden: Sequence[int]) -> int:
-        if len(target) != len(golden) and self._first_numbers.get(name, 0) > 0:
+        if len(target) != len(golden) and (self._first_numbers.get(name, 0) > 0 or name in self._with_gaps):
             by_call = {self.golden.nodes[number].key.call: number for number in golden}
             same = ((number, by_call.pop(self.target.nodes[number].key.call, None)) for number in target)
             return self.pairs.add((number, partner) for number, partner in same if partner is not None)
@@ -244,6 +252,22 @@ class _Matching:
             return scope not in paired
         other = self.golden if side is self.target else self.target
         return scope is not None and scope not in other.scopes
+
+
+def _recorded(side: Side) -> dict[str, set[int]]:
+    """Return the numbers of all calls of each name, of whichever direction; none where several APIs share the name."""
+    found: dict[str, set[int]] = {}
+    own: dict[str, set[str]] = {}
+    for name, node in zip(side.names, side.nodes, strict=True):
+        found.setdefault(name, set()).add(node.key.call)
+        own.setdefault(name, set()).add(node.key.name)
+    return {name: numbers for name, numbers in found.items() if len(own[name]) == 1}
+
+
+def _lacks(mine: AbstractSet[int], theirs: AbstractSet[int]) -> bool:
+    """Whether a call that the other side has is missing between my own."""
+    last = max(mine)
+    return any(number < last and number not in mine for number in theirs)
 
 
 def _in_order(side: Side, numbers: Sequence[int]) -> Sequence[int]:

@@ -108,3 +108,9 @@ def test_the_fit_is_the_one_of_least_squares_and_scatter_makes_it_unsure():
     noisy = seen + 2.0 * chance.standard_normal(40)
     assert fitted(list(zip(updates, parameters, noisy, strict=True)), tuple(range(20))).score < 1.0
     assert fitted([(0.0, 1.0, 1.0)] * 8, (1, 2, 3, 4)) is None
+
+
+def test_parameters_that_the_target_did_not_record_are_left_out():
+    rows = network(adam(rate=2.0 * RATE))
+    rows[0] = replace(rows[0], pair=replace(rows[0].pair, target=None), measurement=None)
+    assert [each.slot for each in origins(rows)] == [rows[2].pair.shown.slot]

@@ -162,6 +162,14 @@ def test_a_dump_that_lacks_the_first_calls_pairs_by_number() -> None:
     assert (None, linear([0])[0]) in found
 
 
+def test_a_dump_that_lacks_calls_in_between_pairs_by_number() -> None:
+    left = [0, 1, 3, 4, 6]
+    found = entry_pairs(match_name(catalog(linear(left)), catalog(linear(range(8)))))
+
+    assert [one for one, other in found if one is not None and one == other] == linear(left)
+    assert {other for one, other in found if one is None} == set(linear([2, 5, 7]))
+
+
 # --- backward and recomputation --------------------------------------------------------------------------------------
 
 

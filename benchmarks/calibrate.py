@@ -1,0 +1,284 @@
+"""Measure what healthy runs reach of the limits of the search: ``python -m benchmarks.calibrate [--pairs N]``.
+
+Pairs without a fault are drawn in every scenario (`tests/generate/healthy.py`; needs torch), as many by the seed `FIT`,
+by which limits may be set, as by `CHECK`, by which none ever was. Each figure of every tensor that the search judged is
+divided by its allowance. ``benchmarks/calibration.json`` keeps counts, percentiles and maxima, and how far each limit
+lies above what was reached; `tests/repo/test_calibration.py` holds the limits against it. What fails is a false alarm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.figures import ROOT
+from probe_flow.analysis import limits
+from probe_flow.analysis.flow.calls import Call
+from probe_flow.analysis.limits import LIMITS_OF
+from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
+from probe_flow.analysis.model.families import family_of
+from probe_flow.analysis.model.growth import Allowance
+from probe_flow.analysis.search.diagnosis import Diagnosis, scores_of
+from probe_flow.analysis.search.drift import outputs_off
+from probe_flow.analysis.search.origin import Search
+from probe_flow.records import Comparison
+
+FIT, CHECK = 20261129, 92116202
+"""Seeds that nothing else draws by. What sets a limit is drawn by the first; the second only says how it holds."""
+
+PAIRS = {"TorchAir": 70, "offline": 70, "dump.json, part": 15, "dump.json, ranks": 15, "dump.json, deep": 2}
+"""Pairs of a scenario by each seed."""
+
+OTHERS = 10
+"""The same of those that are not listed."""
+
+DATA = Path(__file__).with_name("calibration.json")
+ALLOWANCE = limits.Limits(rms=1.0, peak=1.0, gain=1.0, offset=1.0)
+
+SHARES = {
+    "ALONE": (limits.ALONE, "of a limit"),
+    "BEYOND": (limits.BEYOND, "own error"),
+    "DRIFT": (1.0, "drift"),
+    "GROSS_TIMES, GROSS, APART": (1.0, "other data"),
+    "OFF, SURE": (1.0, "update"),
+    "RECORDED": (1.0, "handed on"),
+}
+"""What is no multiple of an allowance -> its value, and what it must lie above: shares of the limit that it is."""
+
+SPLITS = {"fit": FIT, "check": CHECK}
+
+
+class Reached:
+    """What was reached: the largest and the percentiles of many numbers, by what they are of."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, ...], list[float]] = defaultdict(list)
+
+    def add(self, *key: str, value: float) -> None:
+        """Note a number."""
+        self._found[key].append(value)
+
+    def merged(self, *places: int) -> dict[tuple[str, ...], list[float]]:
+        """Return the numbers by some parts of their keys only."""
+        found: dict[tuple[str, ...], list[float]] = defaultdict(list)
+        for key, values in self._found.items():
+            found[tuple(key[place] for place in places)] += values
+        return found
+
+
+def summary(values: Sequence[float]) -> dict[str, Any]:
+    """Return count, percentiles and maximum."""
+    percentiles = np.percentile(values, (50, 99, 99.9)) if len(values) else (0.0, 0.0, 0.0)
+    named = zip(("p50", "p99", "p99.9"), percentiles, strict=True)
+    return {
+        "count": len(values), **{name: _rounded(value) for name, value in named},
+        "max": _rounded(max(values, default=0.0)),
+    }  # fmt: skip
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+class Weighing(Search):
+    """The search once more over compared rows, which notes what each figure is of its allowance."""
+
+    def __init__(self, comparison: Comparison, record: str, figures: Reached, shares: Reached) -> None:
+        super().__init__(comparison.rows, comparison.pairs)
+        self._record, self._figures, self._shares = record, figures, shares
+        self._weighed: dict[int, tuple[str, dict[ErrorFigure, float], float]] = {}
+
+    def worst_figure(
+        self, number: int, deviation: Deviation, allowed: Allowance, limits: Mapping[ErrorFigure, float]
+    ) -> tuple[ErrorFigure, float]:
+        """Return the worst figure, and note them all."""
+        worst = super().worst_figure(number, deviation, allowed, limits)
+        table = next(name for name, known in LIMITS_OF.items() if known is limits)
+        self._weighed[number] = table, scores_of(deviation, allowed, ALLOWANCE), worst[1]
+        return worst
+
+    def note(self) -> tuple[Diagnosis, int]:
+        """Judge all rows and note what they reach; return the diagnosis and how many were judged."""
+        diagnosis = self.run()
+        for number, (table, figures, score) in self._weighed.items():
+            row, call = self.rows[number], self.calls.of[number]
+            final = diagnosis.scores.get(number, 0.0)
+            if number in diagnosis.shaken:
+                self._shares.add("other data", self._record, value=final)
+            elif final >= score:  # neither wild, nor what a reference or recomputing clears
+                for figure, value in figures.items():
+                    self._figures.add(
+                        table, figure.value, self._record, _family(call, is_made=row.is_produced),
+                        row.pair.shown.dtype, value=value,
+                    )  # fmt: skip
+                self._shares.add("of a limit", self._record, value=final)
+            if row.recomputed is not None and not row.recomputed.reason:
+                self._shares.add("own error", row.recomputed.figure, value=row.recomputed.score)
+            fit = self.allowances.fit(number) if not self.shaken.noise else None
+            if fit is not None:
+                self._shares.add("update", self._record, value=fit.score)
+            if self.allowances.handed is not None and not row.is_produced:
+                self._shares.add("handed on", self._record, value=self.allowances.handed.gap(number))
+        for _, error, limit in outputs_off(self.rows, diagnosis):
+            self._shares.add("drift", self._record, value=error / limit)
+        return diagnosis, len(diagnosis.scores)
+
+
+def _family(call: Call | None, *, is_made: bool) -> str:
+    if call is None or call.node is None:
+        return "unknown"
+    if not is_made:
+        return "read"
+    return ("gradient of " if call.is_gradient else "") + family_of(call.node.op_type).value
+
+
+class Corpus:
+    """The pairs of one seed, compared and weighed."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.figures, self.shares = Reached(), Reached()
+        self.pairs: Counter[str] = Counter()
+        self.judged: Counter[str] = Counter()
+        self.alarms: list[str] = []
+
+    def draw(self, scenario: str, count: int, scratch: Path) -> None:
+        """Draw and weigh some pairs of a scenario."""
+        from generate.healthy import draw
+
+        for number in range(count):
+            folder = Path(tempfile.mkdtemp(dir=scratch))
+            self.pairs[scenario] += 1
+            for drawn in draw(scenario, self.seed, number, folder):
+                found = drawn.comparison
+                _, judged = Weighing(found, drawn.record, self.figures, self.shares).note()
+                self.judged[drawn.record] += judged
+                for each in _alarms(found):
+                    self.alarms.append(f"{scenario} {number} {drawn.record}: {each} [{drawn.name}]")
+                    print("ALARM", self.seed, self.alarms[-1], flush=True)
+            shutil.rmtree(folder)
+
+
+def _alarms(found: Comparison) -> Iterator[str]:
+    for each in found.findings:
+        if each.fails:
+            yield f"{each.kind.value} {each.node and each.node.name} {each.slot}: {each.evidence[:200]}"
+
+
+def constants() -> dict[str, Any]:
+    """Return the limits of the search by name, as the file holds them."""
+    return {
+        name: value._asdict() if isinstance(value, limits.Limits) else value
+        for name, value in vars(limits).items()
+        if name.isupper() and name != "LIMITS_OF"
+    }
+
+
+def of_figures(figures: Mapping[str, Reached]) -> list[dict[str, Any]]:
+    """Return each limit of a figure with what was reached of it: margins are of the largest of all splits."""
+    rows = []
+    for name, known in LIMITS_OF.items():
+        for figure, value in known._asdict().items():
+            found = {split: each.merged(0, 1)[name, figure] for split, each in figures.items()}
+            rows.append(_limit(f"{name}.{figure}", value, "allowances", found))
+    return rows
+
+
+def of_shares(found: Mapping[str, Reached]) -> list[dict[str, Any]]:
+    """Return each limit of a share: what was reached counts in that limit."""
+    rows = []
+    for name, (value, kind) in SHARES.items():
+        rows.append(
+            _limit(name, value, "of the limit", {split: each.merged(0)[(kind,)] for split, each in found.items()})
+        )
+    return rows
+
+
+def _limit(name: str, value: float, unit: str, found: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    most = max((max(values, default=0.0) for values in found.values()), default=0.0)
+    return {
+        "name": name, "value": value, "unit": unit, "margin": _rounded(value / most) if most else None,
+        **{split: summary(values) for split, values in found.items()},
+    }  # fmt: skip
+
+
+def table(found: Mapping[str, Reached], *places: int) -> list[dict[str, Any]]:
+    """Return what was reached by some parts of the keys."""
+    by = {split: each.merged(*places) for split, each in found.items()}
+    keys = sorted({key for each in by.values() for key in each})
+    return [{"of": list(key), **{split: summary(each.get(key, ())) for split, each in by.items()}} for key in keys]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibrate", description=__doc__)
+    parser.add_argument("--pairs", type=float, default=1.0, help="times the usual number of pairs")
+    parser.add_argument("--scenario", action="append", help="only this one (repeat for several)")
+    parser.add_argument("--fit", type=int, default=FIT, help="seed of the pairs by which limits may be set")
+    parser.add_argument("--check", type=int, default=CHECK, help="seed of the pairs by which none was set")
+    parser.add_argument("--json", type=Path, help=f"write the figures there ({DATA.name} is what the tests read)")
+    options = parser.parse_args(arguments)
+    for folder in ("tests", "tests/support", "tools/samples"):
+        sys.path.append(str(ROOT / folder))
+    import torch
+    from generate.healthy import SCENARIOS
+
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    corpora = {"fit": Corpus(options.fit), "check": Corpus(options.check)}
+    with tempfile.TemporaryDirectory(prefix="probe_flow_calibrate_") as scratch:
+        for scenario in options.scenario or SCENARIOS:
+            begun = time.process_time()
+            for corpus in corpora.values():
+                corpus.draw(scenario, round(options.pairs * PAIRS.get(scenario, OTHERS)), Path(scratch))
+            print(f"{scenario}: {time.process_time() - begun:.0f} s of CPU", file=sys.stderr, flush=True)
+    if options.json:
+        options.json.write_text(_text(measured(corpora)), encoding="utf-8")
+    for split, corpus in corpora.items():
+        print(f"{split}: {sum(corpus.pairs.values())} pairs, {sum(corpus.judged.values())} tensors judged, "
+              f"{len(corpus.alarms)} alarms")  # fmt: skip
+    return 0
+
+
+def measured(corpora: Mapping[str, Corpus]) -> dict[str, Any]:
+    """Return what the file holds."""
+    figures = {split: corpus.figures for split, corpus in corpora.items()}
+    return {
+        "date": date.today().isoformat(),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "torch")}},
+        "seeds": {split: corpus.seed for split, corpus in corpora.items()},
+        "pairs": {split: dict(corpus.pairs) for split, corpus in corpora.items()},
+        "judged": {split: dict(corpus.judged) for split, corpus in corpora.items()},
+        "alarms": {split: corpus.alarms for split, corpus in corpora.items()},
+        "constants": constants(),
+        "limits": [*of_figures(figures), *of_shares({split: corpus.shares for split, corpus in corpora.items()})],
+        "by family": table(figures, 0, 1, 3),
+        "by type of elements": table(figures, 0, 1, 4),
+        "by record": table(figures, 2, 1),
+    }
+
+
+def _text(found: Mapping[str, Any]) -> str:
+    """Return the file's text: a line for each row of a table."""
+    lines = []
+    for key, value in found.items():
+        rows = ",\n".join(f"    {json.dumps(row)}" for row in value) if isinstance(value, list) else ""
+        lines.append(f"  {json.dumps(key)}: " + (f"[\n{rows}\n  ]" if rows else json.dumps(value)))
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
