@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from probe_flow.analysis.search.guesses import doubtful_rows
+from probe_flow.analysis.search.diagnosis import doubtful_rows
 from probe_flow.analysis.silent_operators import SilentOperator
 from probe_flow.analysis.tensor_fates import COMPARED, Fates, fate_of, fates_of_sides
 from probe_flow.errors import Diagnostic

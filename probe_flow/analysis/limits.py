@@ -74,12 +74,6 @@ APART = 0.8
 accuses: elements drop one by one, so rows change independently. The noise of an element that is dropped one time in ten
 is 0.47 of its size, and this is 1.7 standard errors if all elements of a row were off alike."""
 
-OFF = 0.25
-"""Share of all updates of a step, as a factor or a decay of all parameters, from which an optimizer did it wrong."""
-
-SURE = 6.0
-"""How many standard errors of the fit such a number must be off."""
-
 LIMITS_OF: Mapping[str, Limits] = MappingProxyType(
     {"LIMITS": LIMITS, "STATISTICS_LIMITS": STATISTICS_LIMITS, "GRADIENT_LIMITS": GRADIENT_LIMITS}
 )

@@ -14,16 +14,21 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from probe_flow.analysis.limits import OFF, SURE
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.handed_on import Moments, moments_of
 from probe_flow.analysis.model.updates import Updates
 from probe_flow.records import Phase
 from probe_flow.records.row import Row
 
+OFF = 0.25
+"""Share of an update from which a factor or a decay is wrong: healthy fits that are sure are off by 0.05 at most."""
+
 AGREEING = 0.1
 """Relative error of a gradient up to which what is made of it is the golden's, but for some elements. It turns about as
 many of an optimizer's signs, which makes its steps smaller by up to twice that: less than `OFF`."""
+
+SURE = 6.0
+"""How many standard errors of the fit a number must be off."""
 
 LEAST = 4
 """Parameters without which nothing is fitted."""

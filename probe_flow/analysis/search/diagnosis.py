@@ -13,7 +13,11 @@ from probe_flow.analysis.limits import Limits
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.growth import Allowance
-from probe_flow.records import NodeKey
+from probe_flow.records import NodeKey, Role, Status, Verdict
+from probe_flow.records.row import Row
+
+UNRELATED = 0.1
+"""Relative error from which two tensors may be any two."""
 
 
 class Suspect(Struct, frozen=True):
@@ -122,3 +126,26 @@ def ratio(value: float, allowed: float) -> float:
     if value <= 0.0:
         return 0.0
     return value / allowed if allowed > 0.0 else math.inf
+
+
+def is_doubtful(row: Row, deviation: Deviation) -> bool:
+    """Return whether a pair whose error nothing explains is rather a wrong guess.
+
+    Matchers without rules pair what has the same shape in the same place. Where such a pair holds values that have
+    nothing to do with each other, or an input that differs from what its operator's producer gave, the guess is the
+    likelier mistake: nobody is accused on its account, and nothing is explained by it.
+    """
+    if not row.pair.is_guess:
+        return False
+    return not row.is_produced or deviation.relative > UNRELATED or deviation.nonfinite > 0
+
+
+def doubtful_rows(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> int:
+    """Return the number of guessed pairs that fail and that the search for the origin left out."""
+    return sum(
+        row.measurement is not None
+        and row.pair.is_guess
+        and verdict.status is Status.FAIL
+        and verdict.role is Role.UNKNOWN
+        for row, verdict in zip(rows, verdicts, strict=True)
+    )

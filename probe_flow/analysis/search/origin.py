@@ -21,8 +21,7 @@ from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.plain_values import plain_gap
-from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect, ratio, scores_of
-from probe_flow.analysis.search.guesses import is_doubtful
+from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect, is_doubtful, ratio, scores_of
 from probe_flow.analysis.search.near_misses import hidden_before, outputs_before
 from probe_flow.analysis.search.proof import Proof, proof_of, score_of
 from probe_flow.analysis.search.reference_check import clears
