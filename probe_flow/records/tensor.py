@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -39,22 +38,6 @@ def item_name(node: NodeKey, kind: NodeKind, slot: Slot) -> str:
     if slot.role is SlotRole.CALL:
         return entry_name(node, kind)
     return f"{entry_name(node, kind)}.{_of_slot(slot)}"
-
-
-def item_names(tensors: Iterable[TensorRef]) -> Iterator[str | None]:
-    """Yield `TensorRef.item` of neighbouring tensors; the name of an entry is made once for those of one call."""
-    node: NodeKey | None = None
-    kind: NodeKind | None = None
-    entry = ""
-    for tensor in tensors:
-        traits = tensor.traits
-        if traits.facts.item is not None or traits.facts.named_by is None or traits.slot.role is SlotRole.CALL:
-            yield tensor.item
-            continue
-        if tensor.node is not node or traits.facts.named_by is not kind:
-            node, kind = tensor.node, traits.facts.named_by
-            entry = entry_name(node, kind)
-        yield f"{entry}.{_of_slot(traits.slot)}"
 
 
 @lru_cache(maxsize=1 << 14)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -18,6 +18,10 @@ from probe_flow.record.json_values import number_texts
 from probe_flow.records import Catalog, TensorKind, TensorRef, TensorType
 from probe_flow.records.columns.figure_columns import RecordedColumns
 from probe_flow.records.frameworks import PYTORCH
+from probe_flow.records.model_graph import ModelGraph
+from probe_flow.records.node import entry_name
+from probe_flow.reports.graph_files.json_texts import inside_strings, json_name, json_string
+from probe_flow.reports.table import Cell
 from probe_flow.reports.tables.dump_json.sides import NO_FILE, published_checksum
 
 Item = dict[str, str]
@@ -29,11 +33,28 @@ _PLACES = 6
 _WITHOUT_VALUE = frozenset(("torch.Size", "slice", "ellipsis", "torch.ProcessGroup", "mindspore.ProcessGroup"))
 """Types of what is no tensor and no value either."""
 
-_LONG_PERCENT = re.compile(r"\d{1,20}\.\d{7,20}%")
+_LONG_PERCENT = re.compile(r"^(\d{1,20}\.\d{7,20})%$", re.MULTILINE)
 _STATISTICS, _TENSOR = TensorKind.STATISTICS, TensorKind.TENSOR
 """Asked for each tensor: a member of an enumeration takes longer to find than most else."""
 
 _NUMBERS = frozenset((float, int))
+_NOTHING = json_string({"value": NULL})
+
+_CELLS = 6
+"""What is put into the text of a node for each tensor: the name of the entry, four figures, and the end of the item."""
+
+ABSENT = object()
+"""Stands for the figures of what has none."""
+
+_ABSENT_FOUR = ABSENT, ABSENT, ABSENT, ABSENT
+
+_BETWEEN = "\0"
+"""Between inputs and outputs: it is in no JSON."""
+
+_WITHOUT, _WITH, _HIDDEN = range(3)
+"""Whether a tensor is shown with figures, or not at all."""
+
+_STATES = 3
 
 
 class ItemStyle(enum.Enum):
@@ -48,30 +69,114 @@ def type_name(catalog: Catalog) -> str:
     return "torch.Tensor" if catalog.framework == PYTORCH else "mindspore.Tensor"
 
 
-def items_of(
-    tensors: Sequence[TensorRef], columns: RecordedColumns, word: str, style: ItemStyle, *, has_checksums: bool
-) -> Iterator[Item]:
-    """Yield what is shown of tensors, before their metrics.
+class ItemTexts:
+    """Writes what nodes read and give as JSON. Nodes that are alike share one text, into which their figures are put.
 
     Args:
-        tensors: the tensors.
-        columns: reads what is recorded of them.
-        word: what their dump calls tensors (`type_name`).
+        graph: what the nodes belong to.
         style: whose texts.
         has_checksums: whether to show one, that of no data where the dump has none; one of ``.vis`` is shown anyway.
+        needs_maximum: whether nothing is shown of what has no maximum, as msprobe does.
     """
-    recorded = fours_of(tensors, columns, lambda place: _four(tensors[place]))
-    numbers = [number for four in recorded if four is not None for number in four]
-    texts = iter(map(_short, numbers) if style is ItemStyle.VIS else texts_of_numbers(numbers) or map(_number, numbers))
-    for tensor, four in zip(tensors, recorded, strict=True):
-        figures = None if four is None else (next(texts), next(texts), next(texts), next(texts))
-        yield _item(tensor, figures, word, style, has_checksums=has_checksums)
+
+    def __init__(self, graph: ModelGraph, style: ItemStyle, *, has_checksums: bool, needs_maximum: bool) -> None:
+        self._graph = graph
+        self._word = type_name(graph.catalog)
+        self._style = style
+        self._has_checksums, self._needs_maximum = has_checksums, needs_maximum
+        self._columns = RecordedColumns()
+
+    def of(self, nodes: Sequence[Sequence[TensorRef]], metrics: Iterable[str]) -> Iterator[Sequence[str]]:
+        """Yield the inputs and the outputs of each of some nodes.
+
+        Args:
+            nodes: the tensors of each.
+            metrics: of each tensor what it is compared by (`metrics.metrics_of`), nothing where it is not compared.
+        """
+        marks, cells = self._cells([*chain.from_iterable(nodes)], metrics)
+        templates: dict[tuple[int, ...], str] = {}
+        end = 0
+        for tensors in nodes:
+            begin, end = end, end + len(tensors)
+            alike = tuple(marks[begin:end])
+            template = templates.get(alike)
+            if template is None:
+                template = templates[alike] = self._template(tensors, alike)
+            yield template.format(*cells[_CELLS * begin : _CELLS * end]).split(_BETWEEN)
+
+    def _cells(self, tensors: Sequence[TensorRef], metrics: Iterable[str]) -> tuple[list[int], list[str]]:
+        """Return for each tensor a number, equal for those whose texts have the same places, and what is put there."""
+        recorded = figures_of(tensors, self._columns, lambda place: _four(tensors[place]))
+        figures = zip(*map(self._texts, recorded), strict=True)
+        is_old, is_output = self._style is ItemStyle.VIS, self._graph.is_output
+        marks: list[int] = []
+        cells: list[str] = []
+        node = kind = None
+        entry = ""
+        for tensor, value, four, compared in zip(tensors, recorded[0], figures, metrics, strict=True):
+            traits = tensor.traits
+            if tensor.node is not node or traits.facts.named_by is not kind:
+                node, kind = tensor.node, traits.facts.named_by
+                entry = "" if kind is None else json_name(entry_name(node, kind))[1:-1]
+            state = _WITHOUT if value is ABSENT else _WITH
+            if self._needs_maximum and (value is ABSENT or four[0] == NULL):
+                state = _HIDDEN
+            end = json_name(tensor.file or NO_FILE) if tensor.has_numbers else ""
+            if self._has_checksums or (is_old and tensor.checksum is not None):
+                end += f',"md5":{json_name(published_checksum(tensor))}'
+            marks.append((id(traits) * 2 + is_output(tensor)) * _STATES + state)
+            cells += (entry, *four, f"{end}{compared}}}")
+        return marks, cells
+
+    def _texts(self, column: Sequence[object]) -> Sequence[str]:
+        known = [value for value in column if value is not ABSENT]
+        plain = [] if self._style is ItemStyle.VIS else texts_of_numbers(known)
+        texts = inside_strings(plain or [*map(_short if self._style is ItemStyle.VIS else _number, known)])
+        rest = iter(texts)
+        return texts if len(texts) == len(column) else ["" if value is ABSENT else next(rest) for value in column]
+
+    def _template(self, tensors: Sequence[TensorRef], marks: Sequence[int]) -> str:
+        sides: tuple[dict[str, str], dict[str, str]] = {}, {}
+        for place, (tensor, mark) in enumerate(zip(tensors, marks, strict=True)):
+            name, facts = tensor.item, tensor.facts
+            if name is None or not tensor.slot.path:  # the call itself, where a dump holds no values
+                continue
+            shown = _literal(json_name(name)[1:-1])
+            if facts.item is None and facts.named_by is not None:
+                entry = entry_name(tensor.node, facts.named_by)
+                shown = f"{{{_CELLS * place}}}{_literal(json_name(name[len(entry) :])[1:-1])}"
+            item = self._item(tensor, mark % _STATES, _CELLS * place + 1)
+            sides[mark // _STATES % 2][name] = f'"{shown}":{item}'
+        return _BETWEEN.join("{{" + ",".join(side.values()) + "}}" for side in sides)
+
+    def _item(self, tensor: TensorRef, state: int, first: int) -> str:
+        """Return what is shown of a tensor; ``first`` is the place of the first of its figures."""
+        is_old, end = self._style is ItemStyle.VIS, f"{{{first + len(_FOUR)}}}"
+        if not tensor.has_numbers:
+            item = _value_item(tensor, is_old=is_old)
+            if "group_ranks" in item:
+                return _literal(json_string(item))
+            if len(item) == 1 or (self._needs_maximum and item.get("Max", NULL) == NULL):
+                return _literal(_NOTHING)
+            return _literal(json_string(item)[:-1]) + end
+        if state == _HIDDEN:
+            return _literal(_NOTHING)
+        text = _literal(_head(tensor.type, self._word))
+        if state == _WITH:
+            text += "".join(f',"{name}":"{{{place}}}"' for place, name in enumerate(_FOUR, first))
+        if not is_old:
+            text += f',"requires_grad":{_literal(json_string(_truth(tensor.requires_grad)))}'
+        return f'{text},"data_name":{end}'
 
 
-def fours_of(
-    tensors: Sequence[TensorRef | None], columns: RecordedColumns, other: Callable[[int], _Four | None]
-) -> list[_Four | None]:
-    """Return maximum, minimum, mean and norm that are recorded of tensors.
+def _literal(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def figures_of(
+    tensors: Sequence[TensorRef | None], columns: RecordedColumns, other: Callable[[int], _Four]
+) -> list[list[object]]:
+    """Return maximum, minimum, mean and norm that are recorded of tensors, a column each.
 
     Args:
         tensors: the tensors.
@@ -80,16 +185,17 @@ def fours_of(
     """
     found = columns.of([tensor if tensor is not None and tensor.has_numbers else None for tensor in tensors])
     low, high, mean, norm = found.values[:, : len(_FOUR)].T.tolist()
-    fours: list[_Four | None] = list(zip(high, low, mean, norm, strict=True))
+    figures: list[list[object]] = [high, low, mean, norm]
     for place in np.flatnonzero(~found.are_floats[:, : len(_FOUR)].all(axis=1)).tolist():
-        fours[place] = other(place)
-    return fours
+        for column, value in zip(figures, other(place), strict=True):
+            column[place] = value
+    return figures
 
 
-def _four(tensor: TensorRef) -> _Four | None:
-    """Return maximum, minimum, mean and norm that are recorded of a tensor; None where nothing is."""
+def _four(tensor: TensorRef) -> _Four:
+    """Return maximum, minimum, mean and norm that are recorded of a tensor."""
     found = tensor.recorded if tensor.has_numbers else None
-    return None if found is None else (found.max, found.min, found.mean, found.l2norm)
+    return _ABSENT_FOUR if found is None else (found.max, found.min, found.mean, found.l2norm)
 
 
 def texts_of_numbers(values: Sequence[object]) -> list[str]:
@@ -99,19 +205,10 @@ def texts_of_numbers(values: Sequence[object]) -> list[str]:
     return [text.strip('"') for text in number_texts(cast("Sequence[float]", values))]
 
 
-def _item(
-    tensor: TensorRef, figures: tuple[str, str, str, str] | None, word: str, style: ItemStyle, *, has_checksums: bool
-) -> Item:
-    kind, is_old = tensor.kind, style is ItemStyle.VIS
-    if kind is _STATISTICS or kind is _TENSOR:
-        item = _head(tensor.traits.type, word, has_figures=figures is not None).copy()
-        if figures is not None:
-            item["Max"], item["Min"], item["Mean"], item["Norm"] = figures
-        if not is_old:
-            grad = tensor.requires_grad
-            item["requires_grad"] = "True" if grad is True else "False" if grad is False else _full(grad)
-        item["data_name"] = tensor.file or NO_FILE
-    elif kind is TensorKind.SCALAR or (kind is TensorKind.OPAQUE and tensor.stored_dtype not in _WITHOUT_VALUE):
+def _value_item(tensor: TensorRef, *, is_old: bool) -> Item:
+    """Return what is shown of what is no tensor."""
+    kind = tensor.kind
+    if kind is TensorKind.SCALAR or (kind is TensorKind.OPAQUE and tensor.stored_dtype not in _WITHOUT_VALUE):
         value = (_short if is_old else _full)(tensor.value)
         item = {"type": tensor.stored_dtype, "value": value, "data_name": NO_FILE}
         if not is_old:
@@ -126,18 +223,17 @@ def _item(
         item = {"type": tensor.stored_dtype or NULL, "value": f"unreadable: {tensor.reason}"}
     else:
         return {"value": NULL}
-    if has_checksums or (is_old and tensor.checksum is not None):
-        item["md5"] = published_checksum(tensor)
     return item
 
 
-def metric_text(cell: object, style: ItemStyle) -> str:
-    """Return a cell of a table as graph files have it."""
-    if cell.__class__ is str:
-        text = str(cell)
-        is_long = len(text) > _PLACES and _LONG_PERCENT.fullmatch(text)
-        return f"{float(text[:-1]):.{_PLACES}f}%" if is_long else text.strip()
-    return _short(cell) if style is ItemStyle.VIS else str(cell)
+def metric_texts(column: Sequence[Cell], style: ItemStyle) -> Sequence[str]:
+    """Return the cells of a table as graph files have them."""
+    write = _short if style is ItemStyle.VIS else str
+    texts = texts_of_numbers(column) if style is ItemStyle.VIS_DB else []
+    if not texts:
+        lines = "\n".join([cell.strip() if cell.__class__ is str else write(cell) for cell in column])
+        texts = _LONG_PERCENT.sub(lambda found: f"{float(found[1]):.{_PLACES}f}%", lines).split("\n")
+    return texts
 
 
 def _full(value: object) -> str:
@@ -161,13 +257,12 @@ def _short(value: object) -> str:
     return _full(value)
 
 
-@lru_cache(maxsize=1 << 13)
-def _head(of: TensorType, word: str, *, has_figures: bool) -> Item:
-    """Return what tensors of one type have in common, and the places of their figures; to be copied."""
+def _truth(grad: object) -> str:
+    return "True" if grad is True else "False" if grad is False else _full(grad)
+
+
+def _head(of: TensorType, word: str) -> str:
+    """Return the begin of what is shown of a tensor."""
     shape = of.logical_shape if of.logical_shape is not None else of.shape
-    return {
-        "type": word,
-        "dtype": of.stored_dtype or of.dtype,
-        "shape": NULL if shape is None else str([*shape]),
-        **dict.fromkeys(_FOUR if has_figures else (), NULL),
-    }
+    shown = {"type": word, "dtype": of.stored_dtype or of.dtype, "shape": NULL if shape is None else str([*shape])}
+    return json_string(shown)[:-1]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import repeat
+from itertools import islice, repeat
+from operator import add
 
-from probe_flow.records import Row, Statistics
+from probe_flow.records import Row, Statistics, Status
 from probe_flow.records.columns.figure_columns import RecordedColumns
 from probe_flow.records.model_graph import GraphLayout, GraphMode, GraphPair
 from probe_flow.reports.dump_json_columns import (
@@ -19,8 +20,8 @@ from probe_flow.reports.dump_json_columns import (
     RESULTS,
     Layout,
 )
-from probe_flow.reports.graph_files.items import Item, ItemStyle, fours_of, metric_text, texts_of_numbers
-from probe_flow.reports.graph_files.json_texts import json_string
+from probe_flow.reports.graph_files.items import ItemStyle, figures_of, metric_texts
+from probe_flow.reports.graph_files.json_texts import inside_strings, json_string, members
 from probe_flow.reports.table import Cell
 from probe_flow.reports.tables.dump_json.layout import PUBLISHED, difference_columns, facts
 from probe_flow.reports.tables.dump_json.metrics import metric_cells
@@ -89,52 +90,42 @@ def api_of(name: str) -> str:
     return (*name.split("."), "")[1]
 
 
-def metrics_of(
-    pair: GraphPair, numbers: Sequence[int], columns: RecordedColumns, style: ItemStyle
-) -> Iterator[Sequence[Item | None]]:
-    """Yield for each of some nodes of the target the metrics of its tensors; None for those that are not compared.
+def metrics_of(pair: GraphPair, numbers: Sequence[int], columns: RecordedColumns, style: ItemStyle) -> Iterator[str]:
+    """Yield the metrics of each tensor of some nodes of the target, as members of JSON that follow others.
 
-    Of one dump alone nothing is, and so of none of its nodes.
+    They are nothing of tensors that are not compared; of one dump alone none is.
     """
     if pair.mode is None:
-        yield from repeat((), len(numbers))
-        return
-    rows = [pair.rows(number) for number in numbers]
+        return repeat("", sum(len(pair.target.tensors_of(number)) for number in numbers))
+    rows = [pair.rows(number) or [None] * len(pair.target.tensors_of(number)) for number in numbers]
     held = [[row for row in of_node if row is not None] for of_node in rows]
     if pair.layout is GraphLayout.OWN:
-        items = iter(_own_items([row for some in held for row in some], pair.mode, columns, style))
+        found = iter(_own_metrics([row for some in held for row in some], pair.mode, columns, style))
     else:
         names = [pair.target.nodes[number].name for number in numbers]
-        items = _msprobe_items(names, held, pair.mode, pair.layout)
-    for of_node in rows:
-        yield [None if row is None else next(items) for row in of_node]
+        found = _msprobe_metrics(names, held, pair.mode, pair.layout)
+    return ("" if row is None else next(found) for of_node in rows for row in of_node)
 
 
-def _own_items(rows: Sequence[Row], mode: GraphMode, recorded: RecordedColumns, style: ItemStyle) -> list[Item]:
+def _own_metrics(rows: Sequence[Row], mode: GraphMode, recorded: RecordedColumns, style: ItemStyle) -> list[str]:
     """Return the metrics of rows in our layout, with their verdicts and reasons."""
     if not rows:
         return []
-    names, columns = _SHOWN[LAYOUTS[mode]], []
+    columns: list[Sequence[str]] = []
     if mode is GraphMode.STATISTICS:
-        sides = (
-            fours_of([row.pair.target for row in rows], recorded, lambda place: _four(rows[place], is_target=True)),
-            fours_of([row.pair.golden for row in rows], recorded, lambda place: _four(rows[place], is_target=False)),
+        targets, goldens = (
+            figures_of([row.pair.target for row in rows], recorded, lambda place: _four(rows[place], is_target=True)),
+            figures_of([row.pair.golden for row in rows], recorded, lambda place: _four(rows[place], is_target=False)),
         )
-        targets, goldens = (list(zip(*(four for four in side if four is not None), strict=True)) for side in sides)
-        columns = [_texts(column, style) for column in difference_columns(targets, goldens)]
+        columns = [metric_texts(column, style) for column in difference_columns(targets, goldens)]
     elif mode is GraphMode.TENSOR:
-        columns = [_texts(column, style) for column in zip(*map(metric_cells, rows), strict=True)]
-    verdicts = [RESULTS[row.verdict.status] for row in rows]
-    messages = [_messages(row.reasons) for row in rows]
-    consistent = [str(_grads(row)) for row in rows]
-    names = (*names, CONSISTENT, "Result", "Err_message")
-    found = zip(*columns, consistent, verdicts, messages, strict=True)
-    return [dict(zip(names, texts, strict=True)) for texts in found]
-
-
-def _texts(column: Sequence[Cell], style: ItemStyle) -> list[str]:
-    texts = texts_of_numbers(column) if style is ItemStyle.VIS_DB else []
-    return texts or [metric_text(cell, style) for cell in column]
+        columns = [metric_texts(column, style) for column in zip(*map(metric_cells, rows), strict=True)]
+    judged = [_judged(row.verdict.status, row.reasons, _grads(row)) for row in rows]
+    if not columns:
+        return judged
+    template = "".join(f',"{name}":"%s"' for name in _SHOWN[LAYOUTS[mode]])
+    metrics = map(template.__mod__, zip(*map(inside_strings, columns), strict=True))
+    return list(map(add, metrics, judged))
 
 
 def _grads(row: Row) -> bool:
@@ -158,13 +149,14 @@ def _four(row: Row, *, is_target: bool) -> tuple[object, object, object, object]
 
 
 @lru_cache(maxsize=1024)
-def _messages(reasons: tuple[str, ...]) -> str:
-    return json_string(reasons)
+def _judged(status: Status, reasons: tuple[str, ...], has_same_grads: bool) -> str:  # noqa: FBT001 - called by place
+    found = {CONSISTENT: str(has_same_grads), "Result": RESULTS[status], "Err_message": json_string(reasons)}
+    return members(found)
 
 
-def _msprobe_items(
+def _msprobe_metrics(
     names: Sequence[str], held: Sequence[Sequence[Row]], mode: GraphMode, layout: GraphLayout
-) -> Iterator[Item]:
+) -> Iterator[str]:
     """Yield the metrics of rows as msprobe has them, and what its rules say.
 
     Args:
@@ -173,18 +165,22 @@ def _msprobe_items(
         mode: what was compared.
         layout: of which version.
     """
-    cells = iter(cells_of([row for some in held for row in some], mode))
-    shown, is_first = _SHOWN[LAYOUTS[mode]], layout is GraphLayout.MSPROBE_VIS
+    is_first = layout is GraphLayout.MSPROBE_VIS
     style = ItemStyle.VIS if is_first else ItemStyle.VIS_DB
+    cells = cells_of([row for some in held for row in some], mode)
+    shown = [column for column in _SHOWN[LAYOUTS[mode]] if column != "EucDist" or not is_first]
+    columns = [metric_texts([each[column] for each in cells], style) for column in shown]
+    texts = zip(*columns, strict=True) if columns else repeat(())
+    rest = zip(cells, texts, strict=False)
     for name, some in zip(names, held, strict=True):
-        mine = [next(cells) for _ in some]
-        marks = judge_entry(mine, api=api_of(name)) if not is_first else ()
-        for number, each in enumerate(mine):
-            item = {column: metric_text(each[column], style) for column in shown if column != "EucDist" or not is_first}
+        mine = [*islice(rest, len(some))]
+        marks = judge_entry([each for each, _ in mine], api=api_of(name)) if not is_first else ()
+        for number, (each, metrics) in enumerate(mine):
+            item = dict(zip(shown, metrics, strict=True))
             if not is_first:
                 grads = each["NPU Requires_grad"] == each["Bench Requires_grad"]
                 mark = marks[number]
                 item |= {CONSISTENT: str(grads), "Result": mark.result, "Err_message": json_string(mark.messages)}
             elif mode is GraphMode.MD5:
                 item["Result"] = "pass" if each["NPU MD5"] == each["BENCH MD5"] else "Different"
-            yield item
+            yield members(item)

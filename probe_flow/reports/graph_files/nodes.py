@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import repeat
 from typing import Any
 
 from msgspec import Struct
@@ -19,15 +19,15 @@ from probe_flow.records.model_graph import (
     GraphPair,
     ModelGraph,
 )
-from probe_flow.records.tensor import item_names
-from probe_flow.reports.graph_files.items import NULL, Item, ItemStyle, items_of, type_name
+from probe_flow.reports.graph_files.items import ItemStyle, ItemTexts
+from probe_flow.reports.graph_files.json_texts import json_name
 from probe_flow.reports.graph_files.legend import written_score
 from probe_flow.reports.graph_files.metrics import metrics_of
 
 CODES = {GraphKind.MODULE: 0, GraphKind.API: 1, GraphKind.COLLECTION: 9}
 """What the viewer calls kinds of nodes."""
 
-_BATCH = 512
+_BATCH = 1024
 """Nodes whose metrics are made at once."""
 
 
@@ -37,20 +37,20 @@ class NodeFacts(Struct, gc=False):
     Args:
         number: of the node in its graph.
         node: the node.
-        link: names around its partner, and the partner; nothing where it has none.
+        link: names around its partner, and the partner, as JSON; nothing in it where there is none.
         score: as it is written; None where there is none.
         level: of its overflow.
-        inputs, outputs: item name -> texts.
+        inputs, outputs: its items by their names, as JSON.
         distributed: its communication with other ranks, as the viewer reads it.
     """
 
     number: int
     node: GraphNode
-    link: Sequence[str]
+    link: str
     score: float | None
     level: Level | None
-    inputs: dict[str, Item]
-    outputs: dict[str, Item]
+    inputs: str
+    outputs: str
     distributed: Any
 
 
@@ -68,27 +68,15 @@ def node_facts(
     graph = pair.golden if is_golden and pair.golden is not None else pair.target
     links = _Links(pair, is_golden=is_golden)
     levels, communications = pair.levels[is_golden], pair.links[is_golden]
-    word = type_name(graph.catalog)
     is_msprobe = pair.layout is not GraphLayout.OWN
     has_checksums = pair.mode is GraphMode.MD5 or pair.layout is GraphLayout.MSPROBE_VIS
+    texts = ItemTexts(graph, style, has_checksums=has_checksums, needs_maximum=is_msprobe)
     columns = RecordedColumns()
     for begin in range(0, len(numbers), _BATCH):
         batch = numbers[begin : begin + _BATCH]
         tensors = [graph.tensors_of(number) for number in batch]
-        metrics = [()] * len(batch) if is_golden else metrics_of(pair, batch, columns, style)
-        items = items_of([*chain.from_iterable(tensors)], columns, word, style, has_checksums=has_checksums)
-        for number, mine, of_node in zip(batch, tensors, metrics, strict=True):
-            inputs: dict[str, Item] = {}
-            outputs: dict[str, Item] = {}
-            for place, (tensor, name, item) in enumerate(zip(mine, item_names(mine), items, strict=False)):
-                if name is None or not tensor.slot.path:  # the call itself, where a dump holds no values
-                    continue
-                found = of_node[place] if place < len(of_node) else None
-                if found is not None and len(item) > 1 and "group_ranks" not in item:
-                    item.update(found)
-                if is_msprobe and item.get("Max", NULL) == NULL and "group_ranks" not in item:
-                    item = {"value": NULL}
-                (outputs if graph.is_output(tensor) else inputs)[name] = item
+        metrics = repeat("", sum(map(len, tensors))) if is_golden else metrics_of(pair, batch, columns, style)
+        for number, (inputs, outputs) in zip(batch, texts.of(tensors, metrics), strict=True):
             score = None if is_golden else pair.scores.get(number)
             yield NodeFacts(
                 number,
@@ -108,7 +96,8 @@ class _Links:
     def __init__(self, pair: GraphPair, *, is_golden: bool) -> None:
         self._other: ModelGraph | None = pair.target if is_golden else pair.golden
         self._partners: Sequence[int] = pair.partners
-        self._chains: dict[int, list[str]] = {NO_PARTNER: []}
+        self._chains: dict[int, str] = {NO_PARTNER: "["}
+        """Number of a node -> the names around it and its own, as a list that goes on."""
         if is_golden and pair.golden is not None:
             backward = [NO_PARTNER] * len(pair.golden.nodes)
             for number, partner in enumerate(pair.partners):
@@ -116,18 +105,16 @@ class _Links:
                     backward[partner] = number
             self._partners = backward
 
-    def of(self, number: int) -> list[str]:
+    def of(self, number: int) -> str:
         """Return the names around the partner of a node, and its own."""
         if self._other is None or self._partners[number] == NO_PARTNER:
-            return []
+            return "[]"
         node = self._other.nodes[self._partners[number]]
-        chain = self._chains.get(node.parent)
-        if chain is None:
-            chain = self._chains[node.parent] = [
-                *self._other.chain(node.parent),
-                self._other.nodes[node.parent].name,
-            ]
-        return [*chain, node.name]
+        around = self._chains.get(node.parent)
+        if around is None:
+            names = [*self._other.chain(node.parent), self._other.nodes[node.parent].name]
+            around = self._chains[node.parent] = "".join(["[", *(f"{json_name(name)}," for name in names)])
+        return f"{around}{json_name(node.name)}]"
 
 
 def _distributed(links: Sequence[Any]) -> Any:

@@ -55,7 +55,7 @@ def _write_graph(pair: GraphPair, file: IO[bytes], *, is_lean: bool, is_golden: 
     file.write(json_bytes(head)[1:-1] + b',"node":{')
     pieces: list[bytes] = []
     for facts in node_facts(pair, range(len(graph.nodes)), ItemStyle.VIS, is_golden=is_golden):
-        pieces.append(json_bytes(facts.node.name) + b":" + json_bytes(_entry(facts, pair, graph, is_lean=is_lean)))
+        pieces.append(f"{json_string(facts.node.name)}:{_entry(facts, pair, graph, is_lean=is_lean)}".encode())
         if len(pieces) == _TOGETHER:
             file.write(b",".join(pieces) + b",")
             pieces.clear()
@@ -66,19 +66,13 @@ def _write_graph(pair: GraphPair, file: IO[bytes], *, is_lean: bool, is_golden: 
     file.write(b"}")
 
 
-def _entry(facts: NodeFacts, pair: GraphPair, graph: ModelGraph, *, is_lean: bool) -> dict[str, Any]:
+def _entry(facts: NodeFacts, pair: GraphPair, graph: ModelGraph, *, is_lean: bool) -> str:
     node, number = facts.node, facts.number
-    found: dict[str, Any] = {
-        "id": node.name,
-        "node_type": CODES[node.kind],
-        "output_data": facts.outputs,
-        "input_data": facts.inputs,
+    around = {
         "upnode": graph.nodes[node.parent].name if node.parent >= 0 else "None",
         "subnodes": [graph.nodes[child].name for child in graph.children[number]],
-        "matched_node_link": facts.link,
-        "suggestions": {},
-        "stack_info": frames_of(graph, number, is_lean=is_lean),
     }
+    found: dict[str, Any] = {"suggestions": {}, "stack_info": frames_of(graph, number, is_lean=is_lean)}
     if node.micro_step is not None:
         found["micro_step_id"] = node.micro_step
     data: dict[str, Any] = {}
@@ -91,4 +85,8 @@ def _entry(facts: NodeFacts, pair: GraphPair, graph: ModelGraph, *, is_lean: boo
     found["data"] = data
     if facts.distributed:
         found["matched_distributed"] = facts.distributed
-    return found
+    return (
+        f'{{"id":{json_string(node.name)},"node_type":{CODES[node.kind]},"output_data":{facts.outputs},'
+        f'"input_data":{facts.inputs},{json_string(around)[1:-1]},"matched_node_link":{facts.link},'
+        f"{json_string(found)[1:]}"
+    )

@@ -15,7 +15,7 @@ from typing import Any
 from probe_flow.files.atomic import atomic_path
 from probe_flow.records.model_graph import GraphPair, ModelGraph
 from probe_flow.reports.graph_files.items import ItemStyle
-from probe_flow.reports.graph_files.json_texts import json_string
+from probe_flow.reports.graph_files.json_texts import json_name, json_string
 from probe_flow.reports.graph_files.legend import TASKS, colours, explained
 from probe_flow.reports.graph_files.nodes import CODES, data_folder, node_facts
 from probe_flow.reports.graph_files.stacks import frames_of
@@ -138,17 +138,17 @@ def _rows(
             name,
             str(CODES[node.kind]),
             _storable(graph.nodes[node.parent].name) if node.parent >= 0 else "",
-            json_string([graph.nodes[child].name for child in inside]) if inside else "",
+            f"[{','.join([json_name(graph.nodes[child].name) for child in inside])}]" if inside else "",
             facts.score,
             facts.level.value if facts.level is not None else None,
             node.micro_step or 0,
-            json_string(facts.link) if facts.link else "[]",
+            facts.link,
             stack,
             "",
             json_string(facts.distributed) if facts.distributed else "{}",
             0,
-            json_string(facts.inputs),
-            json_string(facts.outputs),
+            facts.inputs,
+            facts.outputs,
             source,
             folder,
             step,
