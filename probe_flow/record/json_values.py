@@ -13,6 +13,8 @@ from functools import cache
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
+from msgspec.json import Encoder as JsonEncoder
+
 from probe_flow.record.types.values import Figure
 
 WORDS = frozenset({"nan", "inf", "-inf"})
@@ -25,7 +27,6 @@ _LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 Number = float | int | bool | None
 
-_PYDANTICS_WORDS = ((b'"NaN"', b'"nan"'), (b'"Infinity"', b'"inf"'), (b'"-Infinity"', b'"-inf"'))
 _ONE_DIGIT = re.compile(rb"e-(?=\d,)")
 _BARE_EXPONENT = re.compile(rb"e(?=\d)")
 _SMALL = re.compile(rb"0\.0000")
@@ -117,27 +118,31 @@ def number_texts(values: Sequence[Number]) -> list[str]:
     """
     if not values:
         return []
-    texts = _by_pydantic(values) if _is_like_repr() else []
+    texts = _together(values) if _is_like_repr() else []
     return texts if len(texts) == len(values) else _one_by_one(values)
 
 
 @cache
 def _is_like_repr() -> bool:
-    """Say whether pydantic's floats, put into Python's form, are those of `repr`: another version may differ."""
-    return _by_pydantic(_SAMPLES) == _one_by_one(_SAMPLES)
+    """Say whether msgspec's floats, put into Python's form, are those of `repr`: another version may differ."""
+    return _together(_SAMPLES) == _one_by_one(_SAMPLES)
 
 
 def _one_by_one(values: Sequence[Number]) -> list[str]:
     return [json_text(json_number(value)) for value in values]
 
 
-def _by_pydantic(values: Sequence[Number]) -> list[str]:
-    import pydantic_core
+def _plain_number(value: object) -> object:
+    """Return a scalar of numpy, of which some are floats to Python, as a plain number."""
+    plain = getattr(value, "item", None)
+    return plain() if callable(plain) else json_value(value)
 
-    text = pydantic_core.to_json(values, inf_nan_mode="strings", fallback=json_value)[1:-1] + b","
-    if b'"' in text:
-        for theirs, ours in _PYDANTICS_WORDS:
-            text = text.replace(theirs, ours)
+
+_TOGETHER = JsonEncoder(enc_hook=_plain_number)
+
+
+def _together(values: Sequence[Number]) -> list[str]:
+    text = _TOGETHER.encode(values)[1:-1] + b","
     if b"e" in text:  # 1e-7 and 1e16 are 1e-07 and 1e+16 in Python
         text = _ONE_DIGIT.sub(b"e-0", _BARE_EXPONENT.sub(b"e+", text))
     texts = text[:-1].decode("utf-8").split(",")
@@ -145,6 +150,13 @@ def _by_pydantic(values: Sequence[Number]) -> list[str]:
     for found in _SMALL.finditer(text):  # and 0.00001 is 1e-05; in 10.00001 nothing changes
         place += text.count(b",", before, found.start())
         before = found.start()
-        value = values[place]
-        texts[place] = repr(value) if type(value) is float else json_text(json_number(value))
+        texts[place] = _one_text(values[place])
+    if b"null" in text:  # NaN and infinities too
+        for place, value in enumerate(values):
+            if value is not None and texts[place] == "null":
+                texts[place] = _one_text(value)
     return texts
+
+
+def _one_text(value: Number) -> str:
+    return repr(value) if type(value) is float and math.isfinite(value) else json_text(json_number(value))

@@ -40,6 +40,6 @@ def test_no_numbers_give_no_texts() -> None:
     assert number_texts([]) == []
 
 
-def test_another_form_of_floats_in_pydantic_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_form_of_floats_in_msgspec_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_values, "_is_like_repr", lambda: False)
     assert number_texts([1e-5, None, math.nan, 1.5]) == ["1e-05", "null", '"nan"', "1.5"]
