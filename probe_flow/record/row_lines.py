@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from probe_flow.record.json_values import Number, json_text, json_value, number_texts
+from probe_flow.record.json_values import json_text, json_value, number_texts
 from probe_flow.record.row_index import distance_of, error_of
-from probe_flow.record.rows import RowReader, checksum_of, name_in_dump, reason_of, shape_of
+from probe_flow.record.rows import RowReader, name_in_dump, reason_of, shape_of
 from probe_flow.records import (
     Catalog,
     Comparison,
+    Measurement,
     NodeKey,
     Pair,
     Row,
-    SideSummary,
-    SlotRole,
     TensorRef,
-    TensorType,
     Verdict,
 )
-from probe_flow.records.columns.figure_columns import FIGURES, SideColumns
-
-_GRADS: Mapping[int, str] = {
-    id(grad): f'"value": null, "requires_grad": {json_text(grad)}, "checksum": null' for grad in (None, False, True)
-}
-"""What is said of a tensor without value and checksum, by the object that says whether it needs a gradient."""
-
-_NO_METRICS: Mapping[str, Number] = {}
+from probe_flow.records.columns.figure_columns import FIGURES, MeasuredColumns, SideColumns
 
 
 class RowLines:
@@ -44,18 +35,21 @@ class RowLines:
         self._reader = RowReader(comparison)
         self._target, self._golden = _Nodes(pairs.target), _Nodes(pairs.golden)
         self._columns = [SideColumns(side) for side in ("target", "golden", "reference")]
-        self._slots: dict[tuple[SlotRole, tuple[int | str, ...]], tuple[str, str]] = {}
-        self._stored: dict[tuple[str | None, TensorType], str] = {}
+        self._measured = MeasuredColumns()
+        self._traits: dict[int, _Traits] = {}
+        self._files: dict[str | None, str] = {}
 
     def texts(self, rows: Sequence[Row]) -> tuple[list[str], list[float]]:
         """Return the lines of some rows without their begin, which is the order, and the errors as the index has them.
 
         What line readers split at inside of texts is for the caller to treat.
         """
-        for texts in (self._stored, self._target.descriptions, self._target.names, self._golden.descriptions):
+        for texts in (self._target.descriptions, self._target.names, self._golden.descriptions):
             texts.clear()
-        pairs, measured = [row.pair for row in rows], [row.measurement for row in rows]
-        metrics, errors = _metrics([each.metrics if each is not None else _NO_METRICS for each in measured])
+        self._traits.clear()
+        self._files.clear()
+        pairs = [row.pair for row in rows]
+        metrics, errors = self._metrics([row.measurement for row in rows])
         columns = (
             rows,
             pairs,
@@ -81,7 +75,7 @@ class RowLines:
         nodes = self._target if pair.target is not None else self._golden
         return (
             f', {nodes.described(shown.node)}, "group": {json_text(pair.group)}, '
-            f'{self._slot(shown)[0]}, "kind": "{shown.kind._value_}", "target": {target}, "golden": {golden}, '
+            f'{self._traits_of(shown).slot}, "target": {target}, "golden": {golden}, '
             f'"reference": {reference}, "rule": {json_text(pair.rule.name)}, "confidence": {confidence}, '
             f'"metrics": {metrics}, "verdict": "{verdict.status._value_}", "reason": {json_text(reason_of(row))}, '
             f'"role": "{verdict.role._value_}", "excess": {excess}{_transform(pair)}{_excuse(verdict)}}}\n'
@@ -92,66 +86,69 @@ class RowLines:
         if all(tensor is None for tensor in tensors):
             return ["null"] * len(tensors)
         figures = side.figures(rows)
-        # Of the others the tensor has the checksum, which is what was measured of them.
-        summaries = [side.summary(row) if place in figures.others else None for place, row in enumerate(rows)]
         numbers = (number_texts(figures.values(column)) for column in range(len(FIGURES)))
         return [
             "null"
             if tensor is None
-            else f'{self._side(tensor, summary)}, "min": {low}, "max": {high}, "mean": {mean}, "l2norm": {norm}, '
-            f'"nan": {nan}, "inf": {inf}}}'
-            for tensor, summary, low, high, mean, norm, nan, inf in zip(tensors, summaries, *numbers, strict=True)
+            else f'{self._side(tensor)}, "checksum": {"null" if checksum is None else json_text(checksum)}, '
+            f'"min": {low}, "max": {high}, "mean": {mean}, "l2norm": {norm}, "nan": {nan}, "inf": {inf}}}'
+            for tensor, checksum, low, high, mean, norm, nan, inf in zip(
+                tensors, side.checksums(rows), *numbers, strict=True
+            )
         ]
 
-    def _side(self, tensor: TensorRef, summary: SideSummary | None) -> str:
-        """Return what comes before the statistics."""
-        value, grad, checksum = tensor.value, tensor.requires_grad, checksum_of(tensor, summary)
-        known = _GRADS.get(id(grad)) if value is None and checksum is None else None
-        facts = known or (
-            f'"value": {json_text(value if value is None else json_value(value))}, '
-            f'"requires_grad": {json_text(grad if grad is None or grad is False else json_value(grad))}, '
-            f'"checksum": {json_text(checksum)}'
+    def _side(self, tensor: TensorRef) -> str:
+        """Return what comes before checksum and statistics."""
+        traits, path = self._traits_of(tensor), tensor.holder
+        file = self._files.get(path)
+        if file is None:
+            file = self._files[path] = json_text(self._reader.file(tensor))
+        return f'{{"name": "{self._target.name(tensor.node)}{traits.end}, "file": {file}, {traits.said}'
+
+    def _traits_of(self, tensor: TensorRef) -> _Traits:
+        found = self._traits.get(id(tensor.traits))
+        if found is None:
+            found = self._traits[id(tensor.traits)] = _Traits.of(tensor)
+        return found
+
+    def _metrics(self, measured: Sequence[Measurement | None]) -> tuple[list[str], list[float]]:
+        """Return the metrics and the error of each row; those of rows with the same metrics are made together."""
+        texts, errors = ["{}"] * len(measured), [0.0] * len(measured)
+        for group in self._measured.metrics(measured):
+            ordered = sorted(group.names)
+            line = "{" + ", ".join([json_text(name).replace("%", "%%") + ": %s" for name in ordered]) + "}"
+            columns = dict(zip(group.names, group.columns, strict=True))
+            numbers = zip(*(number_texts(columns[name]) for name in ordered), strict=True)
+            for place, cells in zip(group.places, numbers, strict=bool(ordered)):
+                texts[place] = line % cells
+            for place, error in zip(group.places, distance_of(columns) or (), strict=False):
+                errors[place] = error_of(error)
+        return texts, errors
+
+
+class _Traits(NamedTuple):
+    """What is said of tensors with the same traits.
+
+    Args:
+        slot: keys of the slot and the kind.
+        end: end of the tensor's name.
+        said: type and value.
+    """
+
+    slot: str
+    end: str
+    said: str
+
+    @classmethod
+    def of(cls, tensor: TensorRef) -> _Traits:
+        slot, value, grad = tensor.slot, tensor.value, tensor.requires_grad
+        return cls(
+            f'"direction": "{slot.role.value}", "index": {json_text(slot.index)}, "kind": "{tensor.kind.value}"',
+            json_text(f".{slot}")[1:],
+            f'"dtype": {json_text(tensor.dtype)}, "shape": {json_text(shape_of(tensor))}, '
+            f'"layout": {json_text(tensor.layout)}, "value": {json_text(json_value(value))}, '
+            f'"requires_grad": {json_text(json_value(grad))}',
         )
-        name = f"{self._target.name(tensor.node)}{self._slot(tensor)[1]}"
-        return f'{{"name": "{name}", {self._stored_as(tensor)}, {facts}'
-
-    def _slot(self, tensor: TensorRef) -> tuple[str, str]:
-        """Return the keys of the slot, and the end of the tensor's name."""
-        slot = tensor.slot
-        found = self._slots.get((slot.role, slot.path))
-        if found is None:
-            keys = f'"direction": "{slot.role.value}", "index": {json_text(slot.index)}'
-            found = self._slots[slot.role, slot.path] = keys, json_text(f".{slot}")[1:-1]
-        return found
-
-    def _stored_as(self, tensor: TensorRef) -> str:
-        key = tensor.holder, tensor.type
-        found = self._stored.get(key)
-        if found is None:
-            shape = shape_of(tensor)
-            found = self._stored[key] = (
-                f'"file": {json_text(self._reader.file(tensor))}, "dtype": {json_text(tensor.dtype)}, '
-                f'"shape": {json_text(shape)}, "layout": {json_text(tensor.layout)}'
-            )
-        return found
-
-
-def _metrics(rows: Sequence[Mapping[str, Number]]) -> tuple[list[str], list[float]]:
-    """Return the metrics and the error of each row; those of rows with the same metrics are made together."""
-    places: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
-    for place, metrics in enumerate(rows):
-        places[tuple(metrics)].append(place)
-    texts, errors = ["{}"] * len(rows), [0.0] * len(rows)
-    for names, those in places.items():
-        ordered = sorted(names)
-        line = "{" + ", ".join([json_text(name).replace("%", "%%") + ": %s" for name in ordered]) + "}"
-        columns = dict(zip(names, zip(*(rows[place].values() for place in those), strict=True), strict=bool(names)))
-        numbers = zip(*(number_texts(columns[name]) for name in ordered), strict=True)
-        for place, cells in zip(those, numbers, strict=bool(names)):
-            texts[place] = line % cells
-        for place, error in zip(those, distance_of(columns) or (), strict=False):
-            errors[place] = error_of(error)
-    return texts, errors
 
 
 def _transform(pair: Pair) -> str:

@@ -43,7 +43,7 @@ _SIDES = ("target", "golden", "reference")
 _NO_INDEX = -1
 
 
-class _Table(FigureTable):
+class MeasuredTable(FigureTable):
     """The figures of all measurements of one kind: metrics, then the statistics of each side.
 
     Args:
@@ -144,14 +144,14 @@ class Figures:
     """Where the figures of many measurements are: one table for all that have the same metrics and sides."""
 
     def __init__(self) -> None:
-        self._tables: dict[tuple[Mode, str, tuple[str, ...], tuple[str, ...]], _Table] = {}
+        self._tables: dict[tuple[Mode, str, tuple[str, ...], tuple[str, ...]], MeasuredTable] = {}
 
-    def table(self, mode: Mode, backend: str, metrics: tuple[str, ...], sides: tuple[str, ...]) -> _Table:
+    def table(self, mode: Mode, backend: str, metrics: tuple[str, ...], sides: tuple[str, ...]) -> MeasuredTable:
         """Return the table of measurements of one kind."""
         key = mode, backend, metrics, sides
         found = self._tables.get(key)
         if found is None:
-            found = self._tables[key] = _Table(*key, self)
+            found = self._tables[key] = MeasuredTable(*key, self)
         return found
 
 
@@ -164,7 +164,7 @@ class Measurement(Struct, frozen=True, gc=False, eq=False):
         given_target, given_golden, given_reference: what is known of a side that is not in the table.
     """
 
-    table: _Table
+    table: MeasuredTable
     number: int
     notes: tuple[str, ...] = ()
     given_target: Side = None

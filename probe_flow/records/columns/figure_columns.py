@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from probe_flow.records.figures import FigureTable, Value
-from probe_flow.records.measurement import Measurement, SideSummary
+from probe_flow.records.measurement import MeasuredTable, Measurement, Side, SideSummary
 from probe_flow.records.row import Row
 from probe_flow.records.tensor import TensorRef
 from probe_flow.records.tensor_data import Statistics, TensorTable
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
     Flags: TypeAlias = NDArray[np.bool_]
     Places: TypeAlias = NDArray[np.intp]
 
-_FLOATS, _NONE = "fzu", "n"
-_CONSTANTS = {"z": 0.0, "u": 1.0}
+_FLOATS, _WHOLE, _NONE = "fzu", "i0", "n"
+_CONSTANTS = {"z": 0.0, "u": 1.0, "0": 0.0}
 _WIDTH = len(Statistics.__struct_fields__)
 
 
@@ -31,14 +33,58 @@ class Cells(Struct, frozen=True):
     """Values of some columns, row by row.
 
     Args:
-        values: those that are floats; of others any number.
-        are_floats: which are.
-        are_none: which are None. What is neither is to be asked of the row itself.
+        values: those that are numbers; of others any number.
+        are_floats: which are floats.
+        are_whole: which are integers that a float holds exactly.
+        are_none: which are None. What is nothing of these is to be asked of the row itself.
     """
 
     values: Floats
     are_floats: Flags
+    are_whole: Flags
     are_none: Flags
+
+    @classmethod
+    def unsaid(cls, *shape: int) -> Cells:
+        """Return cells of which nothing is said yet."""
+        return cls(np.zeros(shape), *(np.zeros(shape, dtype=bool) for _ in range(3)))
+
+    @property
+    def are_said(self) -> Flags:
+        """Which of them there is nothing to ask of."""
+        return self.are_floats | self.are_whole | self.are_none
+
+    def put(self, places: Places, cells: Cells) -> None:
+        """Say of the rows at some places what other cells say; these have the first columns."""
+        width = cells.values.shape[1:]
+        at = (places, slice(width[0])) if width else places
+        for mine, others in zip(astuple(self), astuple(cells), strict=True):
+            mine[at] = others
+
+    def ask(self, are_asked: Flags) -> None:
+        """Say nothing of some rows."""
+        for each in (self.are_floats, self.are_whole, self.are_none):
+            each[are_asked] = False
+
+    def column(self, place: int) -> Cells:
+        """Return one column."""
+        return Cells(*(each[:, place] for each in astuple(self)))
+
+    def listed(self, other: Callable[[int], Value]) -> list[Value]:
+        """Return the values of one column; ``other`` gives those that are to be asked of, by their places."""
+        if self.are_none.all():
+            return [None] * len(self.values)
+        if self.are_whole.all():
+            return list(self.values.astype(np.int64).tolist())
+        found: list[Value] = self.values.tolist()
+        if not self.are_floats.all():
+            for place in np.flatnonzero(self.are_whole).tolist():
+                found[place] = int(self.values[place])
+            for place in np.flatnonzero(self.are_none).tolist():
+                found[place] = None
+            for place in np.flatnonzero(~self.are_said).tolist():
+                found[place] = other(place)
+        return found
 
 
 class FigureColumns:
@@ -56,8 +102,10 @@ class FigureColumns:
         slots = [[_stored(pattern[:place]) for place in range(begin, end)] for pattern in stored.patterns]
         shape = len(letters), end - begin
         self._slots = np.array(slots, dtype=np.intp).reshape(shape)
-        self._are_floats = np.array([[each in _FLOATS for each in some] for some in letters], dtype=bool).reshape(shape)
-        self._are_none = np.array([[each == _NONE for each in some] for some in letters], dtype=bool).reshape(shape)
+        kinds = (_FLOATS, _WHOLE, _NONE)
+        self._are = [
+            np.array([[each in kind for each in some] for some in letters], dtype=bool).reshape(shape) for kind in kinds
+        ]
         # NaN where the table has a number: what is measured is another one there
         constants = [[_CONSTANTS.get(each, np.nan) for each in some] for some in letters]
         self._constants = np.array(constants, dtype=np.float64).reshape(shape)
@@ -76,11 +124,10 @@ class FigureColumns:
             places = first[:, None] + self._slots[kinds]
             numbers = np.frombuffer(stored.numbers, dtype=np.float64)
             values = np.where(np.isnan(values), numbers[np.minimum(places, len(numbers) - 1)], values)
-        are_floats, are_none = self._are_floats[kinds], self._are_none[kinds]
+        found = Cells(values, *(each[kinds] for each in self._are))
         if stored.aside:
-            is_aside = np.array([row in stored.aside for row in rows.tolist()], dtype=bool)
-            are_floats[is_aside] = are_none[is_aside] = False
-        return Cells(values, are_floats, are_none)
+            found.ask(np.array([row in stored.aside for row in rows.tolist()], dtype=bool))
+        return found
 
 
 def _stored(pattern: str) -> int:
@@ -88,43 +135,99 @@ def _stored(pattern: str) -> int:
     return sum(letter not in "nzu0" for letter in pattern)
 
 
+class _Tables:
+    """Columns of tables, found once for each."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int, int], tuple[FigureTable, FigureColumns]] = {}
+
+    def columns(self, table: FigureTable, begin: int, end: int) -> FigureColumns:
+        """Return some columns of a table."""
+        key = id(table), begin, end
+        if key not in self._known:
+            self._known[key] = table, FigureColumns(table, begin, end)
+        return self._known[key][1]
+
+
 class RecordedColumns:
     """What dumps recorded of tensors, in the order of the fields of `Statistics`."""
 
     def __init__(self) -> None:
-        self._tables: dict[int, tuple[TensorTable, FigureColumns | None]] = {}
+        self._tables = _Tables()
 
     def of(self, tensors: Sequence[TensorRef | None]) -> Cells:
         """Return the statistics of some tensors; of those whose data are in no table nothing is said."""
-        shape = len(tensors), _WIDTH
-        found = Cells(np.zeros(shape), np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool))
-        groups: dict[int, list[int]] = {}
-        tables: dict[int, TensorTable] = {}
+        found = Cells.unsaid(len(tensors), _WIDTH)
+        groups: dict[int, tuple[FigureTable, list[int], list[int]]] = {}
         for place, tensor in enumerate(tensors):
             data = None if tensor is None else tensor.data
-            if isinstance(data, TensorTable):
-                key = id(data)
-                if key not in groups:
-                    groups[key], tables[key] = [], data
-                groups[key].append(place)
-        for key, places in groups.items():
-            columns = self._columns(tables[key])
-            if columns is None:
-                continue
-            cells = columns.of(np.array([tensors[place].number for place in places], dtype=np.intp))  # type: ignore[union-attr]
-            at, width = np.array(places, dtype=np.intp), cells.values.shape[1]
-            found.values[at, :width] = cells.values
-            found.are_floats[at, :width] = cells.are_floats
-            found.are_none[at, :width] = cells.are_none
-            found.are_none[at, width:] = True
+            if tensor is not None and isinstance(data, TensorTable) and data.figures is not None:
+                if id(data) not in groups:
+                    groups[id(data)] = data.figures, [], []
+                _, places, rows = groups[id(data)]
+                places.append(place)
+                rows.append(tensor.number)
+        for table, places, rows in groups.values():
+            at = np.array(places)
+            found.put(at, self._tables.columns(table, 0, table.width).of(np.array(rows, dtype=np.intp)))
+            found.are_none[at, table.width :] = True
         return found
 
-    def _columns(self, table: TensorTable) -> FigureColumns | None:
-        known = self._tables.get(id(table))
-        if known is None:
-            figures = table.figures
-            known = self._tables[id(table)] = table, FigureColumns(figures, 0, figures.width) if figures else None
-        return known[1]
+
+class MetricGroup(NamedTuple):
+    """Metrics of measurements that have the same ones.
+
+    Args:
+        names: of the metrics.
+        places: of the measurements.
+        columns: the values of each metric.
+    """
+
+    names: Sequence[str]
+    places: Sequence[int]
+    columns: Sequence[Sequence[Value]]
+
+
+class MeasuredColumns:
+    """What was measured of pairs: metrics, and figures of their sides."""
+
+    def __init__(self) -> None:
+        self._tables = _Tables()
+
+    def metrics(self, measured: Sequence[Measurement | None]) -> Iterator[MetricGroup]:
+        """Yield the metrics of measurements, those of each table together."""
+        for table, places, rows in _by_table(enumerate(measured)):
+            cells = self._tables.columns(table, 0, table.metrics).of(rows)
+            columns = [_values(table, at, rows, cells.column(at)) for at in range(table.metrics)]
+            yield MetricGroup(table.names[: table.metrics], places, columns)
+
+    def put_side(self, side: str, measured: Iterable[tuple[int, Measurement]], cells: Cells) -> None:
+        """Say what the tables have of one side of measurements, which come with their places."""
+        for table, places, rows in _by_table(measured):
+            begin = table.begins.get(side)
+            if begin is not None:
+                cells.put(np.array(places), self._tables.columns(table, begin, begin + _WIDTH).of(rows))
+
+
+def _values(table: FigureTable, column: int, rows: Places, cells: Cells) -> list[Value]:
+    return cells.listed(lambda place: table.value(int(rows[place]), column))
+
+
+def _by_table(
+    measured: Iterable[tuple[int, Measurement | None]],
+) -> Iterator[tuple[MeasuredTable, list[int], Places]]:
+    """Yield the places of measurements and their rows in a table, those of each table together."""
+    groups: dict[int, tuple[MeasuredTable, list[int], list[int]]] = {}
+    for place, each in measured:
+        if each is not None:
+            table = each.table
+            if id(table) not in groups:
+                groups[id(table)] = table, [], []
+            _, places, rows = groups[id(table)]
+            places.append(place)
+            rows.append(each.number)
+    for table, places, rows in groups.values():
+        yield table, places, np.array(rows, dtype=np.intp)
 
 
 class MetricColumns:
@@ -147,29 +250,24 @@ class MetricColumns:
                 if number == len(self._tables):
                     self._tables.append(each)
                 self._of[place], self._rows[place] = number, each.number
-        self._columns: dict[tuple[int, str], FigureColumns | None] = {}
+        self._kept = _Tables()
 
     def of(self, name: str, begin: int, end: int) -> Cells:
         """Return one metric of neighbouring measurements; None where there is none of that name, or no measurement."""
         tables, rows = self._of[begin:end], self._rows[begin:end]
-        found = Cells(np.zeros(len(rows)), np.zeros(len(rows), dtype=bool), np.ones(len(rows), dtype=bool))
+        found = Cells.unsaid(len(rows))
+        found.are_none[:] = True
         for number in {*tables.tolist()}:
             columns = None if number == _NO_TABLE else self._columns_of(number, name)
             if columns is not None:
                 places = np.flatnonzero(tables == number)
-                cells = columns.of(rows[places])
-                found.values[places] = cells.values[:, 0]
-                found.are_floats[places] = cells.are_floats[:, 0]
-                found.are_none[places] = cells.are_none[:, 0]
+                found.put(places, columns.of(rows[places]).column(0))
         return found
 
     def _columns_of(self, number: int, name: str) -> FigureColumns | None:
-        key = number, name
-        if key not in self._columns:
-            table = self._tables[number].table
-            at = table.places.get(name, table.metrics)
-            self._columns[key] = FigureColumns(table, at, at + 1) if at < table.metrics else None
-        return self._columns[key]
+        table = self._tables[number].table
+        at = table.places.get(name, table.metrics)
+        return self._kept.columns(table, at, at + 1) if at < table.metrics else None
 
     def metric(self, name: str, place: int) -> Value:
         """Return one metric of one of them."""
@@ -195,7 +293,7 @@ class SideFigures(Struct, frozen=True):
     """Figures of one side of some rows, in the order of `FIGURES`.
 
     Args:
-        cells: those that dumps recorded in tables.
+        cells: those that are in tables.
         others: what is known of rows of which these say nothing, by their places.
     """
 
@@ -203,55 +301,60 @@ class SideFigures(Struct, frozen=True):
     others: Mapping[int, Statistics]
 
     def other(self, column: int, place: int) -> Value:
-        """Return a figure of a row that is no float."""
-        known = self.others.get(place)
-        return None if known is None else getattr(known, FIGURES[column])
+        """Return a figure of a row of which the tables say nothing."""
+        return cast("Value", getattr(self.others[place], FIGURES[column]))
 
     def values(self, column: int) -> list[Value]:
         """Return one figure of all rows."""
-        are_floats = self.cells.are_floats[:, column]
-        if not are_floats.any():
-            found: list[Value] = [None] * len(are_floats)
-            for place in self.others:
-                found[place] = self.other(column, place)
-            return found
-        found = self.cells.values[:, column].tolist()
-        for place in np.flatnonzero(~are_floats).tolist():
-            found[place] = self.other(column, place)
-        return found
+        return self.cells.column(column).listed(partial(self.other, column))
 
 
 class SideColumns:
     """Reads one side of rows: ``target``, ``golden`` or ``reference``."""
 
     def __init__(self, side: str) -> None:
+        self._side = side
         self._tensor_of: Callable[[Row], TensorRef | None] = attrgetter(f"pair.{side}")
-        self._given_of: Callable[[Measurement], object] = attrgetter(f"given_{side}")
+        self._given_of: Callable[[Measurement], Side] = attrgetter(f"given_{side}")
         self._summary_of: Callable[[Measurement], SideSummary | None] = attrgetter(side)
-        self._recorded = RecordedColumns()
+        self._recorded, self._measured = RecordedColumns(), MeasuredColumns()
 
     def tensors(self, rows: Sequence[Row]) -> list[TensorRef | None]:
         """Return the tensor of each row."""
         return list(map(self._tensor_of, rows))
 
-    def summary(self, row: Row) -> SideSummary | None:
-        """Return what was measured of a row's side."""
-        return None if row.measurement is None else self._summary_of(row.measurement)
-
-    def beyond_dump(self, row: Row) -> SideSummary | None:
-        """Return what was measured of a row's side; None where that is what its tensor has recorded."""
-        return None if self._is_own(row, self._tensor_of(row)) else self.summary(row)
+    def checksums(self, rows: Sequence[Row]) -> list[str | None]:
+        """Return the checksum of each row's side: measured, else recorded in the dump."""
+        found: list[str | None] = []
+        for row in rows:
+            tensor, measured = self._tensor_of(row), row.measurement
+            given = None if measured is None else self._given_of(measured)
+            known = given.checksum if given is not None else None
+            found.append(known if known is not None or tensor is None or given is tensor else tensor.checksum)
+        return found
 
     def figures(self, rows: Sequence[Row]) -> SideFigures:
         """Return what is known of the side's values: measured, else recorded in the dump, else nothing."""
         tensors = self.tensors(rows)
-        own = [tensor if self._is_own(row, tensor) else None for row, tensor in zip(rows, tensors, strict=True)]
+        own: list[TensorRef | None] = []
+        measured: list[tuple[int, Measurement]] = []
+        nothing: list[int] = []
+        for place, (row, tensor) in enumerate(zip(rows, tensors, strict=True)):
+            found = row.measurement
+            given = tensor if found is None else self._given_of(found)
+            own.append(tensor if given is tensor else None)
+            if given is None:
+                if found is not None:
+                    measured.append((place, found))
+                if tensor is None:
+                    nothing.append(place)
         cells = self._recorded.of(own)
-        is_said = (cells.are_floats | cells.are_none).all(axis=1)
-        cells.are_floats[~is_said] = False
-        others = np.flatnonzero(~is_said).tolist()
-        return SideFigures(cells, {place: statistics_of(tensors[place], self.summary(rows[place])) for place in others})
+        cells.are_none[nothing] = True
+        self._measured.put_side(self._side, measured, cells)
+        is_asked = np.asarray(~cells.are_said.all(axis=1))
+        cells.ask(is_asked)
+        others = {place: self._known(rows[place], tensors[place]) for place in np.flatnonzero(is_asked).tolist()}
+        return SideFigures(cells, others)
 
-    def _is_own(self, row: Row, tensor: TensorRef | None) -> bool:
-        """Whether what is known of a row's side is what its tensor has recorded."""
-        return row.measurement is None or self._given_of(row.measurement) is tensor
+    def _known(self, row: Row, tensor: TensorRef | None) -> Statistics:
+        return statistics_of(tensor, None if row.measurement is None else self._summary_of(row.measurement))

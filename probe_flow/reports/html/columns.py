@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from probe_flow.records.columns.figure_columns import Cells
+
     Floats: TypeAlias = NDArray[np.float64]
 
 _T = TypeVar("_T")
@@ -271,21 +273,25 @@ def short_numbers(values: Sequence[float | None]) -> list[Cell]:
         return list(map(short_number, values))
     import numpy as np
 
-    are_floats = np.array([type(value) is float for value in values])
-    floats = np.array([value for value in values if type(value) is float])
-    return _in_place(_short_floats(floats), are_floats, lambda place: short_number(values[place]))
+    floats = iter(_short_floats(np.array([value for value in values if type(value) is float])))
+    return [next(floats) if type(value) is float else short_number(value) for value in values]
 
 
-def short_cells(values: Floats, are_floats: NDArray[np.bool_], other: Callable[[int], float | None]) -> list[Cell]:
-    """Return the same of an array; ``other`` gives the values that are no floats, by their places."""
-    return _in_place(_short_floats(values[are_floats]), are_floats, lambda place: short_number(other(place)))
+def short_cells(cells: Cells, other: Callable[[int], float | None]) -> list[Cell]:
+    """Return the same of a column; ``other`` gives the values that it does not say, by their places."""
+    import numpy as np
 
-
-def _in_place(floats: list[Cell], are_floats: NDArray[np.bool_], other: Callable[[int], Cell]) -> list[Cell]:
-    if len(floats) == len(are_floats):
-        return floats
-    found = iter(floats)
-    return [next(found) if is_float else other(place) for place, is_float in enumerate(are_floats.tolist())]
+    if cells.are_floats.all():
+        return _short_floats(cells.values)
+    found: list[Cell] = [None] * len(cells.values)
+    are = cells.are_floats
+    for place, number in zip(np.flatnonzero(are).tolist(), _short_floats(cells.values[are]), strict=True):
+        found[place] = number
+    for place in np.flatnonzero(cells.are_whole).tolist():
+        found[place] = short_number(int(cells.values[place]))
+    for place in np.flatnonzero(~cells.are_said).tolist():
+        found[place] = short_number(other(place))
+    return found
 
 
 def _short_floats(found: Floats) -> list[Cell]:

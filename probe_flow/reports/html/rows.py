@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from probe_flow.record.json_values import json_text, json_value
-from probe_flow.record.rows import RowReader, checksum_of, shape_of
+from probe_flow.record.rows import RowReader, shape_of
 from probe_flow.records import (
     Catalog,
     Comparison,
@@ -19,7 +19,6 @@ from probe_flow.records import (
     Relation,
     Role,
     Row,
-    SideSummary,
     Slot,
     Status,
     TensorRef,
@@ -161,7 +160,7 @@ def _metric_columns(comparison: Comparison, names: Sequence[str]) -> Iterator[Me
 
 def _short_metrics(columns: MetricColumns, name: str, numbers: Sequence[int]) -> list[Cell]:
     cells = columns.of(name, numbers[0], numbers[-1] + 1)
-    return short_cells(cells.values, cells.are_floats, lambda place: columns.metric(name, numbers[place]))
+    return short_cells(cells, lambda place: columns.metric(name, numbers[place]))
 
 
 def _metric(row: Row, name: str) -> Any:
@@ -202,7 +201,7 @@ class _Side:
             ("node", packed_places(self._numbers(some, nodes, catalog) for some in stretches(self._rows))),
             *self._several(_SLOT, self._slots),
             *self._several(_DESCRIPTION, self._descriptions),
-            ("checksum", self._texts(lambda some: map(_checksum, *self._both(some)))),
+            ("checksum", self._texts(self._checksums)),
             ("value", self._texts(lambda some: map(_value, tensors(some)))),
             ("why", self._texts(lambda some: (None if each is None else each.reason for each in tensors(some)))),
         ]
@@ -210,14 +209,16 @@ class _Side:
     def _tensors(self, rows: _Rows) -> _Tensors:
         return list(map(self._tensor_of, rows))
 
-    def _both(self, rows: _Rows) -> tuple[_Tensors, Sequence[SideSummary | None]]:
-        return self._tensors(rows), list(map(self._side.beyond_dump, rows))
+    def _checksums(self, rows: _Rows) -> list[str | None]:
+        return [
+            None if tensor is None else checksum
+            for tensor, checksum in zip(self._tensors(rows), self._side.checksums(rows), strict=True)
+        ]
 
     def _statistics(self, rows: _Rows) -> Iterator[Sequence[Any]]:
         found = self._side.figures(rows)
         for column in range(len(FIGURES)):
-            cells = found.cells.values[:, column], found.cells.are_floats[:, column]
-            yield short_cells(*cells, partial(found.other, column))
+            yield short_cells(found.cells.column(column), partial(found.other, column))
 
     def _texts(self, of: Callable[[_Rows], Iterable[str | None]]) -> Pieces | None:
         return packed_places(self._strings.places(of(some)) for some in stretches(self._rows))
@@ -285,10 +286,6 @@ def _expectation(reason: Reason | None) -> str | None:
 
 def _mode(mode: Mode | None) -> str | None:
     return None if mode is None else mode.value
-
-
-def _checksum(tensor: TensorRef | None, summary: SideSummary | None) -> str | None:
-    return None if tensor is None else checksum_of(tensor, summary)
 
 
 def _rounded(excess: float | None) -> float | None:

@@ -29,7 +29,13 @@ from probe_flow.records import (
 )
 from probe_flow.records import figures as figures_module
 from probe_flow.records.columns.figure_columns import FIGURES as FIGURES_OF_SIDES
-from probe_flow.records.columns.figure_columns import FigureColumns, MetricColumns, RecordedColumns, SideColumns
+from probe_flow.records.columns.figure_columns import (
+    FigureColumns,
+    MeasuredColumns,
+    MetricColumns,
+    RecordedColumns,
+    SideColumns,
+)
 from probe_flow.records.figure_views import FigureColumn, FigureRow
 from probe_flow.records.figures import FigureTable, shared_numbers
 from probe_flow.records.row import Row
@@ -226,15 +232,24 @@ def test_columns_are_what_the_rows_say(rows, wanted, cut):
     cells = FigureColumns(table, begin, end).of(np.array(wanted, dtype=np.intp))
 
     assert cells.values.shape == cells.are_floats.shape == cells.are_none.shape == (len(wanted), end - begin)
-    for number, *found in zip(wanted, cells.values.tolist(), cells.are_floats, cells.are_none, strict=True):
-        for expected, value, is_float, is_none in zip(rows[number][begin:end], *found, strict=True):
+    kinds = cells.are_floats, cells.are_whole, cells.are_none
+    for number, *found in zip(wanted, cells.values.tolist(), *kinds, strict=True):
+        for expected, value, is_float, is_whole, is_none in zip(rows[number][begin:end], *found, strict=True):
+            assert is_float + is_whole + is_none <= 1
             assert not is_none or expected is None
-            if is_float:
-                assert type(expected) is float
-                assert same(value, expected)
+            if is_float or is_whole:
+                assert type(expected) is (float if is_float else int)
+                assert same(value, float(expected))
             elif number not in table.stored().aside:
                 assert is_none == (expected is None)
-                assert type(expected) is not float
+                assert type(expected) not in (float, int)
+    listed = [
+        cells.column(place).listed(lambda row, place=place: rows[wanted[row]][begin + place])
+        for place in range(end - begin)
+    ]
+    assert [repr([*each]) for each in zip(*listed, strict=True)] == [
+        repr([*rows[number][begin:end]]) for number in wanted if begin < end
+    ]
 
 
 def test_recorded_columns_are_the_statistics_of_tensors():
@@ -313,7 +328,46 @@ def test_figures_of_a_side_are_measured_or_recorded():
     expected = [recorded[0], recorded[1], Statistics(7.0, 8.0, nan=1), Statistics()]
     columns = [found.values(column) for column in range(len(FIGURES_OF_SIDES))]
     assert [repr(cells) for cells in zip(*columns, strict=True)] == [repr(astuple(each)) for each in expected]
-    assert sorted(found.others) == [1, 2, 3]
+    assert not found.others
+
+
+def test_the_metrics_of_many_measurements_come_in_columns_a_table_together():
+    figures = Figures()
+    given = [{"a": 1.5, "b": 0}, None, {"b": math.nan}, {"a": 2**70, "b": None}, {"a": True, "b": 0.0}]
+    measured = [None if each is None else Measurement.of(Mode.VALUE, each, figures=figures) for each in given]
+
+    groups = MeasuredColumns().metrics(measured)
+
+    found = {
+        place: dict(zip(group.names, cells, strict=True))
+        for group in groups
+        for place, *cells in zip(group.places, *group.columns, strict=True)
+    }
+    assert {place: repr(each) for place, each in found.items()} == {
+        place: repr(each) for place, each in enumerate(given) if each is not None
+    }
+
+
+def test_a_checksum_of_a_side_is_measured_or_recorded():
+    slot = Slot(SlotRole.INPUT)
+    recorded, plain = (
+        TensorRef.of(NodeKey(Execution(), "a"), slot, TensorKind.TENSOR, checksum=text) for text in ("dead", None)
+    )
+    measured = SideSummary(Statistics(), "beef")
+    rows = [
+        Row(Pair(tensor, None, "g", Rule("exact")), None if side is None else Measurement.of(Mode.TENSOR, {}, side))
+        for tensor, side in [
+            (recorded, None),
+            (recorded, recorded),
+            (recorded, measured),
+            (recorded, SideSummary(Statistics(1.0))),
+            (plain, measured),
+            (plain, None),
+        ]
+    ]
+
+    assert SideColumns("target").checksums(rows) == ["dead", "dead", "beef", "dead", "beef", None]
+    assert SideColumns("golden").checksums(rows) == [None] * len(rows)
 
 
 FLOATS = st.one_of(st.floats(), st.sampled_from([0.0, -0.0, 1.0]))
