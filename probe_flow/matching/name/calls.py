@@ -18,6 +18,9 @@ from probe_flow.matching.name.side import Scope, Side
 from probe_flow.matching.shared.alignment import align
 from probe_flow.records import Phase
 
+FILTERED = 2
+"""Names with gaps in their numbers from which a dump is of a part of the calls: then the numbers of all are right."""
+
 MAX_ROUNDS = 20
 """Rounds of pairing callers whose own callers have no counterpart, before their calls are aligned by name."""
 
@@ -175,9 +178,13 @@ class _Matching:
                 first[name] = max(call, first.get(name, 0))
         return first
 
+    def _is_filtered(self, name: str) -> bool:
+        """Whether a side lacks calls of a name that it counted, so that the numbers are to be trusted."""
+        return self._first_numbers.get(name, 0) > 0 or name in self._with_gaps or len(self._with_gaps) >= FILTERED
+
     @cached_property
     def _with_gaps(self) -> frozenset[str]:
-        """The names of which one side lacks calls between its own that the other has: it is filtered as well."""
+        """The names of which one side lacks calls, before the last of its own, that the other has."""
         target, golden = _recorded(self.target), _recorded(self.golden)
         shared = ((name, mine, golden[name]) for name, mine in target.items() if name in golden)
         return frozenset(name for name, *sides in shared if _lacks(*sides) or _lacks(*reversed(sides)))
@@ -210,7 +217,7 @@ class _Matching:
         return self.pairs.golden_of.get(scope, _NO_COUNTERPART) if isinstance(scope, int) else scope
 
     def _pair_list(self, name: str, target: Sequence[int], golden: Sequence[int]) -> int:
-        if len(target) != len(golden) and (self._first_numbers.get(name, 0) > 0 or name in self._with_gaps):
+        if len(target) != len(golden) and self._is_filtered(name):
             by_call = {self.golden.nodes[number].key.call: number for number in golden}
             same = ((number, by_call.pop(self.target.nodes[number].key.call, None)) for number in target)
             return self.pairs.add((number, partner) for number, partner in same if partner is not None)

@@ -170,6 +170,19 @@ def test_a_dump_that_lacks_calls_in_between_pairs_by_number() -> None:
     assert {other for one, other in found if one is None} == set(linear([2, 5, 7]))
 
 
+def test_a_dump_of_a_part_pairs_by_number_where_only_the_last_calls_of_a_name_are_missing() -> None:
+    def calls(*names: str) -> list[str]:
+        return [f"Torch.{name[:-1]}.{name[-1]}.forward" for name in names]
+
+    gaps = ("relu0", "relu1", "relu2", "tanh0", "tanh1", "tanh2")
+    whole = calls("mul0", "add0", "neg0", "abs0", "mul1", "add1", "abs1", "add2", *gaps)
+    part = [entry for entry in whole if entry not in calls("neg0", "add2", "relu1", "tanh1")]
+    found = entry_pairs(match_name(catalog(part), catalog(whole)))
+
+    assert {one for one, _ in found if one is not None} == set(part)
+    assert all(one == other for one, other in found if one is not None)
+
+
 # --- backward and recomputation --------------------------------------------------------------------------------------
 
 
