@@ -46,10 +46,15 @@ def wavering(scores: Deviation) -> float:
     return min(1.0, max(scores.likely, hidden) / max(scores.spread, TINY))
 
 
+def share_turned(relative: float, count: int) -> float:
+    """Return the share of so many decisions that may turn where what decides is off by a relative error."""
+    moved = FLIP_SHARE * relative * count
+    return min(1.0, max(MIN_FLIPS, moved) / count) if moved > RARE else 0.0
+
+
 def flipped_share(relative: float, count: int) -> float:
     """Return the relative error that flipped gates may leave in a gradient of so many elements."""
-    moved = FLIP_SHARE * relative * count
-    return math.sqrt(min(1.0, max(MIN_FLIPS, moved) / count)) if moved > RARE else 0.0
+    return math.sqrt(share_turned(relative, count))
 
 
 def turned_share(row: Row, deviation: Deviation, call: Call) -> float:

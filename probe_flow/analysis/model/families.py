@@ -28,6 +28,8 @@ class Family(enum.Enum):
     STEP = "step"  # floor, round and kin: whole numbers, off by one at most where the input comes near an edge
     UNKNOWN = "unknown"
 
+    __hash__ = object.__hash__  # Enum's own is a call of Python
+
 
 _KEYWORDS: tuple[tuple[Family, str], ...] = (
     (Family.UNKNOWN, "muladd addcmul addcdiv"),  # a product and a sum in one

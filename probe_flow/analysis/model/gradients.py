@@ -15,15 +15,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call
-from probe_flow.analysis.model.decisions import FINE, FLIP_SHARE, LEAST_STEPS, MIN_FLIPS, RARE
+from probe_flow.analysis.model.decisions import FINE, LEAST_STEPS, share_turned
 from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import (
     HUGE,
+    MOST,
     PEAK_OVER_RMS,
+    TYPICAL,
     Allowance,
+    bounded,
     coherent_product,
     common_share,
+    typical_product,
 )
 from probe_flow.records.row import Row
 
@@ -65,7 +69,7 @@ def gradient_allowance(
     """
     unit = max([output.unit, *[tensor.unit for tensor in incoming], *[each.deviation.unit for each in saved]])
     scale = max([output.size, *[_scale(family, output, tensor, saved) for tensor in incoming]])
-    relative = sum([min(tensor.relative, 1e6) for tensor in incoming])
+    relative = sum([bounded(tensor) for tensor in incoming])
     worst = max(
         (min(tensor.relative * _steepness(family, tensor), 1.0) for tensor in _factors(family, output, saved)),
         default=0.0,
@@ -77,7 +81,7 @@ def gradient_allowance(
     top = max([output.top, *[tensor.top for tensor in incoming]])
     peak = PEAK_OVER_RMS * (floor + explained) + 2.0 * unit * output.top
     common = common_share(output.count) * (floor + explained) / max(output.size, TINY)
-    peak += output.top * min(1e6, max((_peak_ratio(tensor) for tensor in incoming), default=0.0))
+    peak += output.top * min(MOST, max((_peak_ratio(tensor) for tensor in incoming), default=0.0))
     if is_gated:
         decided = max((min(max(each.deviation.relative, each.deviation.blind), 1.0) for each in saved), default=0.0)
         share = _flips(max(decided, hidden), unit, output.count)
@@ -113,8 +117,7 @@ def with_flips(allowed: Allowance, output: Deviation, inputs: Sequence[Deviation
 
 def _flips(decided: float, unit: float, count: int) -> float:
     """Return the share of elements whose gate may have turned, given the relative error of what decides."""
-    moved = FLIP_SHARE * max(decided, LEAST_STEPS * unit if unit > FINE else 0.0) * count
-    return min(1.0, max(MIN_FLIPS, moved) / count) if moved > RARE else 0.0
+    return share_turned(max(decided, LEAST_STEPS * unit if unit > FINE else 0.0), count)
 
 
 _LINEAR = frozenset({Family.MOVE, Family.SUM, Family.TOTAL})
@@ -162,7 +165,7 @@ def _scale(family: Family, output: Deviation, incoming: Deviation, saved: Sequen
     written = [each.deviation for each in saved if each.is_result]
     if family in (Family.PRODUCT, Family.ATTENTION):
         like = [tensor for tensor in read if tensor.count != output.count] or read
-        products = [0.5 * _product(output, incoming, tensor) for tensor in like]
+        products = [TYPICAL * typical_product(output, incoming, tensor) for tensor in like]
         if family is Family.ATTENTION:
             products += [incoming.size * tensor.size for tensor in read]
         # Weights and inputs are products with the incoming gradient, biases its sum.
@@ -177,12 +180,6 @@ def _scale(family: Family, output: Deviation, incoming: Deviation, saved: Sequen
     if family in _SCALED and output.count < incoming.count:
         return total * max((tensor.size for tensor in read), default=1.0)
     return total if terms > 1.0 else 0.0
-
-
-def _product(output: Deviation, first: Deviation, second: Deviation) -> float:
-    """Size that a product of unrelated factors has."""
-    length = math.sqrt(max(1.0, first.count * second.count / max(1, output.count)))
-    return first.size * second.size * math.sqrt(length)
 
 
 _FACTORS = frozenset(("mul", "div", "truediv", "true_divide", "rmul", "imul", "multiply", "divide"))

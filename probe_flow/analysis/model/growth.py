@@ -41,6 +41,27 @@ ALIKE = 4.0
 """Rounding steps, of storage and of recorded statistics, within which elements are one number."""
 
 
+AMPLIFIED = {
+    Family.MOVE: 1.2, Family.CONTRACT: 1.2, Family.SUM: 1.2, Family.REDUCE: 1.2, Family.TOTAL: 1.2,
+    Family.SLOPE: 1.5, Family.SCALE: 1.5, Family.QUOTIENT: 1.5, Family.PRODUCT: 1.5,
+    Family.NORMALISE: 2.0, Family.UNKNOWN: 3.0,
+}  # fmt: skip
+"""What comes out of an error to first order, in what the family's bound says: slopes that are a little above 1, factors
+whose errors are correlated, a spread that is off itself, and what nobody knows the arithmetic of."""
+
+MOST = 1e6
+"""Largest relative error that is followed: what is nearly zero on one side has any."""
+
+TYPICAL = 0.5
+"""Least of what the terms of a product add up to, in what those of unrelated factors do."""
+
+STEEPEST = 16.0
+"""Largest size of an exponent whose rounding is followed: beyond it float16 overflows."""
+
+LEAST_COMMON, MOST_COMMON = 0.1, 0.5
+"""Share of noise that many elements have in common, however many they are, and however few."""
+
+
 class Allowance(Struct, frozen=True, gc=False):
     """Error that needs no fault, absolute, as root mean square and as peak.
 
@@ -91,6 +112,11 @@ def explained_error(family: Family, output: Deviation, inputs: Sequence[Deviatio
     return _bounded(_explained(family, output, inputs))
 
 
+def bounded(tensor: Deviation) -> float:
+    """Return the relative error of a tensor as far as it is followed."""
+    return min(tensor.relative, MOST)
+
+
 def _bounded(value: float) -> float:
     """Return the value, `HUGE` where it overflowed (NaN: zero times infinity)."""
     return value if value <= HUGE else HUGE
@@ -139,7 +165,7 @@ def _common_share(family: Family, output: Deviation, inputs: Sequence[Deviation]
 
 def common_share(count: int) -> float:
     """Return the share of noise that does not average out over so many elements: some of it is shared by many."""
-    return min(0.5, 0.1 + 2.0 / math.sqrt(count))
+    return min(MOST_COMMON, LEAST_COMMON + 2.0 / math.sqrt(count))
 
 
 def _is_of_one_value(tensor: Deviation) -> bool:
@@ -173,7 +199,7 @@ def _summed_size(family: Family, output: Deviation, inputs: Sequence[Deviation])
     if family in (Family.SUM, Family.UNKNOWN):
         return max([output.size, *[tensor.size for tensor in inputs if _fits(tensor, output)]])
     if family is Family.PRODUCT and len(inputs) >= 2:
-        return max(output.size, 0.5 * _typical_product(output, inputs))
+        return max(output.size, TYPICAL * _typical(output, inputs))
     if family is Family.WEIGHTED:
         return max([output.size, *(tensor.size for tensor in _addends(output, inputs))])
     if family in (Family.REDUCE, Family.TOTAL) and inputs:
@@ -186,7 +212,7 @@ def _summed_size(family: Family, output: Deviation, inputs: Sequence[Deviation])
         # The statistics that a norm returns (mean, reciprocal deviation) are sums over its input.
         return max(steep, source.size) if output.count < source.count else steep
     if family is Family.EXPONENTIAL and inputs:
-        return output.size * max(1.0, min(16.0, max(tensor.size for tensor in inputs)))
+        return output.size * max(1.0, min(STEEPEST, max(tensor.size for tensor in inputs)))
     return output.size
 
 
@@ -223,49 +249,58 @@ def _addends(output: Deviation, inputs: Sequence[Deviation]) -> list[Deviation]:
     return [tensor for tensor in inputs if tensor.count == output.count]
 
 
-def _typical_product(output: Deviation, inputs: Sequence[Deviation]) -> float:
-    """Size that a product of unrelated factors has: s_a * s_b * sqrt(length of the sum)."""
+def _typical(output: Deviation, inputs: Sequence[Deviation]) -> float:
     first, second = sorted(inputs, key=lambda tensor: -tensor.count)[:2]
-    length = math.sqrt(max(1.0, first.count * second.count / max(1, output.count)))
-    return first.size * second.size * math.sqrt(length)
+    return typical_product(output, first, second)
+
+
+def typical_product(output: Deviation, first: Deviation, second: Deviation) -> float:
+    """Return the size that a product of unrelated factors has: s_a * s_b * sqrt(length of the sum)."""
+    return first.size * second.size * math.sqrt(_length(output, first, second))
+
+
+def _length(output: Deviation, first: Deviation, second: Deviation) -> float:
+    """Return how many terms each element of a product sums up."""
+    return math.sqrt(max(1.0, first.count * second.count / max(1, output.count)))
 
 
 def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
     if not inputs:
         return 0.0
-    relative = sum([min(tensor.relative, 1e6) for tensor in inputs])
+    relative = sum([bounded(tensor) for tensor in inputs])
     absolute = sum([tensor.rms * math.sqrt(_terms(tensor, output)) for tensor in inputs])
+    amplified = AMPLIFIED.get(family, 1.0)
     if family in (Family.MOVE, Family.CONTRACT):
         # A slice may keep just the wrong part of its input; a table lookup returns rows of one input.
-        return max(1.2 * absolute, output.size * min(relative, 1e6))
+        return max(amplified * absolute, output.size * min(relative, MOST))
     if family is Family.SLOPE:
-        return 1.5 * _of_slope(output.size, [tensor.size for tensor in inputs]) * relative
+        return amplified * _of_slope(output.size, [tensor.size for tensor in inputs]) * relative
     if family is Family.SUM:
-        return 1.2 * absolute
+        return amplified * absolute
     if family in (Family.SCALE, Family.QUOTIENT):
-        return max(1.5 * output.size * relative, _at_smallest(family, output, inputs) / math.sqrt(output.count))
+        return max(amplified * output.size * relative, _at_smallest(family, output, inputs) / math.sqrt(output.count))
     if family in (Family.REDUCE, Family.TOTAL):
         is_mean = family is Family.REDUCE
-        whole = sum(tensor.rms for tensor in inputs) if is_mean else 1.2 * absolute * _shared(output, inputs)
+        whole = sum(tensor.rms for tensor in inputs) if is_mean else amplified * absolute * _shared(output, inputs)
         return max(output.size * relative, whole)
     if family is Family.PRODUCT:
         # Where the product cancels, the error is relative to what its terms would usually add up to.
-        uncancelled = _typical_product(output, inputs) if len(inputs) > 1 else UNCANCELLED * output.size
-        return 1.5 * relative * max(output.size, uncancelled)
+        uncancelled = _typical(output, inputs) if len(inputs) > 1 else UNCANCELLED * output.size
+        return amplified * relative * max(output.size, uncancelled)
     if family is Family.WEIGHTED:
-        parts = [UNCANCELLED * output.size * min(tensor.relative, 1e6) for tensor in inputs]
-        return max(math.hypot(*parts), 1.2 * sum(tensor.rms for tensor in _addends(output, inputs)))
+        parts = [UNCANCELLED * output.size * bounded(tensor) for tensor in inputs]
+        return max(math.hypot(*parts), AMPLIFIED[Family.SUM] * sum(tensor.rms for tensor in _addends(output, inputs)))
     if family is Family.NORMALISE:
         source = _source(inputs)
-        rest = sum(min(tensor.relative, 1e6) for tensor in inputs if tensor is not source)
+        rest = sum(bounded(tensor) for tensor in inputs if tensor is not source)
         own = output.size * source.rms / max(source.spread, TINY)
         if output.count < source.count:
             own = max(own, source.rms)
-        return 2.0 * own + 1.5 * output.size * rest
+        return amplified * own + AMPLIFIED[Family.SCALE] * output.size * rest
     if family in (Family.EXPONENTIAL, Family.ATTENTION):
         exponent = max(min(tensor.peak, 1.0) for tensor in inputs)
         return output.size * max(exponent, relative)
-    return 3.0 * max(output.size * relative, absolute)
+    return amplified * max(output.size * relative, absolute)
 
 
 def _peak(family: Family, output: Deviation, inputs: Sequence[Deviation], unit: float, rms: float) -> float:
@@ -274,16 +309,16 @@ def _peak(family: Family, output: Deviation, inputs: Sequence[Deviation], unit: 
         return own
     worst = max([tensor.peak for tensor in inputs])
     if family in (Family.MOVE, Family.CONTRACT, Family.REDUCE, Family.TOTAL):
-        return own + 1.2 * worst
+        return own + AMPLIFIED[family] * worst
     if family is Family.SUM:
         return own + sum(tensor.peak for tensor in inputs)
     relative = max(tensor.peak / max(_yardstick(family, tensor), TINY) for tensor in inputs)
     if family is Family.SLOPE:
-        return own + 2.0 * _of_slope(output.top, [tensor.top for tensor in inputs]) * min(relative, 1e6)
+        return own + 2.0 * _of_slope(output.top, [tensor.top for tensor in inputs]) * min(relative, MOST)
     own += _at_smallest(family, output, inputs)
     if family in (Family.EXPONENTIAL, Family.ATTENTION):
         relative = max(relative, min(worst, 1.0))
-    return own + output.top * min(relative, 1e6)
+    return own + output.top * min(relative, MOST)
 
 
 def _at_smallest(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
@@ -311,8 +346,7 @@ def coherent_error(family: Family, output: Deviation, inputs: Sequence[Deviation
 
 def coherent_product(output: Deviation, first: Deviation, second: Deviation) -> float:
     """Return the same for a product of two tensors."""
-    length = math.sqrt(max(1.0, first.count * second.count / max(1, output.count)))
-    return length * (abs(first.offset) * mean_of(second) + abs(second.offset) * mean_of(first))
+    return _length(output, first, second) * (abs(first.offset) * mean_of(second) + abs(second.offset) * mean_of(first))
 
 
 def mean_of(tensor: Deviation) -> float:
