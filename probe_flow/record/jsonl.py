@@ -20,11 +20,10 @@ from probe_flow.records import (
     Comparison,
     Edge,
     ErrorMap,
+    Execution,
     Node,
     NodeKey,
     Row,
-    SlotRole,
-    TensorKind,
     TensorRef,
 )
 
@@ -48,55 +47,72 @@ class NodeLines:
         for edge in catalog.edges:
             self._edges[edge.consumer].append(edge)
         self._stacks = catalog.stacks
-        self._stack_lines: dict[tuple[str, ...], int] = {}
-        self._slots: dict[tuple[SlotRole, tuple[int | str, ...]], str] = {}
-        self._kinds: dict[tuple[TensorKind, str, tuple[int, ...] | None], str] = {}
+        self._lines_of_frames: dict[tuple[str, ...], int] = {}
+        self._lines_of_stacks: dict[str, str] = {}
+        self._execution: Execution | None = None
+        self._run = ""
+        self._arguments: dict[tuple[int, ...], str] = {}
 
     def text(self, nodes: Sequence[Node]) -> str:
         """Return the lines of some nodes; what line readers split at inside of texts is for the caller to treat."""
+        self._arguments.clear()
         return "".join([self._line(node) for node in nodes])
 
     def _line(self, node: Node) -> str:
         key = node.key
         execution = key.execution
         edges = sorted(self._edges.get(key, ()), key=_edge_order)
-        arguments = ", ".join([self._argument(tensor) for tensor in self._tensors.of(key)])
         self._line_number += 1
+        if execution is not self._execution:
+            self._execution = execution
+            self._run = (
+                f'"rank": {json_text(execution.rank)}, "graph": {json_text(execution.graph)}, '
+                f'"step": {json_text(execution.step)}'
+            )
         return (
-            f'{{"side": "{self._side}", "order": {node.order}, "rank": {json_text(execution.rank)}, '
-            f'"graph": {json_text(execution.graph)}, "step": {json_text(execution.step)}, '
+            f'{{"side": "{self._side}", "order": {node.order}, {self._run}, '
             f'"node": {json_text(key.name)}, "name": {json_text(name_in_dump(node, key))}, "call": {key.call}, '
             f'"phase": "{key.phase._value_}", '
             f'"op_type": {json_text(node.op_type)}, "parent": {json_text(node.parent)}, '
             f'"edges": [{", ".join([_edge(edge) for edge in edges])}], "stack": {self._stack(node.stack_id)}, '
             f'"originals": {json_text(node.originals) if node.originals else "[]"}, '
             f'"passes": {json_text(node.passes) if node.passes else "[]"}, '
-            f'"attributes": {_attributes(node.attributes)}, "arguments": [{arguments}]}}\n'
+            f'"attributes": {_attributes(node.attributes)}, "arguments": [{self._arguments_of(key)}]}}\n'
         )
 
     def _stack(self, stack_id: str | None) -> str:
         """Return the frames of a node, or the line above that has them."""
+        known = None if stack_id is None else self._lines_of_stacks.get(stack_id)
+        if known is not None:
+            return known
         frames = self._stacks.get(stack_id, ()) if stack_id is not None else ()
-        if not frames:
+        if stack_id is None or not frames:
             return "[]"
-        line = self._stack_lines.setdefault(frames, self._line_number)
+        line = self._lines_of_frames.setdefault(frames, self._line_number)
+        self._lines_of_stacks[stack_id] = str(line)
         return json_text(frames) if line == self._line_number else str(line)
 
-    def _argument(self, tensor: TensorRef) -> str:
-        """Return one leaf of the argument tree; ``path`` is its place in it."""
-        slot, shape = tensor.slot, shape_of(tensor)
-        place = self._slots.get((slot.role, slot.path))
-        if place is None:
-            place = self._slots[slot.role, slot.path] = (
-                f'{{"direction": "{slot.role.value}", "index": {json_text(slot.index)}, "path": {json_text(slot.path)}'
-            )
-        kind = self._kinds.get((tensor.kind, tensor.dtype, shape))
-        if kind is None:
-            kind = self._kinds[tensor.kind, tensor.dtype, shape] = (
-                f', "kind": "{tensor.kind.value}", "dtype": {json_text(tensor.dtype)}, "shape": {json_text(shape)}'
-            )
-        value = "null" if tensor.value is None else json_text(json_value(tensor.value))
-        return f'{place}{kind}, "value": {value}}}'
+    def _arguments_of(self, key: NodeKey) -> str:
+        """Return the leaves of the argument tree, which nodes written together share if they are alike.
+
+        What is said of a tensor is in its traits, which the catalog keeps alive.
+        """
+        tensors = [*self._tensors.of(key)]
+        alike = tuple([id(tensor.traits) for tensor in tensors])
+        found = self._arguments.get(alike)
+        if found is None:
+            found = self._arguments[alike] = ", ".join(map(_argument, tensors))
+        return found
+
+
+def _argument(tensor: TensorRef) -> str:
+    """Return one leaf of the argument tree; ``path`` is its place in it."""
+    slot = tensor.slot
+    return (
+        f'{{"direction": "{slot.role.value}", "index": {json_text(slot.index)}, "path": {json_text(slot.path)}, '
+        f'"kind": "{tensor.kind.value}", "dtype": {json_text(tensor.dtype)}, "shape": {json_text(shape_of(tensor))}, '
+        f'"value": {_any_text(tensor.value)}}}'
+    )
 
 
 def _edge_order(edge: Edge) -> tuple[int, str, int, str, int]:
@@ -113,7 +129,12 @@ def _edge(edge: Edge) -> str:
 
 
 def _attributes(attrs: Mapping[str, object]) -> str:
-    return "{" + ", ".join([f"{json_text(name)}: {json_text(json_value(attrs[name]))}" for name in sorted(attrs)]) + "}"
+    texts = [f"{json_text(name)}: {_any_text(attrs[name])}" for name in sorted(attrs)]
+    return "{" + ", ".join(texts) + "}"
+
+
+def _any_text(value: object) -> str:
+    return json_text(value if value.__class__ is str else json_value(value))
 
 
 CHUNK = 2000

@@ -215,16 +215,10 @@ class Node(Struct, frozen=True, gc=False):
         found = {**_rule_attributes(self.rules)} if self.rules is not None else {}
         facts = self.facts
         if isinstance(facts, CallFacts):
-            found |= {
-                "entry": self.entry,
-                "kind": facts.kind.value,
-                **_known(
-                    parent_entry=facts.caller,
-                    micro_step=facts.micro_step,
-                    scope=facts.scope,
-                    evidence=facts.evidence,
-                ),
-            }
+            found |= {"entry": self.entry, "kind": facts.kind._value_}
+            found |= _known(
+                parent_entry=facts.caller, micro_step=facts.micro_step, scope=facts.scope, evidence=facts.evidence
+            )
         elif isinstance(facts, DeviceFacts):
             found |= {"task_id": facts.task_id, "file": self.file}
             found |= _known(

@@ -18,7 +18,7 @@ from probe_flow.record.json_values import number_texts
 from probe_flow.records import Catalog, TensorKind, TensorRef, TensorType
 from probe_flow.records.columns.figure_columns import RecordedColumns
 from probe_flow.records.frameworks import PYTORCH
-from probe_flow.records.model_graph import ModelGraph
+from probe_flow.records.model_graph import GraphLayout, ModelGraph
 from probe_flow.records.node import entry_name
 from probe_flow.reports.graph_files.json_texts import inside_strings, json_name, json_string
 from probe_flow.reports.table import Cell
@@ -51,10 +51,10 @@ _ABSENT_FOUR = ABSENT, ABSENT, ABSENT, ABSENT
 _BETWEEN = "\0"
 """Between inputs and outputs: it is in no JSON."""
 
-_WITHOUT, _WITH, _HIDDEN = range(3)
-"""Whether a tensor is shown with figures, or not at all."""
+_WITH, _HIDDEN, _OUTPUT = 1, 2, 4
+"""What is true of a tensor beyond what its traits say: it has figures, msprobe shows nothing of it, it is an output."""
 
-_STATES = 3
+_STATES = 8
 
 
 class ItemStyle(enum.Enum):
@@ -108,7 +108,8 @@ class ItemTexts:
         """Return for each tensor a number, equal for those whose texts have the same places, and what is put there."""
         recorded = figures_of(tensors, self._columns, lambda place: _four(tensors[place]))
         figures = zip(*map(self._texts, recorded), strict=True)
-        is_old, is_output = self._style is ItemStyle.VIS, self._graph.is_output
+        has_checksums, is_old = self._has_checksums, self._style is ItemStyle.VIS
+        is_by_name = self._graph.layout is not GraphLayout.OWN
         marks: list[int] = []
         cells: list[str] = []
         node = kind = None
@@ -118,13 +119,14 @@ class ItemTexts:
             if tensor.node is not node or traits.facts.named_by is not kind:
                 node, kind = tensor.node, traits.facts.named_by
                 entry = "" if kind is None else json_name(entry_name(node, kind))[1:-1]
-            state = _WITHOUT if value is ABSENT else _WITH
-            if self._needs_maximum and (value is ABSENT or four[0] == NULL):
-                state = _HIDDEN
-            end = json_name(tensor.file or NO_FILE) if tensor.has_numbers else ""
-            if self._has_checksums or (is_old and tensor.checksum is not None):
+            mark = id(traits) * _STATES + (value is not ABSENT)
+            if is_by_name:
+                is_hidden = self._needs_maximum and (value is ABSENT or four[0] == NULL)
+                mark += _OUTPUT * self._graph.is_output(tensor) + _HIDDEN * is_hidden
+            marks.append(mark)
+            end = _data_name(tensor) if traits.encoding is not None and tensor.has_numbers else ""
+            if has_checksums or (is_old and tensor.checksum is not None):
                 end += f',"md5":{json_name(published_checksum(tensor))}'
-            marks.append((id(traits) * 2 + is_output(tensor)) * _STATES + state)
             cells += (entry, *four, f"{end}{compared}}}")
         return marks, cells
 
@@ -146,7 +148,7 @@ class ItemTexts:
                 entry = entry_name(tensor.node, facts.named_by)
                 shown = f"{{{_CELLS * place}}}{_literal(json_name(name[len(entry) :])[1:-1])}"
             item = self._item(tensor, mark % _STATES, _CELLS * place + 1)
-            sides[mark // _STATES % 2][name] = f'"{shown}":{item}'
+            sides[self._graph.is_output(tensor)][name] = f'"{shown}":{item}'
         return _BETWEEN.join("{{" + ",".join(side.values()) + "}}" for side in sides)
 
     def _item(self, tensor: TensorRef, state: int, first: int) -> str:
@@ -159,14 +161,20 @@ class ItemTexts:
             if len(item) == 1 or (self._needs_maximum and item.get("Max", NULL) == NULL):
                 return _literal(_NOTHING)
             return _literal(json_string(item)[:-1]) + end
-        if state == _HIDDEN:
+        if state & _HIDDEN:
             return _literal(_NOTHING)
         text = _literal(_head(tensor.type, self._word))
-        if state == _WITH:
+        if state & _WITH:
             text += "".join(f',"{name}":"{{{place}}}"' for place, name in enumerate(_FOUR, first))
         if not is_old:
             text += f',"requires_grad":{_literal(json_string(_truth(tensor.requires_grad)))}'
-        return f'{text},"data_name":{end}'
+        if tensor.traits.encoding is None:  # else each has a file of its own
+            text += _literal(_data_name(tensor))
+        return text + end
+
+
+def _data_name(tensor: TensorRef) -> str:
+    return f',"data_name":{json_name(tensor.file or NO_FILE)}'
 
 
 def _literal(text: str) -> str:

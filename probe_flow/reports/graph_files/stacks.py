@@ -11,6 +11,7 @@ from probe_flow.records import Phase
 from probe_flow.records.model_graph import GraphKind, GraphLayout, GraphNode, ModelGraph
 
 NOT_FOUND = "This backward node cannot find the forward node and cannot retrieve stack information."
+_NO_STACK = (NOT_FOUND,)
 _TEMPLATE = re.compile(r"\b[A-Z][A-Za-z]*Template\(")
 _LIBRARIES = ("site-packages", "dist-packages")
 
@@ -28,7 +29,7 @@ def frames_of(graph: ModelGraph, number: int, *, is_lean: bool) -> Sequence[str]
     frames = graph.stack_of(number)
     node = graph.nodes[number]
     if not frames:
-        return (NOT_FOUND,) if _lacks_forward(graph, node) else ()
+        return _NO_STACK if _lacks_forward(graph, node) else ()
     if not is_lean:
         return frames
     if node.kind is GraphKind.MODULE:
