@@ -10,15 +10,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
+import numpy as np
 from msgspec import Struct
 
 from probe_flow.records import Measurement, Row, SideSummary, TensorRef
+from probe_flow.records.columns.figure_columns import RecordedColumns
 from probe_flow.records.model_graph import GraphKind, GraphMode, ModelGraph
 
 Rows = Callable[[int], Sequence[Row | None]]
 
-_NOTHING = (None,) * 4
+_BATCH = 1024
+"""Nodes whose outputs are looked at together."""
+
+_FOUR = 4
+"""Minimum, maximum, mean and norm come first of what is recorded."""
+
+_NOTHING = (None,) * _FOUR
 _WITHIN = ("err_ratio_1e3_eps", "err_ratio_1e3")
 NONFINITE = "NaN or infinities are on one side only"
 UNKNOWN = "nothing is known of its outputs on both sides"
@@ -36,19 +45,24 @@ def scores(graph: ModelGraph, rows: Rows, mode: GraphMode) -> tuple[dict[int, fl
     reasons: dict[int, str] = {}
     if mode is GraphMode.STRUCTURE:
         return found, reasons
-    for number in range(len(graph.nodes)):
-        held = [row for row in rows(number) if row is not None]
-        if not held:
-            continue
-        outputs = [_Output(row, *_sides_of(row)) for row in _outputs(graph, held)]
-        if outputs and not any(_is_known(output, mode) for output in outputs):
-            reasons[number] = UNKNOWN
-        elif mode is not GraphMode.MD5 and any(map(_has_nonfinite_mismatch, outputs)):
-            found[number], reasons[number] = 1.0, NONFINITE
-        elif mode is GraphMode.STATISTICS:
-            found[number] = max((relative_error(each.target, each.golden) for each in outputs), default=0.0)
-        else:
-            found[number] = _by_shares(graph, held) if mode is GraphMode.TENSOR else _by_checksums(held)
+    recorded = RecordedColumns()
+    for begin in range(0, len(graph.nodes), _BATCH):
+        numbers = range(begin, min(begin + _BATCH, len(graph.nodes)))
+        held = {number: [row for row in rows(number) if row is not None] for number in numbers}
+        outputs = {number: _outputs(graph, some) for number, some in held.items() if some}
+        judged = iter(_judged([row for some in outputs.values() for row in some], mode, recorded))
+        for number, some in outputs.items():
+            mine = [*islice(judged, len(some))]
+            if mine and not any(output.is_known for output in mine):
+                reasons[number] = UNKNOWN
+            elif mode is not GraphMode.MD5 and any(output.has_nonfinite_mismatch for output in mine):
+                found[number], reasons[number] = 1.0, NONFINITE
+            elif mode is GraphMode.STATISTICS:
+                found[number] = max((output.error for output in mine), default=0.0)
+            elif mode is GraphMode.TENSOR:
+                found[number] = _by_shares(graph, held[number])
+            else:
+                found[number] = _by_checksums(held[number])
     for number, node in enumerate(graph.nodes):
         if node.kind is GraphKind.COLLECTION:
             found[number] = max((found.get(child, 0.0) for child in graph.children[number]), default=0.0)
@@ -60,16 +74,43 @@ def _outputs(graph: ModelGraph, rows: Iterable[Row]) -> list[Row]:
 
 
 class _Output(Struct, gc=False):
-    """A row of an output, with maximum, minimum, mean and norm of both sides."""
+    """What is said of an output: whether both sides have something to compare, and how far it is off by statistics."""
 
-    row: Row
-    target: Sequence[object]
-    golden: Sequence[object]
+    is_known: bool
+    has_nonfinite_mismatch: bool
+    error: float
 
 
-def _is_known(output: _Output, mode: GraphMode) -> bool:
-    """Return True if both sides have something by which this output can be compared."""
-    row = output.row
+def _judged(rows: Sequence[Row], mode: GraphMode, recorded: RecordedColumns) -> list[_Output]:
+    """Return what is said of outputs; those of which both sides recorded four floats are looked at together."""
+    targets, goldens = (
+        recorded.of([side if side is not None and side.has_numbers else None for side in sides])
+        for sides in ([row.pair.target for row in rows], [row.pair.golden for row in rows])
+    )
+    target, golden = targets.values[:, :_FOUR], goldens.values[:, :_FOUR]
+    with np.errstate(all="ignore"):
+        errors = np.abs((target - golden) / golden)
+    errors[(golden == 0) | np.isnan(errors)] = 0.0
+    worst: list[float] = np.minimum(errors.max(axis=1, initial=0.0), 1.0).tolist()
+    mismatches: list[bool] = np.logical_or.reduce(np.isfinite(target) != np.isfinite(golden), axis=1).tolist()
+    both = (targets.are_floats & goldens.are_floats)[:, :_FOUR]
+    are_floats: list[bool] = np.logical_and.reduce(both, axis=1).tolist()
+    found = []
+    for row, has_floats, mismatch, error in zip(rows, are_floats, mismatches, worst, strict=True):
+        is_known = has_floats and mode is GraphMode.STATISTICS
+        if not is_known:
+            figures = _sides_of(row)
+            is_known = _is_known(row, *figures, mode)
+            if not has_floats:
+                error, mismatch = relative_error(*figures), _have_nonfinite_mismatch(*figures)
+        measured = row.measurement
+        mismatch = mismatch or bool(measured is not None and measured.nonfinite_mismatch)
+        found.append(_Output(is_known, mismatch, error))
+    return found
+
+
+def _is_known(row: Row, target: Sequence[object], golden: Sequence[object], mode: GraphMode) -> bool:
+    """Return True if both sides have something by which an output can be compared."""
     both = row.pair.target, row.pair.golden
     if any(side is None or not side.has_numbers for side in both):  # values of arguments are compared as they are
         return None not in both
@@ -77,7 +118,7 @@ def _is_known(output: _Output, mode: GraphMode) -> bool:
         return row.measurement is not None
     if mode is GraphMode.MD5:
         return all(side is not None and side.checksum is not None for side in both)
-    return any(one is not None and other is not None for one, other in zip(output.target, output.golden, strict=True))
+    return any(one is not None and other is not None for one, other in zip(target, golden, strict=True))
 
 
 def _by_shares(graph: ModelGraph, rows: Sequence[Row]) -> float:
@@ -166,12 +207,9 @@ def share_within(measured: Measurement | None, tensor: TensorRef | None) -> floa
     return None if share is None or math.isnan(share) else float(share)
 
 
-def _has_nonfinite_mismatch(output: _Output) -> bool:
-    """Return True if NaN or infinities are on one side only."""
-    measured = output.row.measurement
-    if measured is not None and measured.nonfinite_mismatch:
-        return True
+def _have_nonfinite_mismatch(target: Sequence[object], golden: Sequence[object]) -> bool:
+    """Return True if a figure is NaN or infinite on one side only."""
     return any(
         isinstance(one, float) and isinstance(other, float) and math.isfinite(one) != math.isfinite(other)
-        for one, other in zip(output.target, output.golden, strict=True)
+        for one, other in zip(target, golden, strict=True)
     )

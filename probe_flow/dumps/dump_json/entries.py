@@ -101,6 +101,7 @@ def read_file(file: DumpFile, number: int, patterns: Sequence[str] | None, readi
         count += 1
         entries.read(entry, value)
         seen.add(entry)
+    entries.finish()
     top = _checked_top(stream, file)
     task = str(top.get("task") or STATISTICS)
     if not count and task == STRUCTURE:
@@ -216,6 +217,10 @@ class _Entries:
         self.nodes[key] = self._node(entry, name, key, self._next_order)
         if self._found.problems:
             self._report_unread()
+
+    def finish(self) -> None:
+        """Take note that the last entry was read."""
+        self._flattener.finish()
 
     def read_calls(self, construct: Construct) -> None:
         """Add a node for each selected call of construct.json, with the call itself in place of tensors."""

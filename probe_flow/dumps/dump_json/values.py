@@ -10,6 +10,7 @@ A dump may have millions of leaves, so what they share (slots, shapes, dtypes) i
 from __future__ import annotations
 
 import marshal
+from array import array
 from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -35,8 +36,10 @@ from probe_flow.records import (
     TensorTables,
     entry_name,
     item_name,
+    shared_numbers,
     shared_slot,
 )
+from probe_flow.records.figures import AT_ONCE, FEW
 
 MAX_DEPTH = 400
 """Nesting limit of the collectors; deeper values are not theirs."""
@@ -57,6 +60,7 @@ _usual_values = itemgetter(*_USUAL)
 _COLUMNS = Statistics.__struct_fields__[:4]
 """Minimum, maximum, mean, norm."""
 
+_MOST_UNWRITTEN = AT_ONCE * len(_COLUMNS)
 _EMPTY: tuple[object, ...] = (None, [], {})
 _STATISTICS = TensorKind.STATISTICS
 """Looked up for each tensor: a member of an enumeration takes longer to find than most else."""
@@ -102,6 +106,7 @@ class Flattener:
         self._words: dict[str, tuple[str, str]] = {}
         self._examples: dict[tuple[object, ...], TensorRef] = {}  # by what the traits of tensors depend on
         self._statistics = FigureTable(_COLUMNS)
+        self._unwritten = array("d")  # rows that will be next in that table
         self._recorded = TensorTable(source, self._statistics)
         self._tables = TensorTables()
         self._named: NodeKind | None = None  # what names the tensors of the entry at hand; None: each its own item
@@ -116,6 +121,8 @@ class Flattener:
             node: owner of the tensors.
             result: what to add to.
         """
+        if len(self._unwritten) >= _MOST_UNWRITTEN:
+            self.finish()
         self._named = kind if name == entry_name(node, kind) else None
         if kind is NodeKind.DEBUG:
             self._add(entry, SlotRole.DEBUG, name, node, result)
@@ -129,11 +136,23 @@ class Flattener:
         else:
             self._add_sections(entry, name, node, result)
 
+    def finish(self) -> None:
+        """Write the statistics of the tensors so far into their table; before that nobody may ask for them."""
+        rows, width = self._unwritten, len(_COLUMNS)
+        self._unwritten = array("d")
+        if len(rows) < FEW * width:
+            for begin in range(0, len(rows), width):
+                self._statistics.add(tuple(rows[begin : begin + width]))
+        else:
+            import numpy as np
+
+            self._statistics.extend(np.frombuffer(rows).reshape(-1, width))
+
     def _add_sections(self, entry: _Leaf, name: str, node: NodeKey, result: Flattened) -> None:
         first, inputs = len(result.tensors), 0
         for key, role, word in _SECTIONS:
             value = entry.get(key)
-            if value not in _EMPTY:
+            if value or value not in _EMPTY:
                 self._add(value, role, f"{name}.{word}", node, result)
                 inputs += word == "input"
         if inputs > 1:  # slots of one section differ
@@ -188,8 +207,10 @@ class Flattener:
             return None
         if self._named is None:
             traits = replace(traits, facts=TensorFacts(item))
+        number = len(self._statistics) + len(self._unwritten) // len(_COLUMNS)
+        self._unwritten.extend((low, high, mean, norm))
         # By position: a keyword costs as much as storing its value.
-        return TensorRef(node, traits, self._recorded, self._statistics.add((low, high, mean, norm)))
+        return TensorRef(node, traits, self._recorded, shared_numbers(number + 1)[number])
 
     def _example(
         self, raw_dtype: str, raw_shape: bytes, grad: object, slot: Slot, named_by: NodeKind | None, node: NodeKey

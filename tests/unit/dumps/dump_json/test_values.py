@@ -42,6 +42,7 @@ def read(kind: type[Flattener], *leaves: Any) -> list[Flattened]:
     for value in ({"output": [USUAL, USUAL]}, {"output": [USUAL, USUAL]}, {"output": list(leaves)}):
         found.append(Flattened())
         flattener.flatten(value, name="f.0.forward", kind=NodeKind.API, node=NODE, result=found[-1])
+    flattener.finish()
     return found
 
 
