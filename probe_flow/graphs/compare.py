@@ -14,7 +14,18 @@ from probe_flow.graphs.micro_steps import with_steps_of
 from probe_flow.graphs.pairing import exact, fuzzy, mapped
 from probe_flow.graphs.scores import scores
 from probe_flow.mappings.mapping_file import ClassEntries
-from probe_flow.records import Comparison, Measurement, NodeKey, Pair, Row, Rule, SlotRole, TensorKind, TensorRef
+from probe_flow.records import (
+    Comparison,
+    Execution,
+    Measurement,
+    NodeKey,
+    Pair,
+    Row,
+    Rule,
+    SlotRole,
+    TensorKind,
+    TensorRef,
+)
 from probe_flow.records.model_graph import (
     GRAPH_ROOT,
     NO_PARTNER,
@@ -40,7 +51,7 @@ def compare_graphs(
     """Compare the graphs of one execution.
 
     Args:
-        rows: of the comparison of the two dumps. In our layout its pairs are the partners; in those of msprobe it has
+        rows: those of the target's execution. In our layout its pairs are the partners; in those of msprobe it has
             what was measured of tensors.
         target, golden: the graphs, built by the rules of one layout, which are those of the comparison too.
         is_fuzzy: in a layout of msprobe, match by names without call numbers.
@@ -118,10 +129,10 @@ def _what(task: str) -> str:
 
 
 class ComparedRows:
-    """The rows of a comparison by the node of their target, for the graphs of all its executions."""
+    """Rows of one execution of the target by its nodes, in the order of the comparison."""
 
-    def __init__(self, comparison: Comparison) -> None:
-        self._rows = comparison.rows
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
         self._places: dict[NodeKey, tuple[int, int]] = {}
         last, begin = None, 0
         for number, row in enumerate(self._rows):
@@ -149,6 +160,15 @@ class ComparedRows:
             return [None if row.pair.golden is None else row for row in rows]
         found = {id(row.pair.target): row for row in reversed(rows) if row.pair.golden is not None}
         return [found.get(id(tensor)) for tensor in tensors]
+
+
+def rows_by_execution(comparison: Comparison) -> dict[Execution, list[Row]]:
+    """Return the rows of each execution of the target."""
+    found: dict[Execution, list[Row]] = {}
+    for row in comparison.rows:
+        if row.pair.target is not None:
+            found.setdefault(row.pair.target.node.execution, []).append(row)
+    return found
 
 
 def _partners(rows: ComparedRows, target: ModelGraph, golden: ModelGraph) -> tuple[list[int], dict[int, str]]:

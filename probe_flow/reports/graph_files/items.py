@@ -10,9 +10,11 @@ import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from string import Formatter
 from typing import cast
 
 import numpy as np
+from msgspec import Struct
 
 from probe_flow.record.json_values import number_texts
 from probe_flow.records import Catalog, TensorKind, TensorRef, TensorType
@@ -94,7 +96,7 @@ class ItemTexts:
             metrics: of each tensor what it is compared by (`metrics.metrics_of`), nothing where it is not compared.
         """
         marks, cells = self._cells([*chain.from_iterable(nodes)], metrics)
-        templates: dict[tuple[int, ...], str] = {}
+        templates: dict[tuple[int, ...], _Template] = {}
         end = 0
         for tensors in nodes:
             begin, end = end, end + len(tensors)
@@ -102,7 +104,10 @@ class ItemTexts:
             template = templates.get(alike)
             if template is None:
                 template = templates[alike] = self._template(tensors, alike)
-            yield template.format(*cells[_CELLS * begin : _CELLS * end]).split(_BETWEEN)
+            pieces = template.pieces.copy()
+            mine = cells[_CELLS * begin : _CELLS * end]
+            pieces[1::2] = [mine[place] for place in template.places]
+            yield "".join(pieces).split(_BETWEEN)
 
     def _cells(self, tensors: Sequence[TensorRef], metrics: Iterable[str]) -> tuple[list[int], list[str]]:
         """Return for each tensor a number, equal for those whose texts have the same places, and what is put there."""
@@ -137,7 +142,7 @@ class ItemTexts:
         rest = iter(texts)
         return texts if len(texts) == len(column) else ["" if value is ABSENT else next(rest) for value in column]
 
-    def _template(self, tensors: Sequence[TensorRef], marks: Sequence[int]) -> str:
+    def _template(self, tensors: Sequence[TensorRef], marks: Sequence[int]) -> _Template:
         sides: tuple[dict[str, str], dict[str, str]] = {}, {}
         for place, (tensor, mark) in enumerate(zip(tensors, marks, strict=True)):
             name, facts = tensor.item, tensor.facts
@@ -149,7 +154,15 @@ class ItemTexts:
                 shown = f"{{{_CELLS * place}}}{_literal(json_name(name[len(entry) :])[1:-1])}"
             item = self._item(tensor, mark % _STATES, _CELLS * place + 1)
             sides[self._graph.is_output(tensor)][name] = f'"{shown}":{item}'
-        return _BETWEEN.join("{{" + ",".join(side.values()) + "}}" for side in sides)
+        pieces, places = [""], []
+        for literal, field, *_ in Formatter().parse(
+            _BETWEEN.join("{{" + ",".join(each.values()) + "}}" for each in sides)
+        ):
+            pieces[-1] += literal
+            if field is not None:
+                places.append(int(field))
+                pieces += "", ""
+        return _Template(pieces, places)
 
     def _item(self, tensor: TensorRef, state: int, first: int) -> str:
         """Return what is shown of a tensor; ``first`` is the place of the first of its figures."""
@@ -171,6 +184,13 @@ class ItemTexts:
         if tensor.traits.encoding is None:  # else each has a file of its own
             text += _literal(_data_name(tensor))
         return text + end
+
+
+class _Template(Struct, frozen=True):
+    """The text of nodes that are alike: every second piece is filled, with the cells at these places."""
+
+    pieces: list[str]
+    places: list[int]
 
 
 def _data_name(tensor: TensorRef) -> str:
@@ -210,7 +230,8 @@ def texts_of_numbers(values: Sequence[object]) -> list[str]:
     """Return numbers as `str` writes them, many at a time; nothing where not all are floats and integers."""
     if not {*map(type, values)} <= _NUMBERS:
         return []
-    return [text.strip('"') for text in number_texts(cast("Sequence[float]", values))]
+    texts = number_texts(cast("Sequence[float]", values))
+    return [text.strip('"') for text in texts] if '"' in "".join(texts) else texts
 
 
 def _value_item(tensor: TensorRef, *, is_old: bool) -> Item:

@@ -93,10 +93,9 @@ def api_of(name: str) -> str:
 def metrics_of(pair: GraphPair, numbers: Sequence[int], columns: RecordedColumns, style: ItemStyle) -> Iterator[str]:
     """Yield the metrics of each tensor of some nodes of the target, as members of JSON that follow others.
 
-    They are nothing of tensors that are not compared; of one dump alone none is.
+    They are nothing of tensors that are not compared.
     """
-    if pair.mode is None:
-        return repeat("", sum(len(pair.target.tensors_of(number)) for number in numbers))
+    assert pair.mode is not None, "of one dump alone nothing is compared"
     rows = [pair.rows(number) or [None] * len(pair.target.tensors_of(number)) for number in numbers]
     held = [[row for row in of_node if row is not None] for of_node in rows]
     if pair.layout is GraphLayout.OWN:

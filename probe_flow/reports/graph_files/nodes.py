@@ -75,7 +75,8 @@ def node_facts(
     for begin in range(0, len(numbers), _BATCH):
         batch = numbers[begin : begin + _BATCH]
         tensors = [graph.tensors_of(number) for number in batch]
-        metrics = repeat("", sum(map(len, tensors))) if is_golden else metrics_of(pair, batch, columns, style)
+        is_compared = pair.mode is not None and not is_golden
+        metrics = metrics_of(pair, batch, columns, style) if is_compared else repeat("", sum(map(len, tensors)))
         for number, (inputs, outputs) in zip(batch, texts.of(tensors, metrics), strict=True):
             score = None if is_golden else pair.scores.get(number)
             yield NodeFacts(

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from probe_flow.comparing.examine import unexamined
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
-from probe_flow.graphs.compare import ComparedRows, compare_graphs
+from probe_flow.graphs.compare import ComparedRows, compare_graphs, rows_by_execution
 from probe_flow.graphs.levels import overflow_levels
 from probe_flow.graphs.links import RankLinks, communicates
 from probe_flow.graphs.tree import build_graph, build_graphs
@@ -234,12 +234,13 @@ class Writing(Struct, frozen=True):
                 self.problems.extend(alone.problems)
                 yield self._with_levels(GraphPair(alone))
             return
-        golden, rows, how = comparison.pairs.golden, ComparedRows(comparison), self.asked.matching()
+        golden, how = comparison.pairs.golden, self.asked.matching()
         both = {run: other for run in runs if (other := self.sides.runs[run]) and self._has_calls(golden, other)}
         ours = build_graphs(self.sides.target, both, layout=layout)
         theirs = build_graphs(golden, list(both.values()), layout=layout)
+        rows = rows_by_execution(comparison)
         for target, partner in zip(ours, theirs, strict=True):
-            pair = compare_graphs(rows, target, partner, **how)
+            pair = compare_graphs(ComparedRows(rows.pop(target.execution, ())), target, partner, **how)
             self.problems.extend((*target.problems, *partner.problems, *pair.problems))
             yield self._with_levels(pair if layout is GraphLayout.OWN else msprobe_scored(pair))
 

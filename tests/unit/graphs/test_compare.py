@@ -53,7 +53,7 @@ def compared(
     pairs = match_name(*catalogs)
     rows = [Row(pair, order=number) for number, pair in enumerate(pairs.pairs)]
     graphs = [next(build_graphs(catalog, layout=layout)) for catalog in catalogs]
-    return compare_graphs(ComparedRows(comparison(*rows, pairs=pairs)), *graphs, **options)
+    return compare_graphs(ComparedRows(comparison(*rows, pairs=pairs).rows), *graphs, **options)
 
 
 def partners_of(pair: GraphPair) -> dict[str, str | None]:

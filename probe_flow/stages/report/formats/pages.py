@@ -56,7 +56,7 @@ def _call_figures(comparison: Comparison) -> CallFigures:
         return NO_FIGURES
     from msgspec.structs import replace
 
-    from probe_flow.graphs.compare import ComparedRows
+    from probe_flow.graphs.compare import ComparedRows, rows_by_execution
     from probe_flow.graphs.levels import overflow_levels
     from probe_flow.graphs.scores import scores
     from probe_flow.graphs.tree import build_graph, build_graphs
@@ -64,13 +64,14 @@ def _call_figures(comparison: Comparison) -> CallFigures:
     from probe_flow.stages.report.call_figures import Figures
 
     is_scored = not pairs.is_examination and pairs.golden.task == task and task in {mode.value for mode in GraphMode}
-    rows = ComparedRows(comparison) if is_scored else None
+    rows = rows_by_execution(comparison) if is_scored else None
     figures = Figures()
 
     for graph in build_graphs(target, runs):
         pair = GraphPair(graph)
         if rows is not None:
-            of_node, _ = scores(graph, partial(rows.of_tensors, graph), GraphMode(task))
+            mine = ComparedRows(rows.pop(graph.execution, ()))
+            of_node, _ = scores(graph, partial(mine.of_tensors, graph), GraphMode(task))
             pair = replace(pair, scores=of_node)
         elif pairs.is_examination:
             pair = replace(pair, levels=(overflow_levels(graph), {}))

@@ -9,8 +9,7 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -23,7 +22,6 @@ from probe_flow.graphs.links import with_links
 from probe_flow.graphs.tree import build_graphs
 from probe_flow.mappings.mapping_file import ClassEntries, read_layer_mapping
 from probe_flow.record.stored.reading import read_comparison
-from probe_flow.records import Comparison
 from probe_flow.records.model_graph import GraphLayout, GraphPair
 from probe_flow.reports.graph_files.msprobe_scores import msprobe_scored
 from probe_flow.reports.graph_files.vis import write_vis
@@ -31,7 +29,7 @@ from probe_flow.reports.graph_files.vis_db import graph_database
 from tests.support.graph_dumps import BASE, DATA, RENAMED, RENAMES, SLOPE
 
 OLD, NEW = GraphLayout.MSPROBE_VIS, GraphLayout.MSPROBE_VIS_DB
-NO_ROWS = ComparedRows(cast("Comparison", SimpleNamespace(rows=())))
+NO_ROWS = ComparedRows(())
 """Rows are asked for the measurements of tensors only, and these dumps hold statistics."""
 
 ARCHIVE = DATA / "msprobe_graphs.tar.xz"
@@ -199,7 +197,7 @@ def test_scores_of_tensors_are_those_of_msprobe(cases: Path, tmp_path: Path, lay
     comparison = read_comparison(next((tmp_path / "run").rglob("comparison.msgpack")))
     catalogs = comparison.pairs.target, comparison.pairs.golden
     graphs = [next(build_graphs(catalog, layout=layout)) for catalog in catalogs]
-    pair = msprobe_scored(compare_graphs(ComparedRows(comparison), graphs[0], graphs[1]))
+    pair = msprobe_scored(compare_graphs(ComparedRows(comparison.rows), graphs[0], graphs[1]))
     expected = json.loads((cases / "pt_tensor" / "expected.json").read_text())
     assert not pair.problems
     if layout is OLD:
