@@ -179,7 +179,7 @@ class Row(Struct, frozen=True, gc=False):
         """Whether the row's tensor was written by its node."""
         tensor = self.pair.target or self.pair.golden
         assert tensor is not None
-        return tensor.slot.role in PRODUCED
+        return tensor.traits.slot.role in PRODUCED  # `TensorRef.slot`, asked for ten times a row
 
 
 def in_execution_order(pairs: Pairs) -> list[Pair]:

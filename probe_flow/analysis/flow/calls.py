@@ -62,6 +62,7 @@ class Call(Struct, eq=False, gc=False):
         forward: rows of the forward calls whose values a gradient depends on.
         incoming: for gradients of parameters: rows of the gradients that reach the module.
         peers: input rows of the same collective on other ranks.
+        is_gradient: whether it belongs to the backward pass.
     """
 
     key: NodeKey
@@ -72,6 +73,10 @@ class Call(Struct, eq=False, gc=False):
     forward: tuple[int, ...] = ()
     incoming: tuple[int, ...] = ()
     peers: tuple[int, ...] = ()
+    is_gradient: bool = False
+
+    def __post_init__(self) -> None:
+        self.is_gradient = is_gradient(self.key)
 
     @property
     def read(self) -> tuple[int, ...]:
@@ -82,11 +87,6 @@ class Call(Struct, eq=False, gc=False):
     def written(self) -> tuple[int, ...]:
         """Measured rows of what it writes."""
         return self.writes if isinstance(self.writes, tuple) else (self.writes,)
-
-    @property
-    def is_gradient(self) -> bool:
-        """Whether it belongs to the backward pass."""
-        return is_gradient(self.key)
 
     @property
     def is_gated(self) -> bool:

@@ -113,7 +113,7 @@ class Forward:
         self, _call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]
     ) -> float:
         """Return what the proven differences of the inputs' means add up to."""
-        return max(coherent_error(family, output, known) for family in families)
+        return max([coherent_error(family, output, known) for family in families])
 
     def is_gated(self, _call: Call) -> bool:
         """Forward results of gates do not jump."""

@@ -178,20 +178,21 @@ class Allowances:
         """Return the error that a row may have, given the rows behind it (``sources`` and other ranks' inputs)."""
         row, own = self.rows[number], self.calls.of[number]
         assert own is not None
+        is_produced, by_statistics = row.is_produced, row.is_by_statistics
         call = self._maker(number, own)
         known = [d for n in behind if (d := self.deviations[n]) is not None]
         before = self.links.before.get(number, ())
         between = self._families.between(before) if before else ADDED if self._is_sum(number) else COPY
-        is_read = call is own and (not row.is_produced or row.pair.rule.is_self or number in self.links.producers)
+        is_read = call is own and (not is_produced or row.pair.rule.is_self or number in self.links.producers)
         copies = is_read and between == COPY
         families = COPY if copies else between if is_read else self._families.of(call)
-        if row.is_produced and call.peers:
+        if is_produced and call.peers:
             families = COLLECTIVE
         arithmetic: Arithmetic = self._gradient if call.is_gradient and not is_read else self._forward
         unseen = self._unseen(number, sources, deviation)
-        if not row.is_by_statistics:
+        if not by_statistics:
             allowed = arithmetic.allowance(call, deviation, known, families, 0.0)
-            if row.is_produced:
+            if is_produced:
                 allowed = by_parts(call, deviation, allowed, self._fused, (self.rows, self.deviations))
         elif copies and known and self._is_same(number, behind):
             allowed = of_copy(deviation, known)
@@ -201,10 +202,11 @@ class Allowances:
             is_linked = number in self.links.producers
             allowed = self._by_statistics.of(number, call, deviation, behind, families, arithmetic, is_linked=is_linked)
         passed = before
-        if row.is_produced and not row.pair.rule.is_self:
+        if is_produced and not row.pair.rule.is_self:
             passed = (call.key, *self.links.through.get(call.key, ()))
-        saved = call.forward if row.is_by_statistics and arithmetic is self._gradient else ()
-        changed = [n for n in (*behind, *saved) if n in self.updates.gradients]
+        saved = call.forward if by_statistics and arithmetic is self._gradient else ()
+        gradients = self.updates.gradients
+        changed = [n for n in (*behind, *saved) if n in gradients] if gradients else ()
         if changed:
             allowed = replace(allowed, gain=allowed.gain + UPDATED * sum(map(self.updates.error_of, changed)))
             if noise := self.updates.noise(number, call, deviation):

@@ -145,7 +145,7 @@ class StatisticsAllowances:
         likely = max(tensor.likely, relative * tensor.size, self._crossed.error(number))
         if blind:
             return replace(tensor, rms=likely, peak=tensor.peak + STEP_AT_MOST * blind * tensor.top)
-        return tensor.with_rms(likely)
+        return tensor if likely == tensor.rms else tensor.with_rms(likely)
 
 
 def left_by_flips(noise: float, count: int, aligned: float) -> float:
@@ -154,7 +154,7 @@ def left_by_flips(noise: float, count: int, aligned: float) -> float:
     What a gate turns on or off has no sign of its own, so it averages out as all noise does, but for the part that is
     ``aligned``. What does not is its own size: a share ``noise`` squared of all is there on one side only.
     """
-    return noise * (noise + max(common_share(count), min(1.0, aligned)))
+    return noise * (noise + max(common_share(count), min(1.0, aligned))) if noise else 0.0
 
 
 def _at_extremes(allowed: Allowance, output: Deviation) -> float:

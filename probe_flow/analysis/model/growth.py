@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -163,6 +164,7 @@ def _common_share(family: Family, output: Deviation, inputs: Sequence[Deviation]
     return 1.0 if _is_of_one_value(output) else common_share(output.count)
 
 
+@lru_cache(maxsize=4096)
 def common_share(count: int) -> float:
     """Return the share of noise that does not average out over so many elements: some of it is shared by many."""
     return min(MOST_COMMON, LEAST_COMMON + 2.0 / math.sqrt(count))

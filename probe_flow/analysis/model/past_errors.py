@@ -179,7 +179,7 @@ class FadingNoise:
 
     def largest(self, numbers: Iterable[int]) -> float:
         """Return the largest of some rows."""
-        return max([self.of(n) for n in numbers], default=0.0)
+        return max([self.of(n) for n in numbers], default=0.0) if self._of else 0.0
 
     def reaching(self, numbers: Iterable[int], execution: Execution, *, is_known: bool) -> float:
         """Return what reaches a row: from what it was made of, if that is known, else from the latest that had any."""

@@ -176,7 +176,7 @@ class Search:
         ancestor = self._ancestor(call, around, peers, produced=produced)
         # Wrong indices, masks, arguments and NaN may do anything to what is computed from them, and what is wrong
         # inside a module to what the module returns.
-        is_wild = any(n in self.wild for n in (around if produced else updated)) or (produced and call in self.damaged)
+        is_wild = not self.wild.isdisjoint(around if produced else updated) or (produced and call in self.damaged)
         if is_wild:
             score = 0.0
         score = self.shaken.score(number, call, around, score, deviation, is_known=sources is not None)
@@ -236,8 +236,8 @@ class Search:
             is_wide: whether next to any error would be explained.
         """
         row = self.rows[found.row]
-        proof = proof_of(row)
-        if not row.is_produced:
+        proof, is_produced = proof_of(row), row.is_produced
+        if not is_produced:
             found = self._handed_on(found, proof)
             if found.is_proven:
                 return found, None
@@ -253,11 +253,11 @@ class Search:
         if proof is Proof.RIGHT and found.score > 1.0 and found.figure is not ErrorFigure.NONFINITE:
             score, ancestor = self._of_carrier(found, call, ancestor)
             return replace(found, score=score), ancestor
-        if proof is None and row.is_produced and (is_wide or found.row in self.shaken.noise):
+        if proof is None and is_produced and (is_wide or found.row in self.shaken.noise):
             self.unjudged.append(found.row)
-        if proof is None and row.is_produced and found.deviation is not None and found.deviation.unit == 0.0:
+        if proof is None and is_produced and found.deviation is not None and found.deviation.unit == 0.0:
             self.decided.append(found.row)
-        if proof is None and row.is_produced and found.score >= ASKED:
+        if proof is None and is_produced and found.score >= ASKED:
             self.asked.append((found.score, found.row))
         if NEAR <= found.score <= 1.0:
             self.near[found.row] = found
