@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -43,6 +44,22 @@ def item_name(node: NodeKey, kind: NodeKind, slot: Slot) -> str:
 @lru_cache(maxsize=1 << 14)
 def _of_slot(slot: Slot) -> str:
     return f"{_SECTIONS.get(slot.role, '')}{slot.index}"
+
+
+def item_names(tensors: Iterable[TensorRef]) -> Iterator[str | None]:
+    """Yield `TensorRef.item` of tensors; the name of an entry is made once for neighbours that it owns."""
+    node: NodeKey | None = None
+    kind: NodeKind | None = None
+    entry = ""
+    for tensor in tensors:
+        slot, facts = tensor.traits.slot, tensor.traits.facts
+        if facts.item is not None or facts.named_by is None or slot.role is SlotRole.CALL:
+            yield tensor.item
+            continue
+        if tensor.node is not node or facts.named_by is not kind:
+            node, kind = tensor.node, facts.named_by
+            entry = entry_name(node, kind)
+        yield f"{entry}.{_of_slot(slot)}"
 
 
 _OF_TYPE = frozenset(TensorType.__struct_fields__)

@@ -26,6 +26,7 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
+from probe_flow.records.tensor import item_names
 from probe_flow.reports.dump_json_columns import (
     ABSENT,
     FILES,
@@ -251,7 +252,7 @@ def batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 class CellTexts(NamedTuple):
     """How the cells of a table are made: what is shown of a side, its checksum, the metrics of a row, differences."""
 
-    side: Callable[[TensorRef | None, SideSummary | None], Side]
+    side: Callable[[TensorRef | None, str | None, SideSummary | None], Side]
     checksum: Callable[[TensorRef | None], str]
     metrics: Callable[[Row, Side, Side], Sequence[Cell]]
     differences: Callable[[Sequence[Sequence[Value]], Sequence[Sequence[Value]]], list[Sequence[Cell]]]
@@ -264,14 +265,27 @@ PUBLISHED = CellTexts(published_side, published_checksum, published_metric_cells
 
 def sides_of(rows: Sequence[Row], texts: CellTexts) -> tuple[list[Side], list[Side]]:
     """Return what is shown of the target's side of each row, and of the golden's."""
-    targets, goldens = [], []
-    for row in rows:
-        pair, measured = row.pair, row.measurement
-        if measured is not None and measured.mode is Mode.STATISTICS and _are_recorded(pair, measured):
-            measured = None  # the tensors themselves say all of it
-        targets.append(texts.side(pair.target, measured.target if measured is not None else None))
-        goldens.append(texts.side(pair.golden, measured.golden if measured is not None else None))
-    return targets, goldens
+    measured = [_beyond_dumps(row) for row in rows]
+    targets, goldens = [row.pair.target for row in rows], [row.pair.golden for row in rows]
+    return (
+        _shown(targets, [None if each is None else each.target for each in measured], texts),
+        _shown(goldens, [None if each is None else each.golden for each in measured], texts),
+    )
+
+
+def _shown(tensors: Sequence[TensorRef | None], known: Sequence[SideSummary | None], texts: CellTexts) -> list[Side]:
+    names = item_names(tensor for tensor in tensors if tensor is not None)
+    return [
+        texts.side(tensor, None if tensor is None else next(names), summary)
+        for tensor, summary in zip(tensors, known, strict=True)
+    ]
+
+
+def _beyond_dumps(row: Row) -> Measurement | None:
+    """Return what was measured of a row; None where the tensors themselves say all of it."""
+    measured = row.measurement
+    is_told = measured is not None and measured.mode is Mode.STATISTICS and _are_recorded(row.pair, measured)
+    return None if is_told else measured
 
 
 def _are_recorded(pair: Pair, measured: Measurement) -> bool:

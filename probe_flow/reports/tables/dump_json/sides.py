@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, cast
 
 from probe_flow.record.cells import text_cell
-from probe_flow.records import SideSummary, SlotRole, TensorKind, TensorRef
+from probe_flow.records import SideSummary, SlotRole, TensorKind, TensorRef, TensorType
 from probe_flow.reports.dump_json_columns import ABSENT, NOT_A_NUMBER
 from probe_flow.reports.table import Cell
 
@@ -47,21 +47,26 @@ class Side(NamedTuple):
 _NO_SIDE = Side(ABSENT, ABSENT, ABSENT, ABSENT, (ABSENT, ABSENT, ABSENT, ABSENT))
 
 
-def side_of(tensor: TensorRef | None, measured: SideSummary | None) -> Side:
-    """Return what is shown of a side; ``measured`` statistics stand in where none were recorded."""
+def side_of(tensor: TensorRef | None, item: str | None, measured: SideSummary | None) -> Side:
+    """Return what is shown of a side.
+
+    Args:
+        tensor: of the side.
+        item: `TensorRef.item`, its own name in the dump.
+        measured: its statistics stand in where none were recorded.
+    """
     if tensor is None:
         return _NO_SIDE
-    name, grad = tensor.item, tensor.requires_grad
-    kind = tensor.kind
+    name, shared, grad = guarded(tensor.id if item is None else item), tensor.type, tensor.requires_grad
+    kind = shared.kind
     if kind is TensorKind.STATISTICS or kind is TensorKind.TENSOR:
-        shape = tensor.logical_shape if tensor.logical_shape is not None else tensor.shape
-        dtype_cell, shape_cell = _of_tensor(tensor.stored_dtype or tensor.dtype, shape)
+        dtype_cell, shape_cell = _of_type(shared)
     elif tensor.slot.role is SlotRole.CALL:
-        return _NO_SIDE._replace(name=guarded(tensor.id if name is None else name), values=(None, None, None, None))
+        return _NO_SIDE._replace(name=name, values=(None, None, None, None))
     else:
         dtype_cell, shape_cell = _dtype_text(tensor), _shape_text(tensor)
     return Side(
-        guarded(tensor.id if name is None else name),
+        name,
         dtype_cell,
         shape_cell,
         "True" if grad is True else "False" if grad is False else ABSENT if grad is None else guarded(str(grad)),
@@ -69,9 +74,9 @@ def side_of(tensor: TensorRef | None, measured: SideSummary | None) -> Side:
     )
 
 
-def published_side(tensor: TensorRef | None, measured: SideSummary | None) -> Side:
+def published_side(tensor: TensorRef | None, item: str | None, measured: SideSummary | None) -> Side:
     """Return what msprobe shows of a side: no value of what the dump has none of, ranks as text, text `nan` as NaN."""
-    side = side_of(tensor, measured)
+    side = side_of(tensor, item, measured)
     if tensor is None or tensor.kind not in {TensorKind.SCALAR, TensorKind.OPAQUE}:
         return side
     if tensor.slot.path[-1:] and tensor.slot.path[-1] in _PEERS and tensor.stored_dtype not in _SPELLED_OUT:
@@ -85,8 +90,9 @@ def published_side(tensor: TensorRef | None, measured: SideSummary | None) -> Si
 
 
 @lru_cache(maxsize=4096)
-def _of_tensor(dtype: str, shape: tuple[int, ...] | None) -> tuple[str, str]:
-    return guarded(dtype), ABSENT if shape is None else str(list(shape))
+def _of_type(shared: TensorType) -> tuple[str, str]:
+    shape = shared.logical_shape if shared.logical_shape is not None else shared.shape
+    return guarded(shared.stored_dtype or shared.dtype), ABSENT if shape is None else str(list(shape))
 
 
 def guarded(text: str) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from types import MappingProxyType
 
 from probe_flow.record.cells import number_cell, text_cell
 from probe_flow.record.rows import RowReader, checksum_of, reason_of, shape_of
-from probe_flow.records import Comparison, Measurement, Mode, NodeKey, Row, SideSummary, SlotRole, Status, TensorRef
-from probe_flow.records.columns.figure_columns import statistics_of
+from probe_flow.records import Comparison, Mode, NodeKey, Row, SlotRole, Status, TensorRef
+from probe_flow.records.columns.figure_columns import FIGURES, MeasuredColumns, MetricGroup, SideColumns, SideFigures
+from probe_flow.records.figures import Value
 from probe_flow.reports.row_colors import Color, accuracy_of, colored
 from probe_flow.reports.table import Cell, Table
 
@@ -58,6 +60,25 @@ _STATISTICS_COLUMNS: Mapping[str, str] = MappingProxyType(
 )
 _CHECKSUM_COLUMNS = ("NPU MD5", "BENCH MD5")
 
+_RELATIVE = frozenset(column for column, name in _STATISTICS_COLUMNS.items() if name.endswith("_rel"))
+
+_COSINE_SHOWN_ROUNDED = 0.9999
+_DECIMALS = 12
+_OF_SCALARS = frozenset({"MaxAbsErr", "MaxRelativeErr"})
+"""Columns shown with 12 decimals; also the only ones that mean something for a scalar."""
+
+_NOT_OF_SCALARS = frozenset(_TENSOR_COLUMNS) - _OF_SCALARS
+_NOT_OF_ONE = frozenset({"Cosine"})
+_NO_COLUMNS: frozenset[str] = frozenset()
+
+_COLUMNS_OF: Mapping[Mode, Sequence[str]] = MappingProxyType(
+    {
+        Mode.TENSOR: tuple(_TENSOR_COLUMNS),
+        Mode.STATISTICS: tuple(_STATISTICS_COLUMNS),
+        Mode.CHECKSUM: _CHECKSUM_COLUMNS,
+    }
+)
+
 _HEAD = (
     "Rank",
     "Graph",
@@ -99,8 +120,6 @@ _REFERENCE_METRICS: Mapping[str, str] = MappingProxyType(
 )
 """Columns of the third side, behind the published ones; a comparison without a reference has none."""
 
-_RELATIVE_COLUMNS = {column: name for column, name in _STATISTICS_COLUMNS.items() if name.endswith("_rel")}
-
 _NUMBERS = frozenset(
     (
         "Rank",
@@ -113,14 +132,8 @@ _NUMBERS = frozenset(
     )
 )
 
-_COSINE_SHOWN_ROUNDED = 0.9999
-_DECIMALS = 12
-_OF_SCALARS = frozenset({"MaxAbsErr", "MaxRelativeErr"})
-"""Columns shown with 12 decimals; also the only ones that mean something for a scalar."""
-
-_NOT_OF_SCALARS = frozenset(_TENSOR_COLUMNS) - _OF_SCALARS
-_NOT_OF_ONE = frozenset({"Cosine"})
-_NO_COLUMNS: frozenset[str] = frozenset()
+_BATCH = 1024
+"""Rows whose cells are made together."""
 
 _ONE_TENSOR_SUFFIXES = (".npy", ".pt")
 _SLOT_WORDS: Mapping[SlotRole, str] = MappingProxyType({SlotRole.INPUT: "inputs", SlotRole.OUTPUT: "outputs"})
@@ -150,7 +163,7 @@ def _table(comparison: Comparison, *, in_percent: bool) -> Table:
 
 def torchair_header(modes: Sequence[Mode]) -> tuple[str, ...]:
     """Return the columns for the modes that occur."""
-    return (*_HEAD, *_mode_columns(modes), *_TAIL)
+    return (*_HEAD, *_columns_of(modes), *_TAIL)
 
 
 def _reference_columns(comparison: Comparison) -> tuple[str, ...]:
@@ -170,54 +183,54 @@ def _planned_mode(comparison: Comparison) -> Mode:
     return next((mode for task, mode in _MODES_OF_TASKS.items() if task in tasks), Mode.TENSOR)
 
 
-def _mode_columns(modes: Sequence[Mode]) -> tuple[str, ...]:
-    columns: dict[str, None] = {}
-    for mode in modes:
-        columns.update(dict.fromkeys(_COLUMNS_OF[mode]))
-    return tuple(columns)
-
-
 _MODES_OF_TASKS: Mapping[str, Mode] = MappingProxyType({"statistics": Mode.STATISTICS, "md5": Mode.CHECKSUM})
-
-_COLUMNS_OF: Mapping[Mode, Sequence[str]] = MappingProxyType(
-    {
-        Mode.TENSOR: tuple(_TENSOR_COLUMNS),
-        Mode.STATISTICS: tuple(_STATISTICS_COLUMNS),
-        Mode.CHECKSUM: _CHECKSUM_COLUMNS,
-    }
-)
 
 
 def _rows(comparison: Comparison, modes: Sequence[Mode], *, in_percent: bool) -> Iterator[tuple[Color, list[Cell]]]:
-    reader = RowReader(comparison)
-    columns = _mode_columns(modes)
-    nothing = [NOT_AVAILABLE] * len(columns)
-    has_reference = bool(_reference_columns(comparison))
-    node: NodeKey | None = None
-    node_cells: tuple[str, ...] = ()
-    for row, color in colored(comparison.rows):
-        pair, measured = row.pair, row.measurement
-        if node is not pair.shown.node:  # rows of a node stand together
-            node = pair.shown.node
-            node_cells = _node_cells(node, reader.op_type(row))
-        cells = _mode_cells(row, in_percent=in_percent)
-        yield (
-            color,
-            [
-                *node_cells,
-                text_cell("; ".join(reader.stack(row))) or NOT_AVAILABLE,
-                *_tensor_cells(pair.target, pair.golden, reader),
-                *([cells.get(column, NOT_AVAILABLE) for column in columns] if cells else nothing),
-                *_side_cells(pair.target, measured.target if measured is not None else None),
-                *_side_cells(pair.golden, measured.golden if measured is not None else None),
-                _requires_grad(row),
-                RESULTS[row.verdict.status],
-                accuracy_of(row).value,
-                text_cell(reason_of(row) or ""),
-                _word_cell(pair.rule.name) if _is_two_sided(row) else UNMATCHED,
-                color.value,
-                *(_reference_cells(row) if has_reference else ()),
-            ],
+    cells = _Cells(comparison, modes, in_percent=in_percent)
+    marked = colored(comparison.rows)
+    while batch := [*islice(marked, _BATCH)]:
+        yield from cells.of(batch)
+
+
+class _Cells:
+    """Makes the cells of rows, their figures many at a time."""
+
+    def __init__(self, comparison: Comparison, modes: Sequence[Mode], *, in_percent: bool) -> None:
+        self._reader = RowReader(comparison)
+        self._metrics = _MetricCells(modes, in_percent=in_percent)
+        self._sides = [SideColumns(side) for side in ("target", "golden")]
+        self._has_reference = bool(_reference_columns(comparison))
+        self._node: NodeKey | None = None
+        self._of_node: tuple[str, ...] = ()
+
+    def of(self, marked: Sequence[tuple[Row, Color]]) -> Iterator[tuple[Color, list[Cell]]]:
+        """Yield the cells of rows with their marks."""
+        rows = [row for row, _ in marked]
+        figures = [_side_cells(side.figures(rows)) for side in self._sides]
+        for (row, color), metrics, target, golden in zip(marked, self._metrics.of(rows), *figures, strict=True):
+            yield color, [*self._named(row), *metrics, *target, *golden, *self._judged(row, color)]
+
+    def _named(self, row: Row) -> tuple[str, ...]:
+        pair = row.pair
+        if self._node is not pair.shown.node:  # rows of a node stand together
+            self._node = pair.shown.node
+            self._of_node = _node_cells(self._node, self._reader.op_type(row))
+        return (
+            *self._of_node,
+            text_cell("; ".join(self._reader.stack(row))) or NOT_AVAILABLE,
+            *_tensor_cells(pair.target, pair.golden, self._reader),
+        )
+
+    def _judged(self, row: Row, color: Color) -> tuple[Cell, ...]:
+        return (
+            _requires_grad(row),
+            RESULTS[row.verdict.status],
+            accuracy_of(row).value,
+            text_cell(reason_of(row) or ""),
+            _word_cell(row.pair.rule.name) if _is_two_sided(row) else UNMATCHED,
+            color.value,
+            *(_reference_cells(row) if self._has_reference else ()),
         )
 
 
@@ -275,35 +288,91 @@ def _is_two_sided(row: Row) -> bool:
     return row.pair.target is not None and row.pair.golden is not None
 
 
-def _mode_cells(row: Row, *, in_percent: bool) -> Mapping[str, Cell]:
-    measured = row.measurement
-    if measured is None:
-        return {}
-    if measured.mode is Mode.CHECKSUM:
-        pair = row.pair
-        sums = (checksum_of(pair.target, measured.target), checksum_of(pair.golden, measured.golden))
+def _side_cells(figures: SideFigures) -> Iterator[tuple[Cell, ...]]:
+    columns = (figures.values(FIGURES.index(name)) for name in ("max", "min", "mean", "l2norm"))
+    return zip(*([_number(as_number(value)) for value in column] for column in columns), strict=True)
+
+
+def as_number(value: float | None) -> float | None:
+    """Return the extremes of truth values as the numbers 0 and 1, anything else as it is."""
+    return int(value) if isinstance(value, bool) else value
+
+
+def _reference_cells(row: Row) -> list[Cell]:
+    """Return the cells of the third side; ``N/A`` where the reference has no such tensor."""
+    reference = row.pair.reference
+    metrics = row.measurement.metrics if row.measurement is not None else {}
+    dtype = text_cell(reference.dtype) if reference is not None else ""
+    return [dtype or NOT_AVAILABLE, *(_number(metrics.get(name)) for name in _REFERENCE_METRICS.values())]
+
+
+def _requires_grad(row: Row) -> str:
+    target, golden = row.pair.target, row.pair.golden
+    if target is None or golden is None:
+        return NOT_AVAILABLE
+    flags = target.requires_grad, golden.requires_grad
+    return NOT_AVAILABLE if None in flags else str(str(flags[0]) == str(flags[1]))
+
+
+def _columns_of(modes: Sequence[Mode]) -> tuple[str, ...]:
+    """Return the metric columns for the modes that occur, each once."""
+    return tuple(dict.fromkeys(column for mode in modes for column in _COLUMNS_OF[mode]))
+
+
+class _MetricCells:
+    """Makes the metric cells of rows, in the columns of these modes."""
+
+    def __init__(self, modes: Sequence[Mode], *, in_percent: bool) -> None:
+        self._columns = _columns_of(modes)
+        self._in_percent = in_percent
+        self._measured = MeasuredColumns()
+
+    def of(self, rows: Sequence[Row]) -> Iterator[tuple[Cell, ...]]:
+        """Yield the cells of each row; a name that two modes have is the row's own mode's."""
+        table: dict[str, list[Cell]] = {column: [NOT_AVAILABLE] * len(rows) for column in self._columns}
+        for group in self._measured.metrics([row.measurement for row in rows]):
+            for column, cells in self._cells(group, [rows[place] for place in group.places]).items():
+                for place, cell in zip(group.places, cells, strict=True):
+                    table[column][place] = cell
+        return zip(*table.values(), strict=True)
+
+    def _cells(self, group: MetricGroup, rows: Sequence[Row]) -> Mapping[str, Sequence[Cell]]:
+        """Return the columns of rows of one mode."""
+        mode = rows[0].measurement.mode if rows[0].measurement is not None else None
+        if mode is Mode.CHECKSUM:
+            return dict(zip(_CHECKSUM_COLUMNS, zip(*map(_checksums, rows), strict=True), strict=True))
+        known: Mapping[str, Sequence[Value]] = dict(zip(group.names, group.columns, strict=True))
+        nothing: Sequence[Value] = [None] * len(rows)
+        if mode is Mode.STATISTICS:
+            relative = _percent if self._in_percent else _number
+            return {
+                column: [*map(relative if column in _RELATIVE else _number, known.get(name, nothing))]
+                for column, name in _STATISTICS_COLUMNS.items()
+            }
+        unsupported = [_unsupported(row) for row in rows]
         return {
-            column: text_cell(text) if text else NOT_AVAILABLE
-            for column, text in zip(_CHECKSUM_COLUMNS, sums, strict=True)
+            column: [
+                UNSUPPORTED if column in without else _metric(column, value)
+                for without, value in zip(
+                    unsupported, next((known[name] for name in names if name in known), nothing), strict=True
+                )
+            ]
+            for column, names in _TENSOR_COLUMNS.items()
         }
-    if measured.mode is Mode.STATISTICS:
-        cells: dict[str, Cell] = {
-            column: _number(measured.metrics.get(name)) for column, name in _STATISTICS_COLUMNS.items()
-        }
-        if in_percent:
-            cells |= {column: _percent(measured.metrics.get(name)) for column, name in _RELATIVE_COLUMNS.items()}
-        return cells
-    unsupported = _unsupported(row, measured)
-    return {
-        column: UNSUPPORTED if column in unsupported else _metric(column, measured.first_metric(names))
-        for column, names in _TENSOR_COLUMNS.items()
-    }
 
 
-def _unsupported(row: Row, measured: Measurement) -> frozenset[str]:
+def _checksums(row: Row) -> tuple[str, ...]:
+    pair, measured = row.pair, row.measurement
+    assert measured is not None
+    sums = checksum_of(pair.target, measured.target), checksum_of(pair.golden, measured.golden)
+    return tuple(text_cell(text) if text else NOT_AVAILABLE for text in sums)
+
+
+def _unsupported(row: Row) -> frozenset[str]:
     """Return the columns that mean nothing here: most of a scalar's, and the direction of a single number."""
     sides = [side for side in (row.pair.target, row.pair.golden) if side is not None]
-    if measured.mode is Mode.VALUE or any(shape_of(side) == () for side in sides):
+    is_value = row.measurement is not None and row.measurement.mode is Mode.VALUE
+    if is_value or any(shape_of(side) == () for side in sides):
         return _NOT_OF_SCALARS
     return _NOT_OF_ONE if any(side.numel == 1 for side in sides) else _NO_COLUMNS
 
@@ -327,29 +396,3 @@ def _number(value: float | None) -> Cell:
 
 def _percent(value: float | None) -> Cell:
     return _number(value) if value is None or not math.isfinite(value) else f"{value * 100}%"
-
-
-def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[Cell]:
-    known = statistics_of(tensor, summary)
-    return [_number(as_number(value)) for value in (known.max, known.min, known.mean, known.l2norm)]
-
-
-def as_number(value: float | None) -> float | None:
-    """Return the extremes of truth values as the numbers 0 and 1, anything else as it is."""
-    return int(value) if isinstance(value, bool) else value
-
-
-def _reference_cells(row: Row) -> list[Cell]:
-    """Return the cells of the third side; ``N/A`` where the reference has no such tensor."""
-    reference = row.pair.reference
-    metrics = row.measurement.metrics if row.measurement is not None else {}
-    dtype = text_cell(reference.dtype) if reference is not None else ""
-    return [dtype or NOT_AVAILABLE, *(_number(metrics.get(name)) for name in _REFERENCE_METRICS.values())]
-
-
-def _requires_grad(row: Row) -> str:
-    target, golden = row.pair.target, row.pair.golden
-    if target is None or golden is None:
-        return NOT_AVAILABLE
-    flags = target.requires_grad, golden.requires_grad
-    return NOT_AVAILABLE if None in flags else str(str(flags[0]) == str(flags[1]))
