@@ -116,6 +116,7 @@ class StatisticsAllowances:
         coherent = COHERENT * arithmetic.coherent(call, output, shown, families)
         extra = (STATISTICS_SLACK - 1.0) * allowed.explained + coherent
         share = AVERAGED * common_share(output.count)
+        alike = AVERAGED * common_share(_of_one_mean(output, shown)) if Family.NORMALISE in families else share
         return Allowance(
             allowed.floor,
             allowed.explained + extra,
@@ -124,7 +125,7 @@ class StatisticsAllowances:
             else allowed.peak + extra * math.sqrt(output.count),
             AVERAGED * allowed.gain + output.unit + (share * extra + coherent) / size + of_norm,
             allowed.scale,
-            share * (allowed.rms + extra)
+            max(share * (allowed.rms + extra), alike * allowed.floor)
             + UNSHOWN * proven
             + coherent
             + of_mean * output.size
@@ -155,6 +156,14 @@ def left_by_flips(noise: float, count: int, aligned: float) -> float:
     ``aligned``. What does not is its own size: a share ``noise`` squared of all is there on one side only.
     """
     return noise * (noise + max(common_share(count), min(1.0, aligned))) if noise else 0.0
+
+
+def _of_one_mean(output: Deviation, inputs: Sequence[Deviation]) -> int:
+    """Return how many parts of a norm's result have a mean and a deviation of their own, as its weights tell.
+
+    These are rounded as well, and all elements of a part alike: eight channels may be off by a rounding each.
+    """
+    return min((tensor.count for tensor in inputs if 1 < tensor.count < output.count), default=output.count)
 
 
 def _at_extremes(allowed: Allowance, output: Deviation) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from comparison_rows import (
@@ -23,7 +24,7 @@ from probe_flow.analysis.model.by_statistics import left_by_flips
 from probe_flow.analysis.model.decisions import is_decided, wavering
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.search.conclude import conclude
-from probe_flow.records import FindingKind, Phase
+from probe_flow.records import FindingKind, Phase, Statistics
 
 
 def changes(wrong, right):
@@ -130,3 +131,42 @@ def test_a_gradient_whose_records_agree_in_16_bits_may_have_changed_its_paramete
         gradient = in_bfloat16(backward, target=(0.0002, 0.015625), golden=(0.0002, 0.015625), count=64)
         rows += [replace(bias, pair=replace(bias.pair, golden=known)), gradient]
     assert accused(rows, {"linear": "linear"}) == named
+
+
+def bfloat16(values):
+    return values.astype(ml_dtypes.bfloat16).astype(np.float64)
+
+
+def batch_norm(values, weight, bias):
+    """Eight channels in bfloat16, their means and deviations too, as PyTorch keeps them."""
+    mean = bfloat16(values.mean(axis=1, keepdims=True))
+    scale = bfloat16(1.0 / np.sqrt(values.var(axis=1, keepdims=True) + 1e-5))
+    return bfloat16((values - mean) * scale * weight + bias)
+
+
+def test_means_of_channels_that_are_rounded_otherwise_are_no_offset_of_a_batch_norm():
+    found = []
+    for seed in range(100, 130):  # one of them alarmed
+        chance = np.random.default_rng(seed)
+        weight, bias = (bfloat16(chance.normal(mean, 0.1, (8, 1))) for mean in (1.0, 0.0))
+        golden = bfloat16(chance.normal(chance.normal(0.0, 0.5, (8, 1)), 0.87, (8, 512)))
+        target = bfloat16(golden + 1e-3 * chance.standard_normal(golden.shape))
+        sides = [[values, weight, bias, batch_norm(values, weight, bias)] for values in (target, golden)]
+        rows = [shown(place, *pair) for place, pair in enumerate(zip(*sides, strict=True))]
+        findings, _ = conclude(rows, pairs_of(rows, {"norm": "batch_norm"}), passes(rows))
+        found += [(seed, each.evidence) for each in findings if each.fails]
+    assert found == []
+
+
+def shown(place, target, golden):
+    role = OUT if place == 3 else IN
+    sides = [
+        Statistics(
+            min=float(values.min()), max=float(values.max()), mean=float(values.mean()),
+            l2norm=float(np.linalg.norm(values)), nan=0, inf=0,
+        )
+        for values in (target, golden)
+    ]  # fmt: skip
+    of = tensor(key("norm"), role, place % 3, dtype="bfloat16", shape=target.shape)
+    found = row(key("norm"), role, place % 3, measurement=statistics_measured(*sides, count=target.size))
+    return replace(found, pair=replace(found.pair, target=of, golden=of))
