@@ -33,6 +33,9 @@ from probe_flow.work import Context, Settings
 LEFT_OUT = 0.3
 """Share of the calls that a dump of a part lacks."""
 
+RECOMPUTED = ("plain", "fused", "in_place")
+"""Kinds of programs of which every call is computed again, not only what stands out."""
+
 BUILDS = (
     Build("float16"), Build("bfloat16"), Build("float16", is_rough=True), Build("bfloat16", is_rough=True),
     Build(is_fused=False), Build("float32"), Build("float32", is_fused=False),
@@ -115,7 +118,8 @@ def _of_program(kind: str, chance: random.Random, folder: Path, change: Callable
     run(case, 0, folder / "target", is_faulty=True)
     change()
     for mode in MODES[1:] if case.checksums else MODES:
-        yield Drawn(case.name, "checksums" if case.checksums else mode, compared(case, folder, mode))
+        found = compared(case, folder, mode, recompute="all" if kind in RECOMPUTED else "auto")
+        yield Drawn(case.name, "checksums" if case.checksums else mode, found)
 
 
 def ranks(chance: random.Random, folder: Path) -> Iterator[Drawn]:

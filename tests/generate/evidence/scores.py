@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -115,7 +116,7 @@ def _entry(finding: Finding, found: Comparison) -> str:
     return (node.entry if node is not None else None) or "?"
 
 
-def compared(case: Case, folder: Path, mode: str) -> Comparison:
+def compared(case: Case, folder: Path, mode: str, *, recompute: Literal["auto", "all"] = "auto") -> Comparison:
     """Compare the dumps of one mode in this process, as the command does."""
     sides = folder / "target" / mode, folder / "golden" / mode
     for side in sides:
@@ -125,7 +126,8 @@ def compared(case: Case, folder: Path, mode: str) -> Comparison:
             if case.as_mindspore and side is sides[0]:
                 as_mindspore.rewrite(dump, case.as_mindspore)
     catalogs = read_dump_json(sides[0], side="target"), read_dump_json(sides[1], side="golden")
-    return _compared(as_mindspore.match(*catalogs, case.as_mindspore) if case.as_mindspore else match_name(*catalogs))
+    pairs = as_mindspore.match(*catalogs, case.as_mindspore) if case.as_mindspore else match_name(*catalogs)
+    return _compared(pairs, recompute)
 
 
 def compared_folders(target: Path, golden: Path) -> Comparison:
@@ -133,12 +135,12 @@ def compared_folders(target: Path, golden: Path) -> Comparison:
     return _compared(match_name(read_dump_json(target, side="target"), read_dump_json(golden, side="golden")))
 
 
-def _compared(pairs: Pairs) -> Comparison:
+def _compared(pairs: Pairs, recompute: Literal["auto", "all"] = "auto") -> Comparison:
     context = Context(
         "result", Path(), in_order, lambda _event, **_fields: None, lambda _problems: None, Settings(), run_record(),
         isolate=lambda *_: in_order,
     )  # fmt: skip
-    return compare_pairs(pairs, Asked(recompute=Recompute("auto")), context, None)
+    return compare_pairs(pairs, Asked(recompute=Recompute(recompute)), context, None)
 
 
 def _add_checksums(dump: Path, tensors: Path) -> None:
