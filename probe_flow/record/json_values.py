@@ -116,8 +116,8 @@ def number_texts(values: Sequence[Number]) -> list[str]:
 
     NaN and infinities are ``"nan"``, ``"inf"``, ``"-inf"``, quotes included.
     """
-    if not values:
-        return []
+    if values.count(None) == len(values):  # as counts of NaN are, where a dump records none
+        return ["null"] * len(values)
     texts = _together(values) if _is_like_repr() else []
     return texts if len(texts) == len(values) else _one_by_one(values)
 

@@ -66,8 +66,10 @@ _Places = tuple[int | None, ...]
 
 def metric_ids(comparison: Comparison) -> list[str]:
     """Return the ids of all metrics that any row has a value of, sorted."""
-    measured = (row.measurement.metrics for row in comparison.rows if row.measurement is not None)
-    names = sorted({name for names in dict.fromkeys(map(tuple, measured)) for name in names})
+    tables = {
+        id(row.measurement.table): row.measurement.table for row in comparison.rows if row.measurement is not None
+    }
+    names = sorted({name for table in tables.values() for name in table.names[: table.metrics]})
     return [name for name in names if any(_metric(row, name) is not None for row in comparison.rows)]
 
 
