@@ -159,14 +159,18 @@ class RecordedColumns:
         """Return the statistics of some tensors; of those whose data are in no table nothing is said."""
         found = Cells.unsaid(len(tensors), _WIDTH)
         groups: dict[int, tuple[FigureTable, list[int], list[int]]] = {}
+        data: object = None
+        group: tuple[FigureTable, list[int], list[int]] | None = None
         for place, tensor in enumerate(tensors):
-            data = None if tensor is None else tensor.data
-            if tensor is not None and isinstance(data, TensorTable) and data.figures is not None:
-                if id(data) not in groups:
-                    groups[id(data)] = data.figures, [], []
-                _, places, rows = groups[id(data)]
-                places.append(place)
-                rows.append(tensor.number)
+            if tensor is None:
+                continue
+            if tensor.data is not data:  # neighbours mostly share a table
+                data, group = tensor.data, None
+                if isinstance(data, TensorTable) and data.figures is not None:
+                    group = groups.setdefault(id(data), (data.figures, [], []))
+            if group is not None:
+                group[1].append(place)
+                group[2].append(tensor.number)
         for table, places, rows in groups.values():
             at = np.array(places)
             found.put(at, self._tables.columns(table, 0, table.width).of(np.array(rows, dtype=np.intp)))
