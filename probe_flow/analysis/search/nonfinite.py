@@ -8,7 +8,8 @@ an output whose inputs are finite, or an input that nothing in the dump wrote.
 Infinity is often meant: masks are filled with it, and limits are given as arguments. It counts as asked for where it
 comes from an argument, from an input with negative infinities alone that nothing in the dump wrote, or out of an
 operator that fills (`FILLS`) or does not initialise what it returns. What was asked for fails nothing and is named
-once. NaN is never asked for; where it arises from infinities that were, it begins there.
+once. NaN is never asked for; where it arises from infinities that were, it begins there. Nor is a gradient: what a mask
+hides has none, so infinity in one is not the mask's. And negative infinities explain no positive one by guess.
 
 Over ranks a communication inherits what others gave, and what lay in the memory that it received into says nothing.
 What begins on several ranks is told in the order of the layers of communication; what a collective itself makes begins
@@ -17,13 +18,12 @@ once, on the first rank that shows it.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from probe_flow.analysis.flow.calls import Call, Calls
+from probe_flow.analysis.flow.fills import EMPTY, FILLS, OVERWRITES, is_fill
 from probe_flow.analysis.flow.links import Links, link
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
 from probe_flow.analysis.search.across_ranks import AcrossRanks, Layer
@@ -35,6 +35,7 @@ from probe_flow.records import (
     Flow,
     NodeKey,
     Pairs,
+    Phase,
     Role,
     SlotRole,
     Status,
@@ -43,35 +44,7 @@ from probe_flow.records import (
 )
 from probe_flow.records.row import Row
 
-EMPTY = frozenset(
-    ("empty", "empty_like", "empty_strided", "empty_permuted", "empty_with_format", "new_empty", "new_empty_strided")
-)
-"""Operators that return memory as it is."""
-
-FILLS = EMPTY.union(
-    ("full", "full_like", "new_full", "fill", "masked_fill", "maskedfill", "where", "select", "selectv2"),
-    ("scalar_tensor", "lift_fresh_copy", "const", "constant", "constantofshape"),
-)
-"""Operators that write what they are told to, or nothing; the words of their names, without underscores at the ends."""
-
-OVERWRITES = re.compile(r"(?i)(^|\.)(copy_?|fill_?|zero_?|normal_|uniform_)(_?\d+)?(\.|$)")
-"""Names of calls whose first input is the memory that they write: what lay in it before is read by nobody."""
-
 _FIRST = frozenset(((0,), ("self",), ("input",)))
-_NUMBER = re.compile(r"_?\d+$")
-
-
-@lru_cache(maxsize=4096)
-def _words(name: str) -> frozenset[str]:
-    """Return the parts of a name of an operator: ``masked_fill`` of ``Tensor.masked_fill_``, ``fill`` of ``Fill_3``."""
-    return frozenset(_NUMBER.sub("", part).strip("_") for part in name.lower().split("."))
-
-
-def is_fill(row: Row, pairs: Pairs, kinds: Collection[str] = FILLS) -> bool:
-    """Whether a row belongs to an operator of these, by its name or type."""
-    node = pairs.target.nodes.get(row.node)
-    words = _words(row.node.name) | _words(node.op_type if node is not None else "")
-    return not words.isdisjoint(kinds)
 
 
 def conclude_nonfinite(
@@ -118,6 +91,8 @@ class Origins:
     fed: set[NodeKey] = field(init=False)
     causes: dict[int, int] = field(default_factory=dict)
     roots: dict[int, int] = field(default_factory=dict)
+    meant: set[int] = field(default_factory=set)
+    """Rows of infinity that was asked for, and of what carries it on."""
 
     def __post_init__(self) -> None:
         self.calls, self.links = Calls(self.rows, self.pairs), link(self.rows, self.pairs)
@@ -151,8 +126,8 @@ class Origins:
         """Whether what begins at a row is infinity that somebody asked for, or memory that nobody wrote."""
         row, state = self.rows[root], self.states[root]
         if row.is_produced:
-            return is_fill(row, self.pairs, EMPTY if state.nan else FILLS)
-        if state.nan:
+            return is_fill(row, self.pairs, EMPTY if state.nan else FILLS) and not _is_gradient(row)
+        if state.nan or _is_gradient(row):
             return False
         if row.pair.shown.slot.role is SlotRole.PARAMETER:
             return False
@@ -187,6 +162,9 @@ class Origins:
                     cause = read.setdefault((run, *self._tensor_key(number)), number)
             if cause is not None and cause != number:
                 self.causes[number] = cause
+            begins = self.causes.get(number) is None
+            if not self.states[number].nan and (self.is_asked(number) if begins else cause in self.meant):
+                self.meant.add(number)
 
     def _cause_of_input(self, number: int, written: Sequence[int]) -> int | None:
         row = self.rows[number]
@@ -222,7 +200,7 @@ class Origins:
         if tensor.kind is TensorKind.SCALAR:
             return (number,)
         assert row.measurement is not None
-        return self.states[number], row.measurement.count
+        return self.states[number], row.measurement.count, _is_gradient(row)
 
     def _cause_of_output(self, number: int, call: Call, written: Sequence[int]) -> int | None:
         """Return the row that an output comes from: of NaN one with NaN, wherever it is, before one with infinities."""
@@ -273,14 +251,32 @@ class Origins:
 
     def _worst(self, number: int, candidates: Iterable[int]) -> int | None:
         """Return a row that explains another: one with NaN if there is one."""
-        found = [n for n in candidates if n in self.states and n != number]
+        found = [n for n in candidates if n in self.states and n != number and self._may_explain(number, n)]
         return next((n for n in found if self.states[n].nan), found[0] if found else None)
 
     def _last_like(self, number: int, written: Sequence[int]) -> int | None:
-        """Return the last row that another node wrote before and that explains a row: with NaN where it has some."""
-        needs_nan, node = self.states[number].nan, self.rows[number].node
-        before = (n for n in reversed(written) if self.rows[n].node != node)
-        return next((n for n in before if self.states[n].nan or not needs_nan), None)
+        """Return the last row that another node wrote before and that explains a row.
+
+        NaN is explained by NaN, else by infinity that was not asked for, whose sum may be one; infinity by any, but
+        negative infinity that was asked for explains no positive one.
+        """
+        state, node = self.states[number], self.rows[number].node
+
+        def last(explains: Callable[[int], bool]) -> int | None:
+            return next((n for n in reversed(written) if self.rows[n].node != node and explains(n)), None)
+
+        if state.nan:
+            found = last(lambda n: self.states[n].nan)
+            return found if found is not None else last(lambda n: n not in self.meant)
+        return last(
+            lambda n: (
+                self._may_explain(number, n) and (n not in self.meant or self.states[n].positive or not state.positive)
+            )
+        )
+
+    def _may_explain(self, number: int, cause: int) -> bool:
+        """Whether a row may come from another by what they are: infinity of a gradient comes from no mask."""
+        return cause not in self.meant or self.states[number].nan or not _is_gradient(self.rows[number])
 
     def _find_root(self, number: int) -> None:
         """Follow the causes of a row to where its values begin; NaN out of infinity that was meant begins with it."""
@@ -383,6 +379,10 @@ class Origins:
             metrics=row.measurement.metrics if row.measurement is not None else {},
             size=found,
         )
+
+
+def _is_gradient(row: Row) -> bool:
+    return row.node.phase is Phase.BACKWARD or row.pair.shown.slot.role is SlotRole.PARAMETER_GRAD
 
 
 def _count(number: int, word: str) -> str:

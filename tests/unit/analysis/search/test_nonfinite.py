@@ -155,6 +155,48 @@ def test_positive_infinity_from_outside_is_no_mask() -> None:
     assert begins(concluded([row("add", IN, 0, INF), row("add")])[0]) == [0]
 
 
+MASKED = [row("add", IN, 0, MINUS), row("add", OUT, 0, MINUS), row("softmax", IN, 0, MINUS), row("softmax")]
+"""A mask that nothing in the dump wrote, and what becomes of it."""
+
+
+def gradient(name: str) -> NodeKey:
+    return NodeKey(Execution(0, 0, 1), name, 0, Phase.BACKWARD)
+
+
+@pytest.mark.parametrize("holds", [MINUS, INF])
+def test_infinity_of_a_gradient_does_not_come_from_a_mask(holds: str) -> None:
+    rows = [*MASKED, row(gradient("mul"), IN, 0, holds), row(gradient("mul"), OUT, 0, holds)]
+
+    findings, verdicts = concluded(rows)
+
+    assert begins(findings) == [4]
+    assert roles(verdicts) == [CLEAN, CLEAN, CLEAN, CLEAN, ORIGIN, HEIR]
+
+
+def test_infinity_that_the_gradient_of_a_mask_makes_is_its_own() -> None:
+    rows = [*MASKED, row(gradient("softmax"), IN), row(gradient("softmax"), OUT, 0, INF)]
+    assert begins(concluded(rows)[0]) == [5]
+
+
+def test_nan_that_nothing_wrote_may_be_the_sum_of_infinities_before_it() -> None:
+    rows = [row("exp", IN), row("exp", OUT, 0, INF, MINUS), row("mul", IN, 0, NAN), row("mul", OUT, 0, NAN)]
+
+    findings, verdicts = concluded(rows)
+
+    assert begins(findings) == [1]
+    assert roles(verdicts) == [CLEAN, ORIGIN, HEIR, HEIR]
+
+
+def test_positive_infinity_that_nothing_wrote_does_not_come_from_a_mask() -> None:
+    findings, _ = concluded([*MASKED, row("mul", IN, 0, INF), row("mul", OUT, 0, INF)])
+    assert begins(findings) == [4]
+
+
+def test_negative_infinity_that_nothing_wrote_may_be_the_mask() -> None:
+    findings, _ = concluded([*MASKED, row("add_2", IN, 1, MINUS), row("add_2", OUT, 0, MINUS)])
+    assert begins(findings) == []
+
+
 def test_a_module_inherits_from_the_call_inside_it() -> None:
     inner = NodeKey(Execution(0, 0, 1), "Torch.exp", 0, Phase.FORWARD)
     outer = NodeKey(Execution(0, 0, 1), "Module.fc.Linear", 0, Phase.FORWARD)
