@@ -101,7 +101,7 @@ def _run(folder: Path) -> Sequence[Diagnostic]:
     return [*found.diagnostics, *(problem for stage in found.stages for problem in stage.diagnostics)]
 
 
-def _compare(folder: Path) -> None:
+def compare(folder: Path) -> None:
     try:
         found = _run(folder)
     finally:
@@ -125,24 +125,24 @@ def _pairs() -> Sequence[Tree]:
 
 def _eager_pairs() -> Sequence[Tree]:
     dumps = [seeds.eager_dumps()[number] for number in (0, 4, 5)]
-    return [_sides(dump, dump, EAGER) for dump in dumps]
+    return [sides(dump, dump, EAGER) for dump in dumps]
 
 
 def _structure_pairs() -> Sequence[Tree]:
     ms, pt, made, calls = (seeds.eager_dumps()[number] for number in (3, 4, 5, 7))
-    sides = [(ms, pt), (made, made), (calls, calls), (calls, pt)]
-    return [_sides(target, golden, STRUCTURE) for target, golden in sides]
+    pairs = [(ms, pt), (made, made), (calls, calls), (calls, pt)]
+    return [sides(target, golden, STRUCTURE) for target, golden in pairs]
 
 
 def _offline_pairs() -> Sequence[Tree]:
     rules = seeds.rule_files()[0]["net.json"]
-    sides = zip(seeds.offline_dumps()[:1], seeds.golden_folders()[:1], strict=True)
-    return [{**_sides(target, golden, OFFLINE), "rules.json": rules} for target, golden in sides]
+    pairs = zip(seeds.offline_dumps()[:1], seeds.golden_folders()[:1], strict=True)
+    return [{**sides(target, golden, OFFLINE), "rules.json": rules} for target, golden in pairs]
 
 
-def _sides(target: Tree, golden: Tree, workflow: str) -> Tree:
-    sides = {"target": target, "golden": golden}
-    files = {f"{side}/{name}": content for side, tree in sides.items() for name, content in tree.items()}
+def sides(target: Tree, golden: Tree, workflow: str) -> Tree:
+    both = {"target": target, "golden": golden}
+    files = {f"{side}/{name}": content for side, tree in both.items() for name, content in tree.items()}
     return {**files, FILE: workflow.encode()}
 
 
@@ -476,8 +476,8 @@ TARGETS = (
     file_target("reduce", _reduce_seeds, lambda path: _reduce(path.parent)),
     Target("merge_result", _tables, _merge, renames=False),
     Target("resume", _stopped_runs, _resume, renames=False, changes=("out/",)),
-    Target("compare_torchair", _pairs, _compare, changes=("target/", "golden/")),
-    Target("compare_eager", _eager_pairs, _compare, changes=("target/", "golden/")),
-    Target("compare_structure", _structure_pairs, _compare, changes=("target/", "golden/")),
-    Target("compare_offline", _offline_pairs, _compare, changes=("target/", "golden/", "rules")),
+    Target("compare_torchair", _pairs, compare, changes=("target/", "golden/")),
+    Target("compare_eager", _eager_pairs, compare, changes=("target/", "golden/")),
+    Target("compare_structure", _structure_pairs, compare, changes=("target/", "golden/")),
+    Target("compare_offline", _offline_pairs, compare, changes=("target/", "golden/", "rules")),
 )

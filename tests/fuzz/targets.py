@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from fuzz import readers, runs, workflows
+from fuzz import models, readers, runs, views, workflows
 from fuzz.target import Target
 
 TARGETS: Mapping[str, Target] = MappingProxyType(
-    {target.name: target for target in (*readers.TARGETS, *workflows.TARGETS, *runs.TARGETS)}
+    {target.name: target for each in (readers, models, workflows, runs, views) for target in each.TARGETS}
 )

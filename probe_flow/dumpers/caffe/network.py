@@ -23,6 +23,8 @@ Entry: TypeAlias = "tuple[str, bytes | list[Entry]]"
 """A field: its key, and its value as written or the fields of a block."""
 
 _MAX_BYTES = 64 << 20
+_MAX_DEPTH = 50
+"""Blocks inside of each other; those of Caffe's own messages are at most 5 deep."""
 _LAYERS = ("layer", "layers")
 _INPUT_TYPES = frozenset({"Input", "Data", "ImageData", "MemoryData", "HDF5Data", "DummyData", "WindowData"})
 _TRAIN_ONLY = frozenset(
@@ -136,13 +138,15 @@ def read_network(path: Path) -> Network:
     return _as_tested(written, _inputs(fields), head)
 
 
-def _tree(fields: TextFields, *, is_block: bool = False) -> Iterator[Entry]:
-    """Yield the fields of a block, those of blocks in it as lists."""
-    for key, kind, raw in fields.block() if is_block else iter(fields.next, None):
+def _tree(fields: TextFields, depth: int = 0) -> Iterator[Entry]:
+    """Yield the fields of a block, those of blocks in it as lists; at depth 0 those of the file."""
+    if depth > _MAX_DEPTH:
+        raise NetworkError(f"has blocks in more than {_MAX_DEPTH} blocks")
+    for key, kind, raw in fields.block() if depth else iter(fields.next, None):
         if kind == "close":
             raise NetworkError("closes a block that it did not open")
         name = key.decode("utf-8", "replace")
-        yield (name, list(_tree(fields, is_block=True))) if kind == "open" else (name, raw)
+        yield (name, list(_tree(fields, depth + 1))) if kind == "open" else (name, raw)
 
 
 def _texts(fields: Sequence[Entry], key: str) -> list[str]:

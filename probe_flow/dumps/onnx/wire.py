@@ -190,7 +190,7 @@ class _Reader:
                 single = self._bytes(each)
             elif each.number == 5 and each.wire == DELIMITED:
                 tensor = self._tensor(each)
-            elif each.number == 7:
+            elif each.number == 7 and each.wire in (DELIMITED, FIXED32):
                 several += self._floats(each)
             elif each.number == 8:
                 several += self._wholes(each)

@@ -182,8 +182,11 @@ class _Reader(Struct):
     def read_events(self, root: Path, prefix: str) -> Sequence[DumpFile]:
         """Read a run of TensorFlow 2's debugger, whose tensors lie in one file, and return its files."""
         listing = list_dump(root)
+        self.problems.extend(listing.problems)
         files = {file.name: file for file in listing.files}
-        traces, graphs = files[f"{prefix}.{TRACES}"], files.get(f"{prefix}.{GRAPHS}")
+        traces, graphs = files.get(f"{prefix}.{TRACES}"), files.get(f"{prefix}.{GRAPHS}")
+        if traces is None:  # a link or a pipe has its name, which the problems of the listing say
+            return []
         known = read_graphs(graphs.path, self.problems) if graphs is not None else {}
         first: dict[str, str] = {}
         others: dict[str, None] = {}

@@ -155,11 +155,17 @@ def write_graphs(
         write_html(shown, page, run=context.facts, figures=figures.of_calls())
     if failure is not None:
         raise failure
+    problems = _once(problems)
     if not written:
         errors = [problem for problem in problems if problem.severity is Severity.ERROR]
         raise IncompleteError(errors or [_nothing(sides)])
     context.report(problems)
     return written if page is None else [*written, page]
+
+
+def _once(problems: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return problems without those that a second format found again."""
+    return list({(each.code, each.message, each.path): each for each in problems}.values())
 
 
 class Writing(Struct, frozen=True):

@@ -93,6 +93,7 @@ def test_two_layers_of_one_name_keep_apart(tmp_path: Path) -> None:
         ('name: "x"', "has no layers"),
         ('layer { name: "a" type: "ReLU" bottom: "nobody" }', "no layers that run in a test"),
         ('layer { name: "a" } }', "closes a block"),
+        ("layer {" * 5000, "blocks in more than"),
         ('input: "x" input_dim: many layer { type: "ReLU" bottom: "x" }', "no number"),
     ],
 )

@@ -140,6 +140,15 @@ def test_bodies_that_nest_without_end_are_refused(tmp_path):
         read(tmp_path / "model.onnx", nodes=(node("", "", content),))
 
 
+def test_floats_of_an_attribute_that_are_written_as_integers_are_left_out(tmp_path):
+    content = (
+        field_bytes(1, b"scales") + field_varint(7, 2**40) + field_bytes(7, struct.pack("<f", 2.0)) + b"\xa0\x01\x06"
+    )
+    found = read(tmp_path / "model.onnx", nodes=(field_bytes(4, b"Resize") + field_bytes(5, content),))
+
+    assert [attribute.value for node in found.nodes for attribute in node.attributes] == [(2.0,)]
+
+
 @pytest.mark.frameworks
 @ANY_OF_LIBRARY
 @pytest.mark.parametrize("kind", sorted(DTYPES))

@@ -59,6 +59,16 @@ def test_a_file_that_ends_inside_a_record_gives_the_tensors_before(tmp_path):
     assert codes(catalog) == {"PF3448": 1}
 
 
+def test_a_link_that_leads_out_is_no_file_of_tensors(tmp_path):
+    path = write_events(tmp_path / "dump", [trace_record("a", tensor_message(X))])
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(IncompleteError, match="no tensor") as raised:
+        read(tmp_path / "dump")
+    assert "leads out of the dump" in str(raised.value.diagnostic.notes)
+
+
 def test_a_record_that_claims_more_than_there_is_allocates_nothing(tmp_path):
     path = write_events(tmp_path, [trace_record("a", tensor_message(X))])
     path.write_bytes(path.read_bytes() + b"\xff" * 12)

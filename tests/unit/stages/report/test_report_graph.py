@@ -132,5 +132,6 @@ def test_options_that_do_not_go_together_are_refused(options, said):
 
 
 def test_graphs_need_a_call_order(tmp_path, dump):
-    with pytest.raises(IncompleteError, match="PF7150"):
-        written(tmp_path, replace(dump, call_order={}), formats=["vis"])
+    with pytest.raises(IncompleteError, match="PF7150") as raised:
+        written(tmp_path, replace(dump, call_order={}), formats=["vis", "vis_db"])
+    assert len(raised.value.diagnostics) == 1  # each format finds it anew
