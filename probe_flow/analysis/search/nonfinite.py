@@ -22,8 +22,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from probe_flow.analysis.filling_operators import EMPTY, FILLS, OVERWRITES, is_fill
 from probe_flow.analysis.flow.calls import Call, Calls
-from probe_flow.analysis.flow.fills import EMPTY, FILLS, OVERWRITES, is_fill
 from probe_flow.analysis.flow.links import Links, link
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
 from probe_flow.analysis.search.across_ranks import AcrossRanks, Layer
