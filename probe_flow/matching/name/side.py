@@ -118,6 +118,7 @@ class Side(Struct, frozen=True):
         level: level of the dump (``L0``: modules only, ``L1``: APIs only, ``mix``).
         records_callers: whether the dump says who called whom; else the paths of modules are all that is known.
         of_phase: nodes of each phase by call number (the dump has them in the order of completion).
+        forwards: the forward call of each name and call number.
     """
 
     nodes: Sequence[Node]
@@ -129,12 +130,18 @@ class Side(Struct, frozen=True):
     level: str
     records_callers: bool
     of_phase: Mapping[Phase, Sequence[int]]
+    forwards: Mapping[tuple[str, int], int]
     calls: CallTree
     shapes: dict[int, Hashable] = field(default_factory=dict)
 
     def numbers(self, phase: Phase) -> Sequence[int]:
         """Return the nodes of one phase by call number."""
         return self.of_phase[phase]
+
+    def forward_of(self, number: int) -> int | None:
+        """Return the forward of a backward call, where it was dumped."""
+        key = self.nodes[number].key
+        return self.forwards.get((key.name, key.call)) if key.phase is Phase.BACKWARD else None
 
     def shape_signature(self, number: int) -> Hashable:
         """Return the shapes of all tensors of a node, with their slots."""
@@ -218,6 +225,7 @@ def _side(calls: CallTree, owned: Mapping[NodeKey, list[TensorRef]], level: str,
             scopes.append(renamer.caller(scope) if scope is not None else None)
     named = [renamer.of(node) for node in nodes]
     names = [each.name for each in named]
+    of_phase = _by_phase(nodes)
     return Side(
         nodes=nodes,
         tensors=tensors,
@@ -227,7 +235,8 @@ def _side(calls: CallTree, owned: Mapping[NodeKey, list[TensorRef]], level: str,
         names=names,
         level=level,
         records_callers=any(entry is not None for entry in recorded),
-        of_phase=_by_phase(nodes),
+        of_phase=of_phase,
+        forwards={(nodes[n].key.name, nodes[n].key.call): n for n in of_phase[Phase.FORWARD]},
         calls=calls,
     )
 

@@ -25,7 +25,7 @@ from probe_flow.matching.shared.vocabulary import CommonRule
 from probe_flow.matching.structure.align import Link
 from probe_flow.matching.structure.confidence import Confidence
 from probe_flow.matching.structure.nodes import NodeLinks, link_nodes
-from probe_flow.matching.structure.reasons import StructureReasons, within_row
+from probe_flow.matching.structure.reasons import StructureReasons, within_call, within_row
 from probe_flow.records import (
     Catalog,
     Execution,
@@ -229,26 +229,31 @@ class _Rows:
                 is_row = relation is not Relation.ONE_TO_ONE
                 why = bare or no_slot(shown, is_target=one is not None, is_foreign=self.is_foreign, is_row=is_row)
                 made[place].append(Pair(one, other, group, STRUCTURE, reason=why))
-        for ref in internal:
+        for ref, why in internal:
             is_target = ref.node in number_of
             place = number_of[ref.node] if is_target else link.target[-1]
-            made[place].append(_lone(ref, group, STRUCTURE, within_row(ref), is_target=is_target))
+            made[place].append(_lone(ref, group, STRUCTURE, why, is_target=is_target))
         order = {id(ref): place for number in link.target for place, ref in enumerate(target.tensors[number])}
         for rows in made.values():
             rows.sort(key=lambda pair: order.get(id(pair.target), len(order)))
         return made
 
-    def _twosomes(self, link: Link) -> tuple[list[Twosome], list[TensorRef]]:
+    def _twosomes(self, link: Link) -> tuple[list[Twosome], list[tuple[TensorRef, Reason]]]:
+        """Return the tensors of a link that correspond, and those that have no meaning outside their side's calls."""
         assert self.target is not None
         assert self.golden is not None
-        mine = [self.target.tensors[number] for number in link.target]
-        theirs = [self.golden.tensors[number] for number in link.golden]
-        if len(mine) > len(theirs):
-            twosomes, internal = pair_fused(mine, theirs[0])
-            return without_transposed(twosomes), internal
-        if len(mine) < len(theirs):
-            turned, internal = pair_fused(theirs, mine[0])
-            return without_transposed([(other, one) for one, other in turned]), internal
+        inner: list[TensorRef] = []
+        mine, theirs = (
+            [self._outer(side, number, inner) for number in numbers]
+            for side, numbers in ((self.target, link.target), (self.golden, link.golden))
+        )
+        internal = [(ref, within_call(ref)) for ref in inner]
+        if len(mine) != len(theirs):
+            is_turned = len(mine) < len(theirs)
+            row, single = (theirs, mine[0]) if is_turned else (mine, theirs[0])
+            twosomes, passed = pair_fused(row, single)
+            internal += [(ref, within_row(ref)) for ref in passed]
+            return without_transposed([each[::-1] for each in twosomes] if is_turned else twosomes), internal
         one, other = self.target.nodes[link.target[0]], self.golden.nodes[link.golden[0]]
         known = one.key.name.removesuffix(".parameters_grad"), other.key.name.removesuffix(".parameters_grad")
         twosomes = pair_slots(mine[0], theirs[0], is_cross_framework=self.is_foreign, names=self.names.get(known))
@@ -256,7 +261,22 @@ class _Rows:
             self.names[known] = parameter_names(twosomes)
         if self.is_foreign and kin(family(one.op_type)) == "linear":
             twosomes = without_transposed(twosomes)
-        return twosomes, []
+        return twosomes, internal
+
+    def _outer(self, side: Side, number: int, inner: list[TensorRef]) -> Sequence[TensorRef]:
+        """Return the tensors of a call; where frameworks differ, gradients of steps within it are added to ``inner``.
+
+        PyTorch hooks the last step of a call, so the gradient that `linear` gives of three axes is that of a reshape.
+        """
+        forward = side.forward_of(number) if self.is_foreign else None
+        if forward is None:
+            return side.tensors[number]
+        shapes = {ref.logical_shape for ref in side.tensors[forward] if ref.slot.role is not SlotRole.OUTPUT}
+        outer: list[TensorRef] = []
+        for ref in side.tensors[number]:
+            is_step = ref.slot.role is SlotRole.OUTPUT and ref.logical_shape is not None
+            (inner if is_step and ref.logical_shape not in shapes else outer).append(ref)
+        return outer
 
     def _golden_only(self) -> dict[int, list[int]]:
         """Return golden nodes without partner, by the target node that they follow (-1: none)."""

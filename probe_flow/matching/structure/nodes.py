@@ -170,17 +170,12 @@ def _link_backwards(found: NodeLinks, target: Side, golden: Side) -> list[list[i
     owned: list[dict[int, list[int]]] = [{}, {}]
     orphans: list[list[int]] = [[], []]
     for which, side in enumerate((target, golden)):
-        forward_of = {
-            (side.nodes[n].key.name, side.nodes[n].key.call): side.repeats.get(n, n)
-            for n in side.numbers(Phase.FORWARD)
-        }
         for number in (n for n, node in enumerate(side.nodes) if node.key.phase is Phase.BACKWARD):
-            key = side.nodes[number].key
-            forward = forward_of.get((key.name, key.call))
+            forward = side.forward_of(number)
             if forward is None:
                 orphans[which].append(number)
             else:
-                owned[which].setdefault(forward, []).append(number)
+                owned[which].setdefault(side.repeats.get(forward, forward), []).append(number)
     for link in list(found.links):
         mine, theirs = (
             [owned[which].get(number, []) for number in numbers]

@@ -42,12 +42,6 @@ class StructureReasons:
         paired = CallPairs()
         paired.add((link.target[0], link.golden[0]) for link in links.links)
         self._looked_through: dict[int, set[int]] = {}
-        self._forwards = [
-            {(node.key.name, node.key.call): n for n, node in enumerate(side.nodes) if node.key.phase is Phase.FORWARD}
-            if side is not None
-            else {}
-            for side in sides
-        ]
         self._plain = [
             Reasons(label, mine, other, word, paired, is_foreign=False) if mine is not None else None
             for mine, other, word in zip(sides, sides[::-1], self._word, strict=True)
@@ -89,8 +83,7 @@ class StructureReasons:
 
     def _forward(self, side: Side, number: int, which: int) -> int | None:
         """Return the forward of a backward call, where that is alone as well."""
-        key = side.nodes[number].key
-        forward = self._forwards[which].get((key.name, key.call)) if key.phase is Phase.BACKWARD else None
+        forward = side.forward_of(number)
         return None if forward is None or forward in self._linked(which) else forward
 
     def _linked(self, which: int) -> Mapping[int, Link]:
@@ -136,4 +129,10 @@ class StructureReasons:
 def within_row(ref: TensorRef) -> Reason:
     """Say why a tensor that passes between the calls of a row has no partner."""
     text = f"`{ref.slot}` passes between calls that together are one call on the other side"
+    return CommonReason.INTERNAL.expected(text)
+
+
+def within_call(ref: TensorRef) -> Reason:
+    """Say why a gradient of a step within a call has no partner."""
+    text = f"`{ref.slot}` is the gradient of a step within the call: no argument of the call has its shape"
     return CommonReason.INTERNAL.expected(text)

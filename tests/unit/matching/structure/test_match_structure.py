@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from structure_builders import HIDDEN, Program, layer, layers, write_dump
+from structure_builders import HIDDEN, Program, layer, layers, tensor, write_dump
 from work_done import growth
 
 from probe_flow.dumps.dump_json.reader import read_dump_json
@@ -130,6 +130,58 @@ def test_a_net_of_mindspore_pairs_with_its_twin_of_pytorch() -> None:
     alone = [pair.reason for pair in pairs.pairs if pair.target is None or pair.golden is None]
     assert all(reason is not None and reason.expectation is Expectation.EXPECTED for reason in alone)
     assert pairs.problems == ()
+    assert_every_tensor_is_in_a_pair(pairs)
+
+
+def one_layer(folder: Path, framework: str) -> Path:
+    """A dense layer of 3 x 10 rows: primitives of MindSpore, or one call of PyTorch, which hooks a reshape in it."""
+
+    def of(*shapes: tuple[int, ...]) -> list[dict[str, Any]]:
+        kind, dtype = ("mindspore.Tensor", "Float32") if framework == "mindspore" else ("torch.Tensor", "torch.float32")
+        return [{**tensor(shape, f"{framework} {shape}"), "type": kind, "dtype": dtype} for shape in shapes]
+
+    def forward(given: list[dict[str, Any]], made: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"input_args": given, "input_kwargs": {}, "output": made}
+
+    rows, wide, weight, bias = (30, 8), (3, 10, 8), (8, 8), (8,)
+    if framework == "mindspore":
+        module = "Cell.fc.Dense"
+        data = {
+            "Primitive.matmul.MatMul.0.forward": forward(of(rows, weight), of(rows)),
+            "Primitive.bias_add.BiasAdd.0.forward": forward(of(rows, bias), of(rows)),
+            "Primitive.bias_add.BiasAdd.0.backward": {"input": of(rows), "output": of(rows, bias)},
+            "Primitive.matmul.MatMul.0.backward": {"input": of(rows), "output": of(weight, rows)},
+        }
+    else:
+        module = "Module.fc.Linear"
+        data = {
+            "Functional.linear.0.forward": forward(of(wide, weight, bias), of(wide)),
+            "Functional.linear.0.backward": {"input": of(wide), "output": of(rows)},
+        }
+    construct: dict[str, str | None] = {name: f"{module}.{name.rpartition('.')[2]}.0" for name in data}
+    for way in ("forward", "backward"):
+        data[f"{module}.{way}.0"] = forward(of(wide), of(wide)) if way == "forward" else {
+            "input": of(wide), "output": of(wide)
+        }  # fmt: skip
+        construct[f"{module}.{way}.0"] = None
+    return write_dump(folder, {"task": "statistics", "level": "mix", "framework": framework, "data": data}, construct)
+
+
+def test_the_gradient_of_a_step_within_a_call_of_another_framework_is_compared_with_nothing(tmp_path: Path) -> None:
+    pairs = match(one_layer(tmp_path / "target", "mindspore"), one_layer(tmp_path / "golden", "pytorch"))
+
+    found = entries(pairs)
+    assert found["Primitive.matmul.MatMul.0.forward"] == "Functional.linear.0.forward"
+    compared = [
+        pair
+        for pair in pairs.pairs
+        if pair.golden is not None and str(entry(pairs.golden, pair.golden)) == "Functional.linear.0.backward"
+    ]
+    (step,) = [pair for pair in compared if str(pair.golden and pair.golden.slot) == "output.0"]
+    assert step.target is None
+    assert step.reason is not None
+    assert "no argument of the call has its shape" in step.reason.text
+    assert step.reason.expectation is Expectation.EXPECTED
     assert_every_tensor_is_in_a_pair(pairs)
 
 
