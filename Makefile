@@ -74,7 +74,8 @@ test-frameworks: $(VENV)/frameworks.stamp ## run the tests that need torch, numb
 test-mindspore: $(MINDSPORE_VENV)/frameworks.stamp ## run the tests that need mindspore
 	$(MINDSPORE_VENV)/bin/pytest -n 0 -m frameworks \
 	  tests/unit/generate/test_mindspore_graph_generator.py tests/e2e/test_precheck_frameworks.py \
-	  tests/unit/dumpers/mindspore tests/e2e/test_dump_mindspore.py
+	  tests/unit/dumpers/mindspore tests/e2e/test_dump_mindspore.py tests/e2e/test_layers_of_both_frameworks.py \
+	  tests/unit/matching/name/test_slots.py
 
 test-models: $(MODELS_VENV)/frameworks.stamp ## run the tests that need onnxruntime, opencv or tensorflow
 	$(MODELS_VENV)/bin/pytest -n 0 -m frameworks tests/unit/dumpers/onnx tests/unit/dumpers/caffe \

@@ -18,6 +18,9 @@ _SAME: Mapping[str, str] = MappingProxyType(
         "addition": "add",
         "batchmatmul": "matmul",
         "bmm": "matmul",
+        "conv1dtranspose": "convtranspose1d",
+        "conv2dtranspose": "convtranspose2d",
+        "conv3dtranspose": "convtranspose3d",
         "divide": "div",
         "floordivide": "floordiv",
         "greater": "gt",
@@ -81,6 +84,9 @@ COMPOSITES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
     {
         "linear": (("matmul", "biasadd"), ("matmul", "add"), ("transpose", "matmul", "add")),
         "addmm": (("matmul", "biasadd"), ("matmul", "add")),
+        "conv1d": (("expanddims", "conv2d", "biasadd", "squeeze"), ("expanddims", "conv2d", "squeeze")),
+        **{name: ((name, "biasadd"),) for name in ("conv2d", "conv3d", "convtranspose2d", "convtranspose3d")},
+        "embedding": (("reshape", "gather", "reshape"),),
         "crossentropy": (("logsoftmax", "nllloss"),),
         "silu": (("sigmoid", "mul"),),
         "swiglu": (("silu", "mul"), ("chunk", "silu", "mul"), ("split", "silu", "mul")),
@@ -93,6 +99,20 @@ COMPOSITES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
     }
 )
 """One operation -> calls in a row that do the same."""
+
+_LAYERS = frozenset(
+    {
+        *("conv1d", "conv2d", "conv3d", "convtranspose1d", "convtranspose2d", "convtranspose3d", "dense", "linear"),
+        *("embedding", "gru", "grucell", "lstm", "lstmcell", "multiheadattention", "rnn", "rnncell"),
+        *("batchnorm1d", "batchnorm2d", "batchnorm3d", "groupnorm", "instancenorm1d", "instancenorm2d", "layernorm"),
+        *("avgpool1d", "avgpool2d", "avgpool3d", "maxpool1d", "maxpool2d", "maxpool3d", "pixelshuffle", "upsample"),
+        *("celu", "elu", "gelu", "hardtanh", "leakyrelu", "logsigmoid", "logsoftmax", "mish", "prelu", "relu", "relu6"),
+        *("selu", "sigmoid", "silu", "softmax", "softplus", "softshrink", "softsign", "tanh", "tanhshrink"),
+        *("bceloss", "bcewithlogitsloss", "cosineembeddingloss", "crossentropyloss", "huberloss", "kldivloss"),
+        *("l1loss", "mseloss", "nllloss", "smoothl1loss", "softmarginloss", "tripletmarginloss"),
+    }
+)
+"""Families of the layers that PyTorch and MindSpore both have under one name; each makes them of calls of its own."""
 
 
 @cache
@@ -130,6 +150,11 @@ def kin(word: str) -> str:
 def is_bookkeeping(word: str) -> bool:
     """Say whether a family only changes shape, view or dtype."""
     return word in _BOOKKEEPING
+
+
+def is_layer(word: str) -> bool:
+    """Say whether the frameworks have a layer of this family."""
+    return word in _LAYERS
 
 
 def spelled_by(whole: str, parts: Sequence[str]) -> bool:

@@ -8,7 +8,7 @@ framework is free in the order: in the gradients that a backward call gives.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import permutations
 
 from probe_flow.matching.alike.operations import family, kin
@@ -62,19 +62,31 @@ def pair_foreign_call(target: Sequence[TensorRef], golden: Sequence[TensorRef]) 
     twosomes = pair_slots(target, golden, is_cross_framework=True)
     kinds = {family(refs[0].node.name.rpartition(".")[2]) for refs in (target, golden) if refs}
     takes_weight = kinds != {"matmul"} and {kin(kind) for kind in kinds} == {"linear"}
+    if _adds_bias(target) != _adds_bias(golden):  # the other side does it in a call of its own
+        twosomes = _parted(twosomes, lambda one: one.slot == _RESULT and one.node.phase is Phase.FORWARD)
     return without_transposed(twosomes) if takes_weight else twosomes
+
+
+def _adds_bias(refs: Sequence[TensorRef]) -> bool:
+    """Say whether a call of a convolution, which takes values and weights, takes a bias too."""
+    if not refs or not family(refs[0].node.name.rpartition(".")[2]).startswith("conv"):
+        return False
+    given = [ref for ref in refs if ref.slot.role is SlotRole.INPUT and ref.kind in _NUMERIC]
+    return any(ref.logical_shape is not None and len(ref.logical_shape) == 1 for ref in given)
 
 
 def without_transposed(twosomes: Sequence[Twosome]) -> list[Twosome]:
     """Return twosomes with square gradients taken apart: one framework gives that of a weight transposed."""
-    parted: list[Twosome] = []
+    return _parted(twosomes, lambda one: is_weight_gradient(one) and len(set(one.logical_shape or ())) == 1)
+
+
+def _parted(twosomes: Sequence[Twosome], is_other: Callable[[TensorRef], bool]) -> list[Twosome]:
+    """Return twosomes with those taken apart that are of different things, as the target's tensor tells."""
+    found: list[Twosome] = []
     for one, other in twosomes:
-        is_pair = one is not None and other is not None
-        if is_pair and one is not None and is_weight_gradient(one) and len(set(one.logical_shape or ())) == 1:
-            parted += [(one, None), (None, other)]
-        else:
-            parted.append((one, other))
-    return parted
+        is_apart = one is not None and other is not None and is_other(one)
+        found += [(one, None), (None, other)] if is_apart else [(one, other)]
+    return found
 
 
 def is_weight_gradient(ref: TensorRef) -> bool:

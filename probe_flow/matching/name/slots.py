@@ -31,8 +31,18 @@ _slot_of = attrgetter("slot")
 
 _PARAMETERS = frozenset({SlotRole.PARAMETER, SlotRole.PARAMETER_GRAD})
 
-_OTHER_GRADIENTS = frozenset({"cross_entropy"})
-"""APIs of several autograd nodes: the frameworks record the gradients of different ones."""
+OTHER_GRADIENTS = frozenset(
+    {
+        *("cosine_embedding_loss", "cosine_similarity", "cross_entropy", "gaussian_nll_loss", "gumbel_softmax"),
+        *("hinge_embedding_loss", "kl_div", "l1_loss", "local_response_norm", "margin_ranking_loss", "normalize"),
+        *("outer", "pairwise_distance", "poisson_nll_loss", "rms_norm", "softmin", "softsign", "tanhshrink"),
+        "triplet_margin_loss",
+    }
+)
+"""APIs of several autograd nodes: the frameworks record the gradients of different ones.
+
+Those of PyTorch 2.13 whose result's `grad_fn` reads no input of the call and gives a gradient of an input's shape.
+"""
 
 SlotOf = Callable[[TensorRef], Slot | None]
 
@@ -100,7 +110,7 @@ def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decis
         is_alike = (
             kind is other.kind and (kind is _STATISTICS or kind is _TENSOR) and one.dtype == other.dtype
         )  # beyond doubt, as most are
-        if is_alike and not (is_foreign and _is_other_gradient(one)):
+        if is_alike and not (is_foreign and _is_other_gradient(one, other)):
             pairs.append(decision.pair(one, other))
         else:
             pairs += pair_twosome(one, other, decision)
@@ -202,7 +212,7 @@ def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | 
     """Return why two tensors of one slot cannot be compared, None when they can."""
     if TensorKind.UNREADABLE in (one.kind, other.kind):
         return None
-    if decision.is_cross_framework and _is_other_gradient(one):
+    if decision.is_cross_framework and _is_other_gradient(one, other):
         text = "the frameworks record the gradient of different autograd nodes of this API: these are not compared"
         return NameReason.OTHER_AUTOGRAD_NODE.expected(text)
     if _is_numeric(one) and _is_numeric(other):
@@ -219,11 +229,13 @@ def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | 
     return _unlike(NameReason.TYPE_INCOMPATIBLE, one, other)
 
 
-def _is_other_gradient(tensor: TensorRef) -> bool:
-    key = tensor.node
-    if key.phase is not Phase.BACKWARD or tensor.slot.role is not SlotRole.OUTPUT:
+def _is_other_gradient(one: TensorRef, other: TensorRef) -> bool:
+    """Say whether gradients that two backward calls give are of different steps of the call: by its name, by shapes."""
+    key = one.node
+    if key.phase is not Phase.BACKWARD or one.slot.role is not SlotRole.OUTPUT:
         return False
-    return key.name.rpartition(".")[2] in _OTHER_GRADIENTS
+    shapes = (one.logical_shape, other.logical_shape)
+    return key.name.rpartition(".")[2] in OTHER_GRADIENTS or (None not in shapes and shapes[0] != shapes[1])
 
 
 def _class_of(dtype: str) -> str | None:

@@ -157,8 +157,8 @@ class Aligner:
             for pattern in patterns or ():
                 run = tuple(parts[: len(pattern)])
                 families = [tree.traits[number].family for number in run]
-                whole_family = (self.golden if tree is self.target else self.target).traits[whole].family
-                if len(run) == len(pattern) and spelled_by(whole_family, families):
+                alone = (self.golden if tree is self.target else self.target).traits[whole]
+                if len(run) == len(pattern) and not alone.is_module and spelled_by(alone.family, families):
                     is_ours = tree is self.target
                     sides = (run, (whole,)) if is_ours else ((whole,), run)
                     found.append(Link(sides[0], sides[1], COMPOSITE_LIKENESS))

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from probe_flow.matching.alike.operations import family, kin
 from probe_flow.matching.mapping.cells import split_prefix
-from probe_flow.records import GUESS, NodeKey, NodeKind, Pairs, Phase
+from probe_flow.records import GUESS, Node, NodeKey, NodeKind, Pairs, Phase
 
 TOP = "TopLayer"
 _SURE = (1.0, "")
@@ -172,10 +172,22 @@ class _Wishes:
 def _add_apis(
     wishes: _Wishes, linked: Mapping[NodeKey, NodeKey], pairs: Pairs, facts: Mapping[str, tuple[float, str]]
 ) -> None:
-    """Record calls whose own names differ: a layer mapping finds APIs by place and own name."""
+    """Record calls whose own names differ: a layer mapping finds APIs by place and own name.
+
+    Not those that are in other layers of the class one of several calls for one of the golden, such as a convolution
+    with a bias of its own.
+    """
+    in_rows = {
+        _class_and_name(pairs.target.nodes[key])
+        for group in pairs.groups
+        if len(group.target_nodes) > 1
+        for key in group.target_nodes
+    }
     for one, other in linked.items():
         ours, theirs = pairs.target.nodes[one], pairs.golden.nodes[other]
         if one.phase is not Phase.FORWARD or not ours.kind is theirs.kind is NodeKind.API:
+            continue
+        if _class_and_name(ours) in in_rows:
             continue
         is_kin = kin(family(ours.op_type)) == kin(family(theirs.op_type))
         if is_kin and (ours.parent is None or ours.parent in wishes.modules):
@@ -184,6 +196,11 @@ def _add_apis(
                 for node in (ours, theirs)
             )
             wishes.add(path, partner, facts.get(one.name, _SURE), is_api=True)
+
+
+def _class_and_name(node: Node) -> tuple[str, str]:
+    """Return the class of the module around a call, and the call's own name."""
+    return (split_path(node.parent)[1] if node.parent else TOP), node.key.name.rpartition(".")[2]
 
 
 def _entries(owner: str, wish: _Wish, conflicts: list[str]) -> tuple[SuggestedEntry, ...]:

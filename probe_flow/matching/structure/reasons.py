@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from probe_flow.matching.alike.operations import is_bookkeeping
+from probe_flow.matching.alike.operations import is_bookkeeping, is_layer
 from probe_flow.matching.name.calls import CallPairs
 from probe_flow.matching.name.reasons import Reasons, entry_of
 from probe_flow.matching.name.side import Side
@@ -74,6 +74,10 @@ class StructureReasons:
         if self._is_foreign and is_bookkeeping(tree.traits[number].family):
             text = f"`{entry}` changes shape, view or dtype only, which the {word}'s framework does otherwise"
             return CommonReason.FRAMEWORK_INTERNAL.expected(text)
+        layer = self._layer(tree, number, which) if self._is_foreign else None
+        if layer is not None:
+            text = f"`{entry}` is a step of `{layer}`, which the {word}'s framework makes of other calls"
+            return CommonReason.FRAMEWORK_INTERNAL.expected(text)
         text = f"nothing in the {word} fits `{entry}` by structure{self._nearest(tree, number, which)}"
         return CommonReason.NO_NODE[word].missing(text)
 
@@ -100,6 +104,20 @@ class StructureReasons:
                     found.add(number)
             self._looked_through[id(tree)] = found
         return self._looked_through[id(tree)]
+
+    def _layer(self, tree: PhaseTree, number: int, which: int) -> str | None:
+        """Return the entry of a layer of the framework around a node that is paired with the same layer."""
+        trees = self._links.trees[tree.side.nodes[number].key.phase]
+        linked = self._linked(which)
+        caller = tree.parent[number]
+        while caller != ROOT:
+            link = linked.get(caller)
+            if link is not None and is_layer(tree.traits[caller].family):
+                partner = (link.target if which else link.golden)[0]
+                same = trees[1 - which].traits[partner].family == tree.traits[caller].family
+                return entry_of(tree.side.nodes[caller]) if same else None
+            caller = tree.parent[caller]
+        return None
 
     def _nearest(self, tree: PhaseTree, number: int, which: int) -> str:
         """Return the nearest nodes under the caller's counterpart, with what is unlike."""

@@ -18,9 +18,12 @@ from structure_builders import HIDDEN, Program, layer, layers, tensor, write_dum
 from work_done import growth
 
 from probe_flow.dumps.dump_json.reader import read_dump_json
-from probe_flow.errors import CODES
+from probe_flow.errors import CODES, Span
+from probe_flow.mappings.mapping_file import ClassEntries, Entry
+from probe_flow.matching.mapping.layers import match_layer_mapping
 from probe_flow.matching.name.match_name import match_name
 from probe_flow.matching.structure import likeness
+from probe_flow.matching.structure.layer_mapping import suggest_layer_mapping
 from probe_flow.matching.structure.match_structure import match_structure
 from probe_flow.records import GUESS, Catalog, Expectation, Pairs, Phase, TensorRef
 
@@ -183,6 +186,69 @@ def test_the_gradient_of_a_step_within_a_call_of_another_framework_is_compared_w
     assert "no argument of the call has its shape" in step.reason.text
     assert step.reason.expectation is Expectation.EXPECTED
     assert_every_tensor_is_in_a_pair(pairs)
+
+
+def convolutions(folder: Path, framework: str) -> Path:
+    """Two convolutions, the first with a bias, which MindSpore adds in a call of its own."""
+
+    def of(name: str, *shapes: tuple[int, ...]) -> list[dict[str, Any]]:
+        kind, dtype = ("mindspore.Tensor", "Float32") if framework == "mindspore" else ("torch.Tensor", "torch.float32")
+        return [{**tensor(shape, f"{name} {shape}"), "type": kind, "dtype": dtype} for shape in shapes]
+
+    data: dict[str, Any] = {}
+    construct: dict[str, str | None] = {}
+
+    def call(name: str, module: str, given: list[dict[str, Any]], made: list[dict[str, Any]]) -> None:
+        data[name] = {"input_args": given, "input_kwargs": {}, "output": made}
+        construct[name] = f"{module}.forward.0"
+
+    wide, weight, bias = (2, 8, 5, 5), (8, 8, 3, 3), (8,)
+    prefix, kind = ("Cell", "Conv2d") if framework == "mindspore" else ("Module", "Conv2d")
+    for number, (path, has_bias) in enumerate((("stem", True), ("body", False))):
+        module = f"{prefix}.{path}.{kind}"
+        given, result = of(f"in {path}", wide), of(f"out {path}", wide)
+        weights = of(path, weight)
+        if framework == "mindspore":
+            product = of(f"product {path}", wide) if has_bias else result
+            call(f"Primitive.conv2d.Conv2D.{number}.forward", module, given + weights, product)
+            if has_bias:
+                call("Primitive.bias_add.BiasAdd.0.forward", module, product + of(path, bias), result)
+        else:
+            call(f"Functional.conv2d.{number}.forward", module, given + weights + of(path, bias) * has_bias, result)
+        data[f"{module}.forward.0"] = {"input_args": given, "input_kwargs": {}, "output": result}
+        construct[f"{module}.forward.0"] = None
+    return write_dump(folder, {"task": "statistics", "level": "mix", "framework": framework, "data": data}, construct)
+
+
+def test_a_convolution_and_its_bias_are_together_the_call_of_the_other_framework(tmp_path: Path) -> None:
+    pairs = match(convolutions(tmp_path / "target", "mindspore"), convolutions(tmp_path / "golden", "pytorch"))
+
+    results = {
+        str(entry(pairs.target, pair.target)): str(entry(pairs.golden, pair.golden))
+        for pair in pairs.pairs
+        if pair.target is not None and pair.golden is not None and str(pair.target.slot).startswith("output")
+    }
+    assert results["Primitive.bias_add.BiasAdd.0.forward"] == "Functional.conv2d.0.forward"
+    assert results["Primitive.conv2d.Conv2D.1.forward"] == "Functional.conv2d.1.forward"
+    assert "Primitive.conv2d.Conv2D.0.forward" not in results
+    assert suggest_layer_mapping(pairs).classes == {}, "`Conv2D: conv2d` would be wrong of the first"
+    assert_every_tensor_is_in_a_pair(pairs)
+
+
+def test_a_mapping_of_a_convolution_compares_no_result_before_the_bias(tmp_path: Path) -> None:
+    target, golden = convolutions(tmp_path / "target", "mindspore"), convolutions(tmp_path / "golden", "pytorch")
+    span = Span("m.yaml", 1, 1)
+    entries = [ClassEntries("Conv2d", span, (Entry("Conv2D", "conv2d", span),))]
+    pairs = match_layer_mapping(read(target), read(golden, "golden"), entries=entries)
+
+    found = {
+        (str(entry(pairs.target, pair.target)), str(pair.target.slot))
+        for pair in pairs.pairs
+        if pair.target is not None and pair.golden is not None and "Conv2D" in pair.target.node.name
+    }
+    first, second = "Primitive.conv2d.Conv2D.0.forward", "Primitive.conv2d.Conv2D.1.forward"
+    assert {(first, "input.0"), (first, "input.1"), (second, "output.0")} <= found
+    assert (first, "output.0") not in found
 
 
 def test_tensors_of_the_twin_pair_by_what_they_are_not_by_their_slots() -> None:

@@ -1,0 +1,64 @@
+"""Which gradients of one API two frameworks record alike: those of the whole call, not of a step within it."""
+
+from __future__ import annotations
+
+import pytest
+from comparison_rows import tensor
+
+from probe_flow.matching.name.slots import OTHER_GRADIENTS, Decision, pair_tensors
+from probe_flow.records import Execution, NodeKey, Phase, Rule, SlotRole, TensorRef
+
+Shape = tuple[int, ...]
+
+
+def result(api: str, shape: Shape) -> TensorRef:
+    return tensor(NodeKey(Execution(0, 0), api, 0, Phase.BACKWARD), SlotRole.OUTPUT, 0, shape=shape)
+
+
+def is_compared(api: str, target: Shape, golden: Shape, *, is_cross_framework: bool) -> bool:
+    decision = Decision("group", Rule("name"), is_cross_framework=is_cross_framework)
+    pairs = pair_tensors([result(api, target)], [result(api, golden)], decision)
+    reasons = {pair.reason.text for pair in pairs if pair.reason is not None}
+    assert all("different autograd nodes" in each for each in reasons)
+    assert len(pairs) == (2 if reasons else 1)
+    return not reasons
+
+
+@pytest.mark.parametrize(
+    ("api", "golden", "expected"),
+    [
+        ("Functional.gelu", (6, 5), True),
+        ("Functional.l1_loss", (6, 5), False),
+        ("Functional.cross_entropy", (6, 5), False),
+        ("Functional.linear", (3, 2, 5), False),
+    ],
+    ids=["one node", "mean of abs", "nll of log_softmax", "another shape"],
+)
+def test_gradients_of_other_steps_are_not_compared_across_frameworks(api: str, golden: Shape, expected: bool) -> None:
+    assert is_compared(api, (6, 5), golden, is_cross_framework=True) is expected
+    assert is_compared(api, (6, 5), golden, is_cross_framework=False)
+
+
+@pytest.mark.frameworks
+@pytest.mark.filterwarnings("ignore:reduction")
+@pytest.mark.parametrize("api", sorted(OTHER_GRADIENTS))
+def test_torch_hooks_another_node_of_these(api: str) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch")
+    functional = torch.nn.functional
+
+    def x(*shape: int) -> object:
+        return torch.rand(*shape, requires_grad=True)
+
+    inputs = {
+        "cosine_embedding_loss": (x(3, 4), x(3, 4), torch.ones(3)), "cross_entropy": (x(6, 5), torch.zeros(6).long()),
+        "gaussian_nll_loss": (x(3, 4), torch.rand(3, 4), torch.rand(3, 4)),
+        "hinge_embedding_loss": (x(3), torch.ones(3)),
+        "local_response_norm": (x(2, 6, 4, 4), 3), "margin_ranking_loss": (x(4), x(4), torch.ones(4)),
+        "outer": (x(3), x(4)), "rms_norm": (x(6, 5), (5,)), "triplet_margin_loss": (x(3, 4), x(3, 4), x(3, 4)),
+        **{name: (x(6, 5), torch.rand(6, 5)) for name in ("kl_div", "l1_loss", "poisson_nll_loss")},
+        **{name: (x(6, 5), x(6, 5)) for name in ("cosine_similarity", "pairwise_distance")},
+        **{name: (x(6, 5), -1) for name in ("softmin",)},
+    }  # fmt: skip
+    made = getattr(functional, api, None) or getattr(torch, api)
+    before = [each for each, _ in made(*inputs.get(api, (x(6, 5),))).grad_fn.next_functions if each is not None]
+    assert any(type(each).__name__ != "AccumulateGrad" for each in before)
