@@ -7,7 +7,7 @@ several calls in a row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
@@ -155,8 +155,3 @@ def is_bookkeeping(word: str) -> bool:
 def is_layer(word: str) -> bool:
     """Say whether the frameworks have a layer of this family."""
     return word in _LAYERS
-
-
-def spelled_by(whole: str, parts: Sequence[str]) -> bool:
-    """Say whether an operation is spelled by these calls in a row."""
-    return tuple(parts) in COMPOSITES.get(whole, ())

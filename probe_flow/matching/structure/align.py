@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.matching.alike.operations import COMPOSITES, spelled_by
+from probe_flow.matching.alike.operations import COMPOSITES
 from probe_flow.matching.shared.alignment import common_subsequence
 from probe_flow.matching.structure.likeness import LEAST, node_likeness
 from probe_flow.matching.structure.phase_tree import PhaseTree, Traits
@@ -150,17 +150,12 @@ class Aligner:
         likeness = self.likeness(one, other)
         if likeness >= LEAST:
             found.append(Link((one,), (other,), likeness))
-        for patterns, whole, parts, tree in (
-            (COMPOSITES.get(self.golden.traits[other].family), other, target[row:], self.target),
-            (COMPOSITES.get(self.target.traits[one].family), one, golden[column:], self.golden),
-        ):
-            for pattern in patterns or ():
+        ours, theirs = self.target.traits[one], self.golden.traits[other]
+        for whole, parts, tree in ((theirs, target[row:], self.target), (ours, golden[column:], self.golden)):
+            for pattern in COMPOSITES.get(whole.family, ()) if not whole.is_module else ():
                 run = tuple(parts[: len(pattern)])
-                families = [tree.traits[number].family for number in run]
-                alone = (self.golden if tree is self.target else self.target).traits[whole]
-                if len(run) == len(pattern) and not alone.is_module and spelled_by(alone.family, families):
-                    is_ours = tree is self.target
-                    sides = (run, (whole,)) if is_ours else ((whole,), run)
+                if pattern == tuple(tree.traits[number].family for number in run):
+                    sides = (run, (other,)) if tree is self.target else ((one,), run)
                     found.append(Link(sides[0], sides[1], COMPOSITE_LIKENESS))
         return found
 
