@@ -137,7 +137,7 @@ def _any_text(value: object) -> str:
     return json_text(value if value.__class__ is str else json_value(value))
 
 
-CHUNK = 2000
+CHUNK = 1500
 """Rows made into text at once; a few megabytes."""
 
 _T = TypeVar("_T")

@@ -42,9 +42,6 @@ _STATISTICS = 4
 _BEYOND = 12
 """Stands for more bits of a significand than any of the narrow types has."""
 
-_LATEST = 512
-"""Deviations held because they are asked for again: a row is judged with the rows before it."""
-
 _NONE = -1
 _OWN = (*Deviation.__struct_fields__[:7], "least")
 _COMMON = Deviation.__struct_fields__[10:]
@@ -74,7 +71,6 @@ class Deviations:
                 _PACKING.pack_into(self._figures, _PACKING.size * number, *_own(found))
                 self._kinds[number] = known.setdefault(_common(found), len(known))
         self._shared: tuple[tuple[Any, ...], ...] = tuple(known)
-        self._latest: dict[int, Deviation] = {}
 
     def _place(self, begin: int, places: Whole, figures: Floats, kinds: Whole) -> None:
         numbers = places + begin
@@ -82,20 +78,15 @@ class Deviations:
         np.frombuffer(self._kinds, dtype=np.intc)[numbers] = kinds
 
     def __getitem__(self, number: int) -> Deviation | None:
-        found = self._latest.get(number)
-        if found is None and self._kinds[number] != _NONE:
-            if len(self._latest) >= _LATEST:
-                self._latest.clear()
-            found = self._latest[number] = self._made(number)
-        return found
-
-    def _made(self, number: int) -> Deviation:
+        kind = self._kinds[number]
+        if kind == _NONE:
+            return None
         rms, peak, gain, offset, size, top, spread, least = _PACKING.unpack_from(self._figures, _PACKING.size * number)
         measured = self._rows[number].measurement
         assert measured is not None, "what has a deviation was measured"
         return Deviation(
             rms, peak, gain, offset, size, top, spread, measured.count, measured.nonfinite_mismatch, least,
-            *self._shared[self._kinds[number]],
+            *self._shared[kind],
         )  # fmt: skip
 
     def is_known(self, number: int) -> bool:
@@ -110,7 +101,6 @@ class Deviations:
     def forget(self, number: int) -> None:
         """Take a row for one that was not measured."""
         self._kinds[number] = _NONE
-        self._latest.pop(number, None)
 
 
 class _Types(NamedTuple):

@@ -123,12 +123,3 @@ def test_a_forgotten_row_has_no_deviation_though_it_was_asked_for_before():
 
     assert found[0] is None
     assert found[1] == deviation_of(rows[1])
-
-
-def test_more_rows_than_are_held_keep_their_deviations(monkeypatch):
-    monkeypatch.setattr(deviations, "_LATEST", 2)
-    rows = list(rows_of([(*STEP_APART, ("float32", "float32"), (size,), None, "exact") for size in (2, 3, 4, 5, 6)]))
-    found = Deviations(rows, WITHIN_FRAMEWORK)
-
-    for number in (0, 1, 2, 3, 4, 0, 1, 4):
-        assert found[number] == deviation_of(rows[number])
