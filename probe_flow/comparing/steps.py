@@ -35,6 +35,7 @@ from probe_flow.records import (
     Catalog,
     Comparison,
     Finding,
+    FindingKind,
     Flow,
     NodeKey,
     Pair,
@@ -171,6 +172,10 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     incomplete = incompleteness(
         rows, roles, coverage, required=asked.required, unused=pairs.unused, nameless=nameless_files(pairs)
     )
+    if any(each.kind is FindingKind.SUSPECT for each in findings):
+        from probe_flow.analysis.search.near_misses import left_open
+
+        incomplete = (*incomplete, *left_open(excused.findings))
     problems = *_reference_problems(rows, pairs), *left_out(rows, scope.max_elements)
     compared = with_verdicts(rows, excused.verdicts)
     same = _same_dump(pairs)

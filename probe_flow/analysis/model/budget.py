@@ -155,7 +155,7 @@ class Allowances:
             return False
         if self._crossed.meet(number, call, self.sources):
             return False
-        if call.is_gradient and (self._maker(number, call).is_gated or not self._is_free_of_noise(number)):
+        if call.is_gradient and (self.maker(number, call).is_gated or not self._is_free_of_noise(number)):
             return False
         return (
             deviation.rms <= deviation.unit * deviation.size
@@ -179,7 +179,7 @@ class Allowances:
         row, own = self.rows[number], self.calls.of[number]
         assert own is not None
         is_produced, by_statistics = row.is_produced, row.is_by_statistics
-        call = self._maker(number, own)
+        call = self.maker(number, own)
         known = [d for n in behind if (d := self.deviations[n]) is not None]
         before = self.links.before.get(number, ())
         between = self._families.between(before) if before else ADDED if self._is_sum(number) else COPY
@@ -237,7 +237,7 @@ class Allowances:
         """Return the size of the terms that a copied tensor was summed up from."""
         return self.scales.get(number, 0.0) if self.deviations[number] is not None else 0.0
 
-    def _maker(self, number: int, call: Call) -> Call:
+    def maker(self, number: int, call: Call) -> Call:
         """Return the call whose arithmetic a row shows: its own, or the gate in place that left its result to it."""
         gates = self.links.before.get(number) if call.is_gradient else None
         return self.calls.by_key[gates[0]] if gates else call

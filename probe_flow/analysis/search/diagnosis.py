@@ -83,6 +83,8 @@ class Diagnosis(Struct, frozen=True):
         random: rows of random results that differ, in order of time.
         undecided: rows that would be suspects if decisions that nearly tie could not have made them other data, where
             statistics are all that is known; in order of time.
+        undumped: rows that would be suspects if they were not made of what a dump of a part of the calls does not hold;
+            in order of time.
         shaken: rows that were computed from them, or from decisions that may have been taken otherwise.
         handed: row that may not be what others gave -> what these gave, where the elements are there to be asked.
         carried: rows that would be suspects if recomputing did not prove that they and what feeds them are right.
@@ -109,6 +111,8 @@ class Diagnosis(Struct, frozen=True):
     shaken: AbstractSet[int] = frozenset()
     handed: Mapping[int, Given] = field(default_factory=dict)
     undecided: tuple[int, ...] = ()
+    undumped: tuple[int, ...] = ()
+    holds_part: bool = False
 
 
 def scores_of(deviation: Deviation, allowed: Allowance, limits: Limits) -> dict[ErrorFigure, float]:

@@ -93,6 +93,7 @@ def _finding(
             f"{_nearest(rows, diagnosis)}"
         ),
         severity=error / limit,
+        fails=not diagnosis.holds_part,
         row=number,
         metrics=row.measurement.metrics if row.measurement else {},
         size=f"relative error {error:.1e}, limit {limit:.1e}",

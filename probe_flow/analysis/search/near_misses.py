@@ -13,13 +13,16 @@ from typing import TypeAlias
 
 from probe_flow.analysis.limits import ALONE, NEAR
 from probe_flow.analysis.model.deviations import Deviations
-from probe_flow.analysis.search.diagnosis import Diagnosis
+from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
 from probe_flow.analysis.search.proof import Proof, proof_of, sentence
 from probe_flow.records import Finding, FindingKind, NodeKey
 from probe_flow.records.row import Row
 
 MOST = 2
 """Suspects of this kind that are named: with an origin that is wrong, three places to look at."""
+
+OF_MISSING_CALLS = "made by calls that are not in the dump"
+"""What is told in short of what a dump of a part of the calls does not hold the making of."""
 
 Sources: TypeAlias = Callable[[int], tuple[int, ...] | None]
 """Rows whose errors explain a row's; ``()`` for a source, None where they are not known."""
@@ -52,6 +55,26 @@ def hidden_before(number: int, rows: Sequence[Row], deviations: Deviations, sour
             if len(found) == FARTHEST:
                 break
     return tuple(found.values())
+
+
+def hidden_of(
+    suspects: Sequence[Suspect], rows: Sequence[Row], deviations: Deviations, sources: Sources
+) -> dict[int, tuple[int, ...]]:
+    """Return the suspects that extremes alone accuse, with what may hide their error before them."""
+    return {
+        each.row: hidden_before(each.row, rows, deviations, sources)
+        for each in suspects
+        if each.is_by_extremes and not _shows_again(each.row, rows, sources)
+    }
+
+
+def _shows_again(number: int, rows: Sequence[Row], sources: Sources) -> bool:
+    """Whether an input holds the very tensor of a row before it, so that nothing was computed in between."""
+    row = rows[number]
+    if row.is_produced or row.measurement is None:
+        return False
+    before = [rows[n].measurement for n in sources(number) or ()]
+    return any(each is not None and each.golden == row.measurement.golden for each in before)
 
 
 def outputs_before(number: int, rows: Sequence[Row], sources: Sources) -> Iterator[int]:
@@ -166,7 +189,8 @@ def other_data(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
         rows: all rows.
         diagnosis: what the search found.
     """
-    return _random_state(rows, diagnosis) or [_undecided(rows[n], n, diagnosis) for n in diagnosis.undecided[:1]]
+    found = _random_state(rows, diagnosis) or [_undecided(rows[n], n, diagnosis) for n in diagnosis.undecided[:1]]
+    return [*found, *_undumped(rows, diagnosis)]
 
 
 def _undecided(row: Row, number: int, diagnosis: Diagnosis) -> Finding:
@@ -185,6 +209,43 @@ def _undecided(row: Row, number: int, diagnosis: Diagnosis) -> Finding:
         fails=False,
         row=number,
         metrics=row.measurement.metrics if row.measurement else {},
+    )
+
+
+def _undumped(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
+    """Return one finding for the first row that is off and was made of what the dump does not hold."""
+    if not diagnosis.undumped:
+        return []
+    first, *others = diagnosis.undumped
+    row, deviation = rows[first], diagnosis.deviations[first]
+    error = f" (relative error {deviation.relative:.1e})" if deviation is not None and deviation.size else ""
+    more = f", and {len(others)} more" if others else ""
+    return [
+        Finding(
+            kind=FindingKind.SUSPECT,
+            node=row.node,
+            slot=row.pair.shown.slot,
+            evidence=f"undecided: `{row.pair.shown.id}` differs by more than rounding explains{error}{more}, and the "
+            "dump holds a part of the calls only, not those that it was made by: they may be wrong, or have drawn or "
+            "decided otherwise; a dump without `list` and `scope` would tell",
+            severity=1.0,
+            fails=False,
+            row=first,
+            metrics=row.measurement.metrics if row.measurement else {},
+            size=OF_MISSING_CALLS,
+        )
+    ]
+
+
+def left_open(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Return why a run is incomplete in which nothing fails, but calls that are not in the dump made what is off."""
+    if any(each.fails for each in findings):
+        return ()
+    return tuple(
+        f"`{each.node.name}` {each.slot}, call {each.node.call}, is off, and the dump does not hold the calls that "
+        "made it"
+        for each in findings
+        if each.size == OF_MISSING_CALLS and each.node is not None
     )
 
 

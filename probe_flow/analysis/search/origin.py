@@ -22,10 +22,10 @@ from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.plain_values import plain_gap
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect, is_doubtful, ratio, scores_of
-from probe_flow.analysis.search.near_misses import hidden_before, outputs_before
+from probe_flow.analysis.search.near_misses import hidden_of, outputs_before
 from probe_flow.analysis.search.proof import Proof, proof_of, score_of
 from probe_flow.analysis.search.reference_check import clears
-from probe_flow.analysis.search.shaken import Shaken
+from probe_flow.analysis.search.shaken import Shaken, Undumped
 from probe_flow.records import FigureColumn, Pairs
 from probe_flow.records.row import Pick, Row
 
@@ -67,6 +67,7 @@ class Search:
         self.tainted: dict[int, int] = {}
         self.wild: set[int] = set()
         self.first_nonfinite: int | None = None
+        self.is_any_off = False
         self.damaged: dict[Call, int] = {}
         self.scores = FigureColumn(len(rows))
         self.cleared: set[int] = set()
@@ -74,7 +75,8 @@ class Search:
         self.unjudged: list[int] = []
         self.carried: list[int] = []
         self.decided: list[int] = []
-        self.shaken = Shaken(rows)
+        self.undumped = Undumped(rows, pairs, self.calls, self.allowances.sources)
+        self.shaken = Shaken(rows, self.undumped)
         self.asked: list[tuple[float, int]] = []
         self.handed: dict[int, Given] = {}
 
@@ -95,11 +97,13 @@ class Search:
         passed = {key: through.get(key, ()) for key in {self.rows[suspect.row].node for suspect in suspects}}
         return Diagnosis(
             suspects, tainted, self.deviations, self.order, scales, self.scores, cleared, quantised, passed,
-            self._hidden_before(suspects), self.allowances.is_flow_unknown, tuple(self.near),
+            hidden_of(suspects, self.rows, self.deviations, self.allowances.sources),
+            self.allowances.is_flow_unknown, tuple(self.near),
             tuple(row for _, row in sorted(self.asked, reverse=True)),
             self._fed_by([*(each.row for each in suspects), *self.near][:TRACED]), tuple(self.unjudged),
             tuple(self.carried), tuple(self.decided), tuple(self.shaken.random), self.shaken.noise.keys(),
-            self.handed, tuple(self.shaken.undecided),
+            self.handed, tuple(self.shaken.undecided), tuple(self.shaken.undumped),
+            self.is_any_off and self.undumped.is_any,
         )  # fmt: skip
 
     def _meet(self, number: int, deviation: Deviation) -> None:
@@ -110,22 +114,6 @@ class Search:
     def _fed_by(self, numbers: Iterable[int]) -> dict[int, tuple[int, ...]]:
         """Return the outputs that some rows were computed from, the nearest first."""
         return {n: tuple(islice(outputs_before(n, self.rows, self.allowances.sources), FEEDERS)) for n in numbers}
-
-    def _hidden_before(self, suspects: Sequence[Suspect]) -> dict[int, tuple[int, ...]]:
-        """Return the suspects that extremes alone accuse, with what may hide their error before them."""
-        return {
-            each.row: hidden_before(each.row, self.rows, self.deviations, self.allowances.sources)
-            for each in suspects
-            if each.is_by_extremes and not self._shows_again(each.row)
-        }
-
-    def _shows_again(self, number: int) -> bool:
-        """Whether an input holds the very tensor of a row before it, so that nothing was computed in between."""
-        row = self.rows[number]
-        if row.is_produced or row.measurement is None:
-            return False
-        before = [self.rows[n].measurement for n in self.allowances.sources(number) or ()]
-        return any(each is not None and each.golden == row.measurement.golden for each in before)
 
     def _resolved(self) -> dict[int, int]:
         """Return the heirs with their suspects: a collective may come before what another rank did to it."""
@@ -159,6 +147,7 @@ class Search:
         if not (row.is_by_statistics and self.shaken.noise) and self.allowances.is_rounding(number, deviation):
             self.scores[number] = 0.0
             return True
+        self.is_any_off = True
         sources = self.allowances.sources(number)
         produced = row.is_produced
         peers = call.peers if produced and sources is not None else ()
@@ -179,7 +168,10 @@ class Search:
         is_wild = not self.wild.isdisjoint(around if produced else updated) or (produced and call in self.damaged)
         if is_wild:
             score = 0.0
-        score = self.shaken.score(number, call, around, score, deviation, is_known=sources is not None)
+        score = self.shaken.score(
+            number, call, around, score, deviation, is_known=sources is not None,
+            is_undumped=score > 1.0 and self.undumped.made(number, self.allowances.maker(number, call)),
+        )  # fmt: skip
         begins = deviation.nonfinite and not is_wild and not any(d.nonfinite for _, d in known)
         if begins and not self._clears(number, ErrorFigure.NONFINITE):
             if sources is None and self.first_nonfinite is not None:
@@ -368,7 +360,8 @@ class Search:
     def _remember(self, number: int, deviation: Deviation) -> None:
         self.allowances.remember(number, deviation)
         is_exact = deviation.unit == 0.0 and deviation.rms > 0.0
-        if deviation.nonfinite or (is_exact and (number in self.suspects or number in self.tainted)):
+        others = (self.suspects, self.tainted, self.shaken.undumped)
+        if deviation.nonfinite or (is_exact and any(number in each for each in others)):
             self.wild.add(number)
         if deviation.nonfinite and self.first_nonfinite is None:
             self.first_nonfinite = number

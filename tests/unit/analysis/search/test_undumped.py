@@ -1,0 +1,113 @@
+"""Dumps that hold a part of the calls: the signs of one, and what such calls made."""
+
+from __future__ import annotations
+
+from comparison_rows import IN, OUT, RUN, pairs_of, passes, row, tensor
+from msgspec.structs import replace
+
+from probe_flow.analysis.flow.calls import Calls
+from probe_flow.analysis.search.conclude import conclude
+from probe_flow.analysis.search.near_misses import left_open
+from probe_flow.analysis.search.shaken import Undumped
+from probe_flow.records import CallFacts, Execution, NodeKey, NodeKind, Phase, Role
+
+
+def call(name, number=0, phase=Phase.FORWARD, run=RUN):
+    return NodeKey(run, name, number, phase)
+
+
+def programs_of(rows):
+    """Pairs whose nodes are recorded calls of a program."""
+    pairs = pairs_of(rows)
+    nodes = {key: replace(node, facts=CallFacts(NodeKind.API)) for key, node in pairs.target.nodes.items()}
+    return replace(pairs, target=replace(pairs.target, nodes=nodes))
+
+
+def undumped(rows, fed=()):
+    pairs = programs_of(rows)
+    return Undumped(rows, pairs, Calls(rows, pairs), lambda number: (0,) if number in fed else None)
+
+
+def chain(*numbers, name="linear"):
+    """Calls of one name: what each reads stands before what it writes."""
+    return [row(call(name, number), role) for number in numbers for role in (IN, OUT)]
+
+
+def test_numbers_that_no_call_has_are_of_calls_that_were_left_out():
+    assert undumped(chain(0, 1, 3), fed=(2, 4)).is_any
+    assert undumped(chain(2, 3), fed=(2,)).is_any
+    assert not undumped(chain(0, 1, 2), fed=(2, 4)).is_any
+
+
+def test_a_number_of_another_step_counts():
+    later = Execution(rank=0, step=1, graph=1)
+    rows = [row(call("linear", number, run=run), role) for number, run in ((0, RUN), (1, later)) for role in (IN, OUT)]
+    assert not undumped(rows, fed=(2,)).is_any
+
+
+def test_where_nothing_recorded_wrote_one_in_three_inputs_calls_are_missing():
+    rows = chain(*range(6))  # the first call reads what comes from outside, so five inputs count
+    assert not undumped(rows, fed=(4, 6, 8, 10)).is_any
+    assert undumped(rows, fed=(6, 8, 10)).is_any
+
+
+def test_what_the_first_call_reads_counts_where_a_gradient_reaches_it():
+    rows = chain(0, 1)
+    assert not undumped(rows, fed=(2,)).is_any
+    pair = rows[0].pair
+    rows[0] = replace(rows[0], pair=replace(pair, golden=tensor(call("linear"), IN, requires_grad=True)))
+    assert undumped(rows, fed=(2,)).is_any
+
+
+def test_an_input_of_a_size_that_no_result_has_comes_from_elsewhere():
+    rows = chain(0, 1, 2)
+    pair = rows[4].pair
+    rows[4] = replace(rows[4], pair=replace(pair, target=tensor(call("linear", 2), IN, shape=(90,))))
+    assert undumped(rows, fed=(2, 4)).is_any
+
+
+def test_a_gradient_without_its_forward_call_is_made_of_what_is_not_there():
+    rows = [*chain(1), row(call("linear", 0, Phase.BACKWARD), IN), row(call("linear", 0, Phase.BACKWARD), OUT)]
+    found, calls = undumped(rows, fed=(2,)), Calls(rows, programs_of(rows))
+    assert found.made(3, calls.of[3])
+    assert not found.made(1, calls.of[1])
+
+
+def named(rows):
+    findings, verdicts = conclude(rows, programs_of(rows), passes(rows))
+    roles = [verdict.role for verdict in verdicts]
+    return [each for each in findings if each.fails], [each for each in findings if not each.fails], roles
+
+
+def test_what_missing_calls_made_is_told_and_accuses_nobody():
+    rows = [
+        row(call("linear", number), role, relative=0.1 if number == 3 else 1e-4, mark=mark)
+        for number in (1, 3)
+        for role, mark in ((IN, number), (OUT, number + 0.5))
+    ]
+    failing, told, roles = named(rows)
+    assert failing == []
+    assert Role.ORIGIN not in roles
+    assert [each.node.call for each in told] == [3]
+    assert told[0].evidence.startswith("undecided: ")
+    assert "a part of the calls only" in told[0].evidence
+    assert left_open(told) == ("`linear` input.0, call 3, is off, and the dump does not hold the calls that made it",)
+    assert left_open([*told, replace(told[0], fails=True)]) == ()
+
+
+def test_what_a_call_makes_of_them_is_judged_by_what_it_read():
+    rows = [
+        row(call("linear", number), role, relative=0.9 if (number, role) == (3, OUT) else 1e-4, mark=mark)
+        for number in (1, 3)
+        for role, mark in ((IN, number), (OUT, number + 0.5))
+    ]
+    assert [(each.node.call, each.slot.role) for each in named(rows)[0]] == [(3, OUT)]
+
+
+def test_in_a_whole_dump_the_same_input_is_an_origin():
+    rows = [
+        row(call("linear", number), role, relative=0.1 if number == 6 else 1e-4, mark=mark)
+        for number in range(7)
+        for role, mark in ((IN, 20 if number == 6 else number), (OUT, number + 1))
+    ]
+    assert [(each.node.call, each.slot.role) for each in named(rows)[0]] == [(6, IN)]
