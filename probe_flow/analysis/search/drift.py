@@ -80,16 +80,12 @@ def _finding(
     series: Sequence[int],
 ) -> Finding:
     row = rows[number]
-    errors = [found for n in series if (found := _relative(diagnosis, n))]
-    start = errors[0] if errors else error
-    rate = (error / start) ** (1.0 / max(1, len(series) - 1)) if start else math.inf
     return Finding(
         kind=FindingKind.DRIFT,
         node=row.node,
         slot=row.pair.shown.slot,
         evidence=(
-            f"relative error grows from {start:.1e} to {error:.1e} over {len(series)} outputs "
-            f"(x {rate:.3f} each), beyond {limit:.1e}, without a jump at any single operator"
+            f"{_course(error, rows, diagnosis, series)}, beyond {limit:.1e}, without a jump at any single operator"
             f"{_nearest(rows, diagnosis)}"
         ),
         severity=error / limit,
@@ -97,6 +93,20 @@ def _finding(
         row=number,
         metrics=row.measurement.metrics if row.measurement else {},
         size=f"relative error {error:.1e}, limit {limit:.1e}",
+    )
+
+
+def _course(error: float, rows: Sequence[Row], diagnosis: Diagnosis, series: Sequence[int]) -> str:
+    """Say how the error came to be what it is: it grows only where no output on the way is off by more."""
+    errors = {n: found for n in series if (found := _relative(diagnosis, n))}
+    start = next(iter(errors.values()), error)
+    worst = max(errors, key=errors.__getitem__, default=None)
+    if worst is None or errors[worst] <= error:
+        rate = (error / start) ** (1.0 / max(1, len(series) - 1)) if start else math.inf
+        return f"relative error grows from {start:.1e} to {error:.1e} over {len(series)} outputs (x {rate:.3f} each)"
+    return (
+        f"relative error {error:.1e} at the end of {len(series)} outputs, after {start:.1e} at the first that is off "
+        f"and {errors[worst]:.1e} at most, at `{rows[worst].pair.shown.id}`"
     )
 
 

@@ -494,6 +494,15 @@ def test_drift_is_reported_when_nothing_jumps():
     assert finding.severity == pytest.approx(errors[-1] / 5e-2)
 
 
+def test_drift_that_was_larger_on_the_way_does_not_grow():
+    errors = [U * 1.09**n for n in range(70)]
+    (finding,) = findings_of(*chain(*errors, *(0.8 * errors[-1] for _ in range(3))))
+    assert finding.evidence.startswith(
+        "relative error 1.5e-01 at the end of 73 outputs, after 4.9e-04 at the first that is off and 1.9e-01 at most, "
+        "at `n69.output.0`, beyond 5.0e-02"
+    )
+
+
 def test_drift_within_the_limit_is_none():
     assert findings_of(*chain(*(U * 1.09**n for n in range(50)))) == ()  # 3.3e-2
 
