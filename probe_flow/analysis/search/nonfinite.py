@@ -257,8 +257,8 @@ class Origins:
     def _last_like(self, number: int, written: Sequence[int]) -> int | None:
         """Return the last row that another node wrote before and that explains a row.
 
-        NaN is explained by NaN, else by infinity that was not asked for, whose sum may be one; infinity by any, but
-        negative infinity that was asked for explains no positive one.
+        NaN is explained by NaN, that of an input also by infinity that was not asked for, of which a sum may be NaN;
+        infinity by any, but negative infinity that was asked for explains no positive one.
         """
         state, node = self.states[number], self.rows[number].node
 
@@ -267,7 +267,8 @@ class Origins:
 
         if state.nan:
             found = last(lambda n: self.states[n].nan)
-            return found if found is not None else last(lambda n: n not in self.meant)
+            is_done = found is not None or self.rows[number].is_produced
+            return found if is_done else last(lambda n: n not in self.meant)
         return last(
             lambda n: (
                 self._may_explain(number, n) and (n not in self.meant or self.states[n].positive or not state.positive)
