@@ -30,7 +30,7 @@ GOALS = {"A": (WALL_GOAL, "", ">= 1.67"), "B": (WALL_GOAL, "", ">= 4")}
 """How many times more the peer shall take: wall time, CPU time, peak memory."""
 
 DRIFTS = {"C": 3e-8, "C-found": 1e-4}
-"""How far the sides of statistics are apart: within rounding, and far beyond it, so that there are findings."""
+"""How far results of statistics are apart: within rounding, and far beyond it, so that each is a finding."""
 
 STATISTICS_ROWS, QUICK_STATISTICS_ROWS = 50_000, 5_000
 NOISE_FOUND = 1
@@ -79,7 +79,7 @@ def statistics_case(case: str) -> Callable[[Settings], list[Row]]:
             shutil.rmtree(settings.scratch / case, ignore_errors=True)
         return _rows(case, f"{wanted} rows", found, goals=(">= 5.9", "", ">= 1.67"))
 
-    run.__doc__ = f"Compare two dump.json without tensors, sides {drift:g} apart: reading, matching and reporting."
+    run.__doc__ = f"Compare two dump.json without tensors, results {drift:g} apart: reading, matching and reporting."
     return run
 
 

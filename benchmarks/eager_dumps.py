@@ -93,7 +93,8 @@ def target_values(base: Array, golden: Array, number: int) -> Array:
 def write_statistics(root: Path, *, rows: int, drift: float = ROW_DRIFT) -> EagerPair:
     """Write two dumps of ``rows`` tensors without payloads: an input and an output for each call.
 
-    The figures of the target are larger by ``drift``, relative to those of the golden.
+    The figures of the target's outputs are larger by ``drift``, relative to those of the golden; what calls read is
+    equal, for nothing in the dumps made it.
     """
     folders = [_side(root, side) for side in ("target", "golden")]
     base = [float(value) for value in base_values(2 * rows)]
@@ -101,8 +102,9 @@ def write_statistics(root: Path, *, rows: int, drift: float = ROW_DRIFT) -> Eage
     for folder, of_side in zip(folders, (drift, 0.0), strict=True):
         data = {}
         for number in range(rows // 2):
-            first, second = (_statistics(base[4 * number + part : 4 * number + part + 2], of_side) for part in (0, 2))
-            data[NAMES[number % 2].format(number)] = _call([first], [second])
+            read, made = (base[4 * number + part : 4 * number + part + 2] for part in (0, 2))
+            call = _call([_statistics(read, 0.0)], [_statistics(made, of_side)])
+            data[NAMES[number % 2].format(number // 2)] = call
         crc = zlib.crc32(_write_dump(folder, "statistics", data), crc)
     make_private(root)
     return EagerPair(folders[0] / "dump.json", folders[1] / "dump.json", crc)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
 from probe_flow.analysis.flow.calls import Call, Calls, is_random
@@ -35,6 +35,9 @@ UNFED = 1 / 3
 """Share of what calls of the forward pass work on that nothing recorded wrote, from which calls must be missing. In 600
 whole comparisons of `generate.evidence` it is 0.11 at most, and above a fifth in written-out recurrences; where two
 names of calls are dumped mostly 1."""
+
+COUNTED = 8
+"""Calls from which it is no chance that the numbers of all names together leave none out."""
 
 FLOATS = ("float", "bfloat")
 
@@ -79,12 +82,18 @@ class Undumped:
         return self._sources(number) is None and self.is_any
 
     def _is_numbered_with_gaps(self) -> bool:
-        """Whether a number below the largest of a name is that of no call, in no step."""
-        numbers: dict[object, set[int]] = defaultdict(set)
+        """Whether a number below the largest of a name is that of no call, in no step.
+
+        Where one count goes over all names, as other collectors than msprobe's may number, none is missing.
+        """
+        numbers: defaultdict[object, defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
         for key in self._pairs.target.nodes:
             if key.phase is Phase.FORWARD:
-                numbers[key.execution.rank, key.name].add(key.call)
-        return any(len(found) <= max(found) for found in numbers.values())
+                numbers[key.execution.rank][key.name].add(key.call)
+        return any(
+            any(len(found) <= max(found) for found in of_name.values()) and not _is_one_count(of_name.values())
+            for of_name in numbers.values()
+        )
 
     def _is_mostly_unfed(self) -> bool:
         """Whether so much of what calls of the forward pass work on came from nowhere, or has a size of nothing."""
@@ -111,6 +120,12 @@ class Undumped:
                 counted += 1
                 unfed += self._sources(number) is None
         return unfed > UNFED * counted
+
+
+def _is_one_count(numbers: Collection[set[int]]) -> bool:
+    """Whether the numbers of several names together are those from 0 on, each once."""
+    every = set().union(*numbers)
+    return len(every) >= COUNTED and sum(map(len, numbers)) == len(every) == max(every) + 1
 
 
 class Shaken:

@@ -39,6 +39,12 @@ def test_numbers_that_no_call_has_are_of_calls_that_were_left_out():
     assert not undumped(chain(0, 1, 2), fed=(2, 4)).is_any
 
 
+def test_numbers_that_count_over_all_names_leave_none_out():
+    rows = [part for number in range(8) for part in chain(number, name=("linear", "relu")[number % 2])]
+    assert not undumped(rows, fed=range(2, 16, 2)).is_any
+    assert undumped([*rows, *chain(9)], fed=range(2, 18, 2)).is_any
+
+
 def test_a_number_of_another_step_counts():
     later = Execution(rank=0, step=1, graph=1)
     rows = [row(call("linear", number, run=run), role) for number, run in ((0, RUN), (1, later)) for role in (IN, OUT)]
