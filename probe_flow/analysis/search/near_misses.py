@@ -183,40 +183,33 @@ def _finding(row: Row, number: int, score: float, diagnosis: Diagnosis) -> Findi
 
 
 def other_data(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
-    """Return one finding, which fails nothing, for what was drawn or may have been decided otherwise.
+    """Return findings that fail nothing: one for other draws or decisions, one for what calls outside of the dump made.
 
     Args:
         rows: all rows.
         diagnosis: what the search found.
     """
-    found = _random_state(rows, diagnosis) or [_undecided(rows[n], n, diagnosis) for n in diagnosis.undecided[:1]]
-    return [*found, *_undumped(rows, diagnosis)]
+    found = _random_state(rows, diagnosis) or _undecided(diagnosis.undecided, rows, diagnosis, _NEAR_TIES)
+    return [*found, *_undecided(diagnosis.undumped, rows, diagnosis, _PART, size=OF_MISSING_CALLS)]
 
 
-def _undecided(row: Row, number: int, diagnosis: Diagnosis) -> Finding:
-    deviation = diagnosis.deviations[number]
-    error = f" (relative error {deviation.relative:.1e})" if deviation is not None and deviation.size else ""
-    count = len(diagnosis.undecided) - 1
-    more = f", and {count} more" if count else ""
-    return Finding(
-        kind=FindingKind.SUSPECT,
-        node=row.node,
-        slot=row.pair.shown.slot,
-        evidence=f"undecided: `{row.pair.shown.id}` differs by more than rounding explains{error}{more}, behind "
-        "decisions whose scores nearly tie; what fell otherwise there and what is wrong look alike in statistics, and "
-        "tensors would tell",
-        severity=1.0,
-        fails=False,
-        row=number,
-        metrics=row.measurement.metrics if row.measurement else {},
-    )
+_NEAR_TIES = (
+    "behind decisions whose scores nearly tie; what fell otherwise there and what is wrong look alike in statistics, "
+    "and tensors would tell"
+)
+_PART = (
+    "and the dump holds a part of the calls only, not those that it was made by: they may be wrong, or have drawn or "
+    "decided otherwise; a dump without `list` and `scope` would tell"
+)
 
 
-def _undumped(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
-    """Return one finding for the first row that is off and was made of what the dump does not hold."""
-    if not diagnosis.undumped:
+def _undecided(
+    numbers: Sequence[int], rows: Sequence[Row], diagnosis: Diagnosis, why: str, *, size: str = ""
+) -> list[Finding]:
+    """Return one finding for the first of the rows that are off and may be other data; none where there are none."""
+    if not numbers:
         return []
-    first, *others = diagnosis.undumped
+    first, *others = numbers
     row, deviation = rows[first], diagnosis.deviations[first]
     error = f" (relative error {deviation.relative:.1e})" if deviation is not None and deviation.size else ""
     more = f", and {len(others)} more" if others else ""
@@ -225,14 +218,12 @@ def _undumped(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
             kind=FindingKind.SUSPECT,
             node=row.node,
             slot=row.pair.shown.slot,
-            evidence=f"undecided: `{row.pair.shown.id}` differs by more than rounding explains{error}{more}, and the "
-            "dump holds a part of the calls only, not those that it was made by: they may be wrong, or have drawn or "
-            "decided otherwise; a dump without `list` and `scope` would tell",
+            evidence=f"undecided: `{row.pair.shown.id}` differs by more than rounding explains{error}{more}, {why}",
             severity=1.0,
             fails=False,
             row=first,
             metrics=row.measurement.metrics if row.measurement else {},
-            size=OF_MISSING_CALLS,
+            size=size,
         )
     ]
 
