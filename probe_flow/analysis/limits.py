@@ -72,8 +72,8 @@ where only statistics are known: they agree to a few per cent although no elemen
 APART = 0.8
 """Change of norm or mean of what a dropout drew otherwise, relative and times the root of the rows, from which it
 accuses: elements drop one by one, so rows change independently. The noise of an element that is dropped one time in ten
-is 0.47 of its size, and this is 1.7 standard errors if all elements of a row were off alike. One healthy pair of 574
-reaches 0.86: rows of attention share what they attend to."""
+is 0.47 of its size, and this is 1.7 standard errors if all elements of a row were off alike. Rows that average the same
+values count as one."""
 
 LIMITS_OF: Mapping[str, Limits] = MappingProxyType(
     {"LIMITS": LIMITS, "STATISTICS_LIMITS": STATISTICS_LIMITS, "GRADIENT_LIMITS": GRADIENT_LIMITS}

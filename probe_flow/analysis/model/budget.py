@@ -27,7 +27,14 @@ from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.fused_parts import FusedParts
 from probe_flow.analysis.model.growth import Allowance, of_copy
-from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps, PastErrors
+from probe_flow.analysis.model.past_errors import (
+    CommonFactors,
+    CrossedEdges,
+    FadingNoise,
+    LostSteps,
+    PastErrors,
+    SharedRows,
+)
 from probe_flow.analysis.model.rounding import (
     ACROSS_FRAMEWORKS,
     SIGNIFICANT_BITS,
@@ -68,11 +75,12 @@ class Allowances:
         self.hidden = HiddenInputs(rows, pairs)
         self._families = Families(pairs, self.hidden, lambda: self.links)
         self._fused = FusedParts(pairs.target.graphs)
-        self._past = PastErrors()
+        self._past, self._common = PastErrors(), CommonFactors()
         self._unshown = UnshownSteps(pairs)
         self._read: list[int] = []
         self.updates = Updates(rows, self.deviations, calls)
         self._flips, self._steps = FadingNoise(), FadingNoise()
+        self.alike = SharedRows(rows, self.deviations).alike
         self._crossed = CrossedEdges(rows, self.deviations)
         self._lost = LostSteps(rows, self.deviations)
         self._by_statistics = StatisticsAllowances(
@@ -201,6 +209,9 @@ class Allowances:
         else:
             is_linked = number in self.links.producers
             allowed = self._by_statistics.of(number, call, deviation, behind, families, arithmetic, is_linked=is_linked)
+            if self._sums_rows(row) and deviation.size:
+                common = self._common.of(row.node.execution) * allowed.scale / deviation.size
+                allowed = replace(allowed, gain=allowed.gain + common)
         passed = before
         if is_produced and not row.pair.rule.is_self:
             passed = (call.key, *self.links.through.get(call.key, ()))
@@ -220,6 +231,10 @@ class Allowances:
         if not unseen:
             return of_source(allowed, deviation) if copies and sources == () and not behind else allowed
         return with_unseen(allowed, unseen, deviation, is_update=number in self.updates.gradients)
+
+    def _sums_rows(self, row: Row) -> bool:
+        """Whether a row is the gradient of what all rows share: of weights and biases, and of no first argument."""
+        return row.is_produced and is_gradient(row.node) and row.pair.shown.slot.path[:1] != (0,)
 
     def _is_sum(self, number: int) -> bool:
         """Whether a row is what several others add up to."""
@@ -296,9 +311,11 @@ class Allowances:
         self.deviations.forget(number)
         self._gradient.forget()
 
-    def remember(self, number: int, deviation: Deviation) -> None:
+    def remember(self, number: int, deviation: Deviation, *, is_suspect: bool) -> None:
         """Take note of a judged row's error, for what comes later."""
         row, run = self.rows[number], self.rows[number].node.execution
+        if row.is_by_statistics and self._sums_rows(row) and not is_suspect and deviation.size:
+            self._common.add(run, deviation.gain * deviation.size / (self.scales.get(number) or deviation.size))
         self._lost.add(number, deviation, self.sources)
         if row.is_produced:
             self._past.add(run, min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0))

@@ -21,12 +21,15 @@ from probe_flow.analysis.model.decisions import FINE
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import Family, family_of
+from probe_flow.analysis.model.growth import mean_of
 from probe_flow.records import Execution, Mode
 from probe_flow.records.row import Row
 
 RECENT = 32
 """Outputs whose errors an unknown path may carry: what is computed is used soon, or came along a skip."""
 
+SEVERAL = 5
+"""Sums over rows from which the middle one says what they have in common."""
 
 HIDDEN_UNITS = 0.5
 """Rounding steps that a tensor of which only statistics are known may be off by beyond what they prove."""
@@ -117,6 +120,81 @@ class RecentErrors:
     def largest(self) -> float:
         """The largest of them, 0 without any."""
         return self._falling[0][1] if self._falling else 0.0
+
+
+class CommonFactors:
+    """The factor that sums over rows of a gradient have in common, by execution: the middle one of the latest.
+
+    An error that all rows share goes little into the norm of a gradient, and whole into what sums its rows: gradients
+    of weights and biases, one after the other. What noise leaves in these has either sign, so the middle one is none.
+    """
+
+    def __init__(self) -> None:
+        self._latest: dict[Execution, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
+
+    def add(self, execution: Execution, factor: float) -> None:
+        """Take note of such a sum, which is off by a factor, relative to the size of its terms."""
+        self._latest[execution].append(factor)
+
+    def of(self, execution: Execution) -> float:
+        """Return the size of what the latest have in common; 0 of few."""
+        found = sorted(self._latest[execution])
+        return abs(found[len(found) // 2]) if len(found) >= SEVERAL else 0.0
+
+
+class SharedRows:
+    """How many rows of each tensor that was computed from random values change as one.
+
+    Args:
+        rows: all rows.
+        deviations: of them.
+    """
+
+    def __init__(self, rows: Sequence[Row], deviations: Deviations) -> None:
+        self._rows = rows
+        self._deviations = deviations
+        self._alike: dict[int, float] = {}
+
+    def alike(self, number: int, call: Call, around: Sequence[int]) -> float:
+        """Return how many rows of a row change as one, and remember it.
+
+        That is as many as of what it is made of, and what an average shares: rows of attention are averages of the same
+        values. Of ``k`` independent ones little but the root of ``k`` is left in the size of an average, and so much
+        more of an error that all rows share.
+
+        Args:
+            number: the row.
+            call: that made it.
+            around: rows that it was computed from; of those that change some were asked about before.
+        """
+        made_of = [(n, self._size(n) ** 2) for n in around if n in self._alike]
+        squares = sum(square for _, square in made_of)
+        found = sum(self._alike[n] * square for n, square in made_of) / squares if squares else 1.0
+        if self._rows[number].is_produced and call.node is not None:
+            found *= self._averaged(number, call, family_of(call.node.op_type))
+        self._alike[number] = found
+        return found
+
+    def _averaged(self, number: int, call: Call, family: Family) -> float:
+        """Return how many rows of what changes an average shares."""
+        if family not in (Family.PRODUCT, Family.ATTENTION):
+            return 1.0
+        read = {self._rows[n].pair.shown.slot.path: n for n in call.read if n in self._alike}
+        values = read.get((2 if family is Family.ATTENTION else 1,))
+        weight = 1.0 if family is Family.ATTENTION else self._summed(read.get((0,)))
+        size = self._size(number)
+        return max(1.0, (weight * self._size(values) / size) ** 2) if values is not None and size else 1.0
+
+    def _summed(self, weights: int | None) -> float:
+        """Return what the rows of a product's weights add up to on average: 1 behind a softmax, about 0 of noise."""
+        tensor = self._deviations[weights] if weights is not None else None
+        if weights is None or tensor is None:
+            return 0.0
+        return mean_of(tensor) * (self._rows[weights].pair.shown.shape or (1,))[-1]
+
+    def _size(self, number: int) -> float:
+        found = self._deviations[number]
+        return found.size if found is not None else 0.0
 
 
 class CrossedEdges:

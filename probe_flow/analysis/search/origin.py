@@ -76,7 +76,7 @@ class Search:
         self.carried: list[int] = []
         self.decided: list[int] = []
         self.undumped = Undumped(rows, pairs, self.calls, self.allowances.sources)
-        self.shaken = Shaken(rows, self.undumped)
+        self.shaken = Shaken(rows, self.undumped, self.allowances.alike)
         self.asked: list[tuple[float, int]] = []
         self.handed: dict[int, Given] = {}
 
@@ -358,7 +358,7 @@ class Search:
         return self.tainted.get(number, number)
 
     def _remember(self, number: int, deviation: Deviation) -> None:
-        self.allowances.remember(number, deviation)
+        self.allowances.remember(number, deviation, is_suspect=number in self.suspects)
         is_exact = deviation.unit == 0.0 and deviation.rms > 0.0
         others = (self.suspects, self.tainted, self.shaken.undumped)
         if deviation.nonfinite or (is_exact and any(number in each for each in others)):

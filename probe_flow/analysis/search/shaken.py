@@ -134,11 +134,15 @@ class Shaken:
     Args:
         rows: all rows; met in order of time.
         undumped: what the dump does not hold.
+        alike: gives how many rows of a row of a call change as one, by what it was computed from, and remembers it.
     """
 
-    def __init__(self, rows: Sequence[Row], undumped: Undumped) -> None:
+    def __init__(
+        self, rows: Sequence[Row], undumped: Undumped, alike: Callable[[int, Call, Sequence[int]], float]
+    ) -> None:
         self._rows = rows
         self._undumped = undumped
+        self._alike = alike
         self._decided: dict[object, float] = {}  # identity of an execution -> share of elements that are others
         self._most = 0.0
         self._resized: dict[int, float] = {}
@@ -180,6 +184,7 @@ class Shaken:
                 self.random.append(number)
             self.noise[number] = self._most = RANDOM
             self._note_parts(number, around, is_known=is_known, is_part=not _drops_elements(call))
+            self._alike(number, call, ())
             return 0.0
         if is_undumped:
             self.undumped.append(number)
@@ -197,12 +202,13 @@ class Shaken:
         self.noise[number] = noise
         self._note_parts(number, around, is_known=is_known, is_part=bool(chosen))
         resized = self._of_sizes(number, call, around)
+        alike = self._alike(number, call, around)
         self._most = max(self._most, noise)
         if row.is_by_statistics:
             if not deviation.size or deviation.unit == 0.0:  # other indices and masks; zeros measure nothing
                 return self._left_open(number, score, 0.0)
             if row.is_produced and not call.is_gradient and number not in self._at_once:
-                return min(score, deviation.relative * math.sqrt(_rows_of(row)) / APART)
+                return min(score, deviation.relative * math.sqrt(_rows_of(row) / alike) / APART)
             part = min(1.0, noise / GROSS)
             gross = max(GROSS * part, resized, SAMPLED * noise / math.sqrt(self._samples(number, around)))
             least = min(score / (1.0 + (GROSS_TIMES - 1.0) * part), deviation.relative / gross)

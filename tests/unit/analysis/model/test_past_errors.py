@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
-from comparison_rows import IN, OUT, edge, key, pairs_of, passes, row, statistics, statistics_measured, tensor
+from comparison_rows import IN, OUT, RUN, edge, key, pairs_of, passes, row, statistics, statistics_measured, tensor
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.deviations import Deviations
-from probe_flow.analysis.model.past_errors import LostSteps
+from probe_flow.analysis.model.past_errors import CommonFactors, LostSteps
 from probe_flow.analysis.model.rounding import WITHIN_FRAMEWORK
 from probe_flow.analysis.search.conclude import conclude
-from probe_flow.records import FindingKind, Statistics
+from probe_flow.records import FindingKind, NodeKey, Phase, Statistics
 
 HALF_STEP = 2.0**-11 / 2.0  # of float16: what it may hide
 
@@ -92,3 +94,35 @@ def test_gradients_are_judged_by_the_coarsest_type_of_late():
     rows, deviations, lost = followed((made("bfloat16"), ()), (made("float32"), None))
     assert rows[0].pair.target.slot.role is OUT
     assert lost.around(rows[1].node.execution, deviations[1]) == 2.0**-8 / 2.0
+
+
+def summed(*factors: float) -> float:
+    found = CommonFactors()
+    for each in factors:
+        found.add(RUN, each)
+    return found.of(RUN)
+
+
+def test_sums_over_rows_have_the_middle_factor_in_common():
+    assert summed(-0.05, -0.06, -0.04, -0.3, -0.05) == 0.05
+    assert summed(-0.05, 0.06, 0.0, 0.04, -0.06) == 0.0  # noise has either sign
+    assert summed(-0.05, -0.05, -0.05, -0.05) == 0.0  # too few to tell
+
+
+@pytest.mark.parametrize(("others", "due"), [(-0.05, []), (0.0, ["last"])])
+def test_a_factor_that_the_gradients_of_earlier_weights_have_too_came_with_the_gradient(others, due):
+    """What reaches the calls is off by 1 % in norm, six weights before the last by 5 % or none, the last by 12 %."""
+    sizes = count(10)  # no two tensors are one
+
+    def shown(name, phase, role, place, error):
+        golden = Statistics(min=-3.0, max=3.0, mean=0.0, l2norm=10.0 + next(sizes) / 100.0)
+        measured = statistics_measured(replace(golden, l2norm=golden.l2norm * (1.0 + error)), golden)
+        return row(NodeKey(RUN, name, 0, phase), role, place, measurement=measured, dtype="bfloat16")
+
+    names = [*(f"w{number}" for number in range(6)), "last"]
+    rows = [shown(name, Phase.FORWARD, role, 0, 0.01) for name in names for role in (IN, OUT)]
+    for name in names:
+        wrong = -0.12 if name == "last" else others
+        parts = [(IN, 0, 0.01), (OUT, 0, 0.01), (OUT, 1, wrong)]
+        rows += [shown(name, Phase.BACKWARD, role, place, error) for role, place, error in parts]
+    assert [node.name for node in origins(rows, pairs_of(rows, dict.fromkeys(names, "linear")))] == due

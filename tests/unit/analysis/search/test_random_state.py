@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
-from comparison_rows import IN, edge, pairs_of, passes, row, tensor
+from comparison_rows import IN, OUT, edge, pairs_of, passes, row, tensor
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import draws
@@ -91,6 +93,38 @@ def test_elements_that_drop_one_by_one_leave_little_of_many_rows(kind, error, is
     edges = [edge("n0", "n1"), edge("n1", "n2")]
     named = [node for what, node, fails in concluded(found, pairs_of(found, types, edges))[0] if fails]
     assert named == (["n2"] if is_named else [])
+
+
+def attention(error: float, value: float):
+    """Rows of attention behind a dropout: averages of 10 values of a size each, which leave 0.3 of it."""
+
+    def shown(name, role, place, shape, size, mean, off=0.005):
+        count = math.prod(shape)
+        golden = Statistics(min=0.0 if mean else -1.0, max=1.0, mean=mean, l2norm=size * math.sqrt(count))
+        target = replace(golden, mean=mean * (1 + off), l2norm=golden.l2norm * (1 + off))
+        measured = Measurement.of(Mode.STATISTICS, {}, SideSummary(target), SideSummary(golden), count=count)
+        found = row(name, role, place, measurement=measured)
+        return replace(found, pair=replace(found.pair, target=tensor(name, role, place, shape=shape)))
+
+    weights, values = (3, 10, 10), (3, 10, 8)
+    rows = [
+        shown("drop", IN, 0, values, value, 0.0, off=0.0), shown("drop", OUT, 0, values, value, 0.0),
+        shown("soft", IN, 0, weights, 1.0, 0.0), shown("soft", OUT, 0, weights, 0.2, 0.1),
+        shown("mix", IN, 0, weights, 0.2, 0.1), shown("mix", IN, 1, values, value, 0.0),
+        shown("mix", OUT, 0, values, 0.3, 0.0, off=error), shown("out", IN, 0, values, 0.3, 0.0, off=error),
+        shown("out", OUT, 0, values, 0.3, 0.0, off=error),
+    ]  # fmt: skip
+    edges = [edge("drop", "soft"), edge("soft", "mix"), edge("drop", "mix", 1), edge("mix", "out")]
+    types = {"drop": "dropout", "soft": "softmax", "mix": "matmul", "out": "linear"}
+    return [node for _, node, fails in concluded(rows, pairs_of(rows, types, edges))[0] if fails]
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "due"), [(0.3, 0.2, ["mix"]), (0.6, 0.2, []), (0.6, 0.4, ["mix"]), (0.3, 0.1, [])]
+)
+def test_rows_of_attention_that_share_their_values_change_as_one(value, error, due):
+    """24 rows: 0.8 over their root is 0.163. Averages of half the size of their values are of 4, which leaves 0.327."""
+    assert attention(error, value) == due
 
 
 def test_a_fault_before_the_random_operator_is_found_as_ever():
