@@ -8,6 +8,7 @@ computed keeps its judgement.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from msgspec import structs
 from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.model.rounding import UNIT
 from probe_flow.analysis.search.diagnosis import Diagnosis
-from probe_flow.apis.calls import Call, Plain, TensorSpec, UnusableError
+from probe_flow.apis.calls import Call, Plain, TensorSpec, UnusableError, argument_leaves
 from probe_flow.apis.calls import Path as Place
 from probe_flow.apis.numpy_core.names import DEVICE, ONNX
 from probe_flow.comparing.asked import Recompute
@@ -152,6 +153,15 @@ def _needed(side: SideCall) -> float:
     return math.inf if found is None else found
 
 
+def _is_in_core(side: SideCall) -> bool:
+    """Whether the core of numpy computes a call."""
+    try:
+        function_of(side)
+    except UnusableError:
+        return False
+    return True
+
+
 def _is_partnered(pair: Pair) -> bool:
     return pair.target is not None and pair.golden is not None and not pair.rule.is_self and not pair.is_guess
 
@@ -231,8 +241,7 @@ class _Calls:
         spent = 0
         for count, key in enumerate(self.results):
             try:
-                target = self._target.call(key)
-                can_be_computed(target)
+                target = self._known(key)
             except UnusableError as error:
                 if not error.is_expected:
                     self.refused[key] = error.reason
@@ -242,6 +251,29 @@ class _Calls:
             spent += target.elements
             whole, golden = self._both(key, target)
             yield key, Job(whole, golden, key in self._suspects, UNIT, LIMIT_BYTES)
+
+    def _known(self, key: NodeKey) -> SideCall:
+        """Return a call that can be computed: by its own name, else by that of the call that a mapping joined it with.
+
+        Raises:
+            UnusableError: nothing computes it.
+        """
+        target = self._target.call(key)
+        golden = None if _is_in_core(target) else self._golden_call(key)
+        if golden is not None and _is_in_core(golden) and self._has_arguments_of(key, target, golden):
+            named = dataclasses.replace(target.call, kind=golden.call.kind, api=golden.call.api)
+            return structs.replace(target, call=named, is_mindspore=golden.is_mindspore)
+        can_be_computed(target)
+        return target
+
+    def _has_arguments_of(self, key: NodeKey, target: SideCall, golden: SideCall) -> bool:
+        """Whether both calls were recorded with the same arguments in the same places."""
+        mine, other = (
+            {place: leaf.shape if isinstance(leaf, TensorSpec) else leaf for place, leaf in argument_leaves(side.call)}
+            for side in (target, golden)
+        )
+        sides = ((pair.target, pair.golden) for pair in self._pairs_of[key] if not pair.rule.is_self)
+        return mine == other and all(a is None or b is None or a.slot == b.slot for a, b in sides)
 
     def _both(self, key: NodeKey, target: SideCall) -> tuple[SideCall, SideCall | None]:
         """Return a call, with what is known of its inputs, and the same call of the golden.

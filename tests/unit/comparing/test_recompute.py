@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,9 @@ from probe_flow.comparing.recompute_worker import Job, lost
 from probe_flow.comparing.recompute_worker import recompute_call as compute
 from probe_flow.comparing.steps import compare_pairs
 from probe_flow.dumps.dump_json.reader import read_dump_json
-from probe_flow.errors import Diagnostic
+from probe_flow.errors import Diagnostic, Span
+from probe_flow.mappings.api_mapping_file import ApiEntry
+from probe_flow.matching.mapping.match_mapping import match_api_mapping
 from probe_flow.matching.name.match_name import match_name
 from probe_flow.records import FindingKind
 from probe_flow.testing.run_records import run_record
@@ -95,9 +98,11 @@ def in_order(function, batches, *, sizes, **_):
     return iter([(number, function(batch)) for number, batch in enumerate(batches)])
 
 
-def compared(tmp_path: Path, spoiled: dict | None, how: Recompute, isolate=None):
-    """Compare a float16 target with a float32 golden; return the comparison and what was told of recomputing."""
+def compared(tmp_path: Path, spoiled: dict | None, how: Recompute, isolate=None, change=None, match=match_name):
+    """Compare a float16 target, changed or not, with a float32 golden; return that and what was told of recomputing."""
     target = program(tmp_path / "target", "float16", spoiled)
+    if change is not None:
+        target.write_text(json.dumps(change(json.loads(target.read_text()))))
     golden = program(tmp_path / "golden", "float32")
     told: list[dict] = []
 
@@ -109,7 +114,7 @@ def compared(tmp_path: Path, spoiled: dict | None, how: Recompute, isolate=None)
         stage="compare", output=tmp_path, map=in_order, emit=emit, report=lambda _: None, settings=Settings(),
         facts=run_record(), isolate=isolate or (lambda *_: in_order),
     )  # fmt: skip
-    pairs = match_name(read_dump_json(target, side="target"), read_dump_json(golden, side="golden"))
+    pairs = match(read_dump_json(target, side="target"), read_dump_json(golden, side="golden"))
     return compare_pairs(pairs, Asked(recompute=how), context, None), told
 
 
@@ -126,6 +131,22 @@ def test_a_second_fault_behind_the_first_is_named(tmp_path):
     assert "given its own inputs, the output is off by" in found.findings[1].evidence
     assert "where float16 explains" in found.findings[1].evidence
     assert told[0]["calls"] == 4
+
+
+@pytest.mark.parametrize(("more", "due"), [({}, ["Mint.matmul", "Mint.own_softmax"]), ({"scale": 1}, ["Mint.matmul"])])
+def test_a_function_of_ones_own_is_what_a_mapping_joined_it_with_if_its_arguments_are(tmp_path, more, due):
+    def change(top):
+        softmax = top["data"].pop("MintFunctional.softmax.0.forward")
+        softmax["input_kwargs"] |= {name: {"type": "int", "value": value} for name, value in more.items()}
+        add = top["data"].pop("Mint.add.0.forward")
+        top["data"] |= {"Mint.own_softmax.0.forward": softmax, "Mint.add.0.forward": add}
+        return top
+
+    entry = ApiEntry("Mint.own_softmax", "MintFunctional.softmax", Span("mapping.yaml", 1, 1), {})
+    spoiled = {"matmul": larger(1.3), "softmax": larger(1.05)}
+    match = partial(match_api_mapping, entries=(entry,))
+    found, _ = compared(tmp_path, spoiled, Recompute(), change=change, match=match)
+    assert [name for name in origins(found) if "add" not in name] == due
 
 
 def test_nothing_is_computed_where_nothing_is_suspect(tmp_path):
