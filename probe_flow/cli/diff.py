@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 
 import click
@@ -55,14 +54,12 @@ def command(
     Exit code 1 when something is worse in RUN_B by more than the tolerance, 3 when RUN_B is incomplete.
     """
     from probe_flow.cli.terminal.console import show
-    from probe_flow.cli.terminal.running import OBJECTS_BETWEEN_COLLECTIONS
     from probe_flow.files.atomic import atomic_text
     from probe_flow.record.run_folder import read_run
     from probe_flow.runs.diff.differences import diff_runs
     from probe_flow.runs.diff.text import EXIT_CODES, diff_json, diff_lines, outcome
     from probe_flow.runs.found_runs import newest_pair
 
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     before, after = newest_pair(Path(), run_a) if run_b is None or run_a is None else (run_a, run_b)
     names = str(before), str(after)
     found = diff_runs(read_run(before), read_run(after), tolerance=tolerance)

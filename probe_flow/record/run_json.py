@@ -223,7 +223,8 @@ def _members(value: msgspec.Struct | Mapping[Any, object]) -> Iterator[tuple[str
 @cache
 def _defaults(kind: type[msgspec.Struct]) -> dict[str, object]:
     """Return the fields of a record with their defaults, which are not published."""
-    return {field.name: field.default for field in msgspec.structs.fields(kind)}
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__  # of the last fields
+    return dict.fromkeys(names, msgspec.NODEFAULT) | dict(zip(reversed(names), reversed(defaults), strict=False))
 
 
 def _line(value: object) -> str:

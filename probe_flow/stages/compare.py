@@ -221,7 +221,7 @@ class Options(StageOptions):
         "`all_pass` = any failing row.",
     )
     waivers: list[Waiver] = Field(
-        default_factory=list,
+        [],
         description="Known deviations that do not fail the run; the first that covers a row counts.",
     )
     baseline: Annotated[str, IsPath(is_data=False)] | None = Field(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shlex
 import shutil
@@ -33,12 +32,6 @@ DEFAULT_WIDTH = 80
 
 MAX_OF_ONE_CODE = 3
 """Problems of one code that are shown in full; a damaged dump may have thousands."""
-
-
-OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
-"""A run makes millions of objects that live to its end, and hardly any garbage that counting references leaves.
-With Python's 700, looking for it takes a twentieth of the CPU time (on 10,000 rows of statistics 5 %, on as many GE/FX
-pairs 6 %, now that the collector does not walk records)."""
 
 
 def show_run(
@@ -78,7 +71,6 @@ def show_run(
         with progress_on(sys.stderr, quiet=quiet, is_live=is_live, keeps_done=bool(is_verbose)) as progress:
             yield progress
 
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     _import_structlog()
     try:
         outcome = run_plan(plan, output=output, cwd=cwd, watch=watch, how=how)

@@ -23,7 +23,7 @@ class JudgedOptions(StageOptions):
         "`all_pass` = any tensor that holds such a value, those that inherit it included.",
     )
     waivers: list[Waiver] = Field(
-        default_factory=list,
+        [],
         description="Places where NaN or infinity is known and does not fail the run; the first that covers a tensor "
         "counts.",
     )

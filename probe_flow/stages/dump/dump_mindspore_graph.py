@@ -49,7 +49,7 @@ class Options(RunOptions):
     direction: Literal["all", "input", "output"] = Field("all", description="What to dump of a kernel.")
     select: Select = Field(default_factory=Select, description="Ranks, steps (iterations), graphs or nodes to read.")
     ir: list[Annotated[str, IsPath(is_data=False)]] = Field(
-        default_factory=list,
+        [],
         description="IR texts of the program, or folders of them, whose lines of code are shown as stacks. Default: "
         "those that the dump has in `rank_{r}/graphs`, which come first in any case.",
         examples=[["/data/ir/graph_build_0.ir"]],

@@ -24,7 +24,7 @@ class Options(StageOptions):
         None, description="Whether the model is quantised; default: told by the names of its operators."
     )
     bf16_names: list[str] = Field(
-        default_factory=list,
+        [],
         description="Glob patterns of operators whose arrays say float16 and hold bfloat16, as the device's plug-in "
         "for TensorFlow 2 writes them. Where the graph of the device says so itself, none need to be named.",
         examples=[["model/dense*"]],

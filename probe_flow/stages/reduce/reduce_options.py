@@ -68,7 +68,7 @@ class ReduceOptions(StageOptions):
         "folder.",
     )
     functions: list[str] = Field(
-        default_factory=list,
+        [],
         description="Own statistics, as `module:function`: called with each tensor as an array, returns a fixed "
         "number of figures. The module is imported: name only code that you trust.",
         examples=[["my_statistics:quantiles"]],

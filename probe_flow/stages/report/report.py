@@ -16,7 +16,6 @@ from pydantic import (
     AfterValidator,
     ConfigDict,
     Field,
-    TypeAdapter,
     ValidationError,
     ValidationInfo,
     create_model,
@@ -83,6 +82,8 @@ _OF_PACKAGES = tuple(word for word in FORMATS if word not in FORMATS.built_in)
 
 def _option(word: str, value: object) -> object:
     """Return the option of a format that a package adds."""
+    from pydantic import TypeAdapter
+
     option = FORMATS.find(word).option
     if option is None:
         raise ValueError(f"`{word}` takes no option; write the plain word")
@@ -133,7 +134,7 @@ class Options(StageOptions):
     uses: Literal["report"]
     comparison: ComparisonOf = Field(description="Stage that compared.")
     reproductions: list[Annotated[str, Consumes(Kind.SCRIPTS)]] = Field(
-        default_factory=list, description="Stages `repro` that run before, so that the report tells what they found."
+        [], description="Stages `repro` that run before, so that the report tells what they found."
     )
     formats: list[Format] = Field(
         ["jsonl"],
@@ -145,7 +146,7 @@ class Options(StageOptions):
         "(advisor_summary.txt) and `mapping` (which file is compared with which).",
     )
     columns: list[str] = Field(
-        default_factory=list,
+        [],
         description="Further columns of the layouts that have some: `overflow` (OverFlow: a float16 tensor reached its "
         "largest value) and `model_flags` (IsNpuOps, IsOutputNode, IsPrecisionError) of `offline` and `msaccucmp`.",
     )

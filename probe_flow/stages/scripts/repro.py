@@ -35,7 +35,7 @@ class Options(StageOptions):
         f"most {_MOST}.",
     )
     dumps: list[DumpOf] = Field(
-        default_factory=list,
+        [],
         max_length=2,
         description="Stages that give the dumps with the tensors, target first; default: what was compared.",
     )
