@@ -166,7 +166,7 @@ class DistributedScheduler(Struct, frozen=True):
 class HeldCluster:
     """A scheduler over a cluster that is opened once for several `run`s, by the first that has batches.
 
-    The comparison of a stage has up to four: one cluster of this machine takes 2 s of CPU to start.
+    The comparison of a stage has up to four: one cluster of this machine takes 1.5 s of CPU to start.
 
     Args:
         scheduler: whose cluster it is.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import scheduler_jobs
 from dask_clusters import cluster
-from processes_seen import children, command_line
+from processes_seen import children, command_line, is_alive
 
 from probe_flow.engine.run.plan import make_plan, with_scheduler
 from probe_flow.engine.schedulers.base import BatchError, BatchLost
@@ -65,6 +65,14 @@ def test_one_cluster_is_held_for_several_runs_and_leaves_no_process():
     assert first == second != os.getpid()
     left = set(children(os.getpid())) - set(before)
     assert all("resource_tracker" in command_line(pid) for pid in left)
+
+
+def test_workers_of_an_own_cluster_are_forks_of_a_process_that_loaded_what_they_need():
+    found = list(make_scheduler("distributed", 2).run(scheduler_jobs.origin, list(range(20)), [1] * 20))
+    ((parent, is_loaded),) = {origin for _, origin in found}
+    assert is_loaded
+    assert parent != os.getpid()
+    assert not is_alive(parent)
 
 
 def test_a_held_cluster_is_left_where_a_run_ends_early_and_the_next_run_opens_another():

@@ -188,9 +188,21 @@ def test_the_files_of_an_own_cluster_lie_in_a_private_folder_that_goes_with_it(s
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_own_cluster_opens_where_no_socket_could_be_named_by_its_path(tmp_path, monkeypatch):
+    place = tmp_path / ("deep" * 30)
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    assert sorted(make_scheduler("distributed", 1).run(scheduler_jobs.square, [2, 3], [1, 1])) == [(0, 4), (1, 9)]
+    assert list(place.iterdir()) == []
+
+
 def _ports_of_us() -> list[tuple[str, int]]:
-    """Return address and port of what this process and its children listen at."""
-    return [port for pid in (os.getpid(), *children(os.getpid())) for port in listening_ports(pid)]
+    """Return address and port of what this process and those that it started listen at."""
+    return [port for pid in _with_descendants(os.getpid()) for port in listening_ports(pid)]
+
+
+def _with_descendants(pid: int) -> list[int]:
+    return [pid, *(each for child in children(pid) for each in _with_descendants(child))]
 
 
 def listening_ports(pid: int) -> list[tuple[str, int]]:
