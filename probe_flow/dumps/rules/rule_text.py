@@ -34,10 +34,12 @@ from probe_flow.tensors.dtypes import DEVICE_DTYPE_NAMES
 MAX_ITEMS = 8_000_000
 """Operators, inputs, outputs and attributes of one text; graphs of the largest models have a tenth of it."""
 
-_SURPLUS_OF_OPS = surplus(
-    ("name", "type", "input", "id", "subgraph_name", "output_desc"), keys=sorted(OP_ATTRS), endings=[KERNEL_NAME]
+_SURPLUS = surplus(
+    ("name", "type", "input", "id", "subgraph_name", "output_desc", "dtype", "layout", "shape"),
+    keys=sorted(OP_ATTRS | OUTPUT_ATTRS),
+    endings=[KERNEL_NAME],
 )
-_SURPLUS_OF_OUTPUTS = surplus(("dtype", "layout", "shape"), keys=sorted(OUTPUT_ATTRS))
+"""Of operators and of their outputs: what only one of them has is not written in the other."""
 _MEMBERS = {b"s": "s", b"i": "i", b"f": "f", b"b": "b", b"dt": "dt"}
 _WHOLE = re.compile(rb"[+-]?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})")
 _TRUTHS = {b"true": True, b"t": True, b"True": True, b"1": True, b"false": False, b"f": False, b"False": False}
@@ -122,7 +124,7 @@ class _Reader:
         subgraphs: list[str] = []
         outputs: list[RuleOutput] = []
         attrs: dict[str, object] = {}
-        self._pass_over(_SURPLUS_OF_OPS)
+        self._pass_over()
         for key, kind, raw in self._fields.block():
             if kind == "open":
                 if key == b"attr":
@@ -141,7 +143,7 @@ class _Reader:
                 op_id = self._whole(kind, raw)
             elif key == b"subgraph_name":
                 subgraphs.append(self._text(kind, raw))
-            self._pass_over(_SURPLUS_OF_OPS)
+            self._pass_over()
         if not name or not op_type:
             self._fields.fail(f"`{self._name}` has an operator without a name or without a type")
         try:
@@ -163,7 +165,7 @@ class _Reader:
         dtype = layout = ""
         shape: tuple[int, ...] | None = None
         attrs: dict[str, object] = {}
-        self._pass_over(_SURPLUS_OF_OUTPUTS)
+        self._pass_over()
         for key, kind, raw in self._fields.block():
             if kind == "open":
                 if key == b"attr":
@@ -176,14 +178,14 @@ class _Reader:
                 dtype = self._dtype(kind, raw)
             elif key == b"layout":
                 layout = self._text(kind, raw)
-            self._pass_over(_SURPLUS_OF_OUTPUTS)
+            self._pass_over()
         try:
             return rule_output(position, dtype=dtype, layout=layout, shape=shape, attrs=attrs)
         except WrongKindError as error:
             self._fields.fail(f"of an output in `{self._name}`, {error}")
 
-    def _pass_over(self, surplus: re.Pattern[bytes]) -> None:
-        passed = self._fields.pass_over(surplus)
+    def _pass_over(self) -> None:
+        passed = self._fields.pass_over(_SURPLUS)
         if not self._has_attributes and b"attr" in passed:
             self._has_attributes = True
 

@@ -326,7 +326,7 @@ def _powers_of_ten() -> Floats:
 def _powers(exponents: Floats) -> Floats:
     import numpy as np
 
-    return np.asarray(_powers_of_ten()[np.nan_to_num(exponents).clip(0, _LARGEST_POWER).astype(np.intp)])
+    return np.asarray(_powers_of_ten()[np.fmin(np.fmax(exponents, 0), _LARGEST_POWER).astype(np.intp)])  # NaN: 0
 
 
 def _rounded(value: float) -> float:
