@@ -186,6 +186,7 @@ class Allowances:
         """Return the error that a row may have, given the rows behind it (``sources`` and other ranks' inputs)."""
         row, own = self.rows[number], self.calls.of[number]
         assert own is not None
+        deviation = self._as_cast(row, deviation, sources)
         is_produced, by_statistics = row.is_produced, row.is_by_statistics
         call = self.maker(number, own)
         known = [d for n in behind if (d := self.deviations[n]) is not None]
@@ -278,10 +279,15 @@ class Allowances:
         usual = self._past.usual_before(step) * deviation.size if step else 0.0
         return UNSHOWN * max(usual, self.updates.kept(number), self._unshown.of_input(row) * deviation.size)
 
+    def _as_cast(self, row: Row, deviation: Deviation, sources: tuple[int, ...] | None) -> Deviation:
+        """Return the deviation of what nothing wrote with the rounding that a cast before it left."""
+        narrower = self._narrower(row) if sources == () and not row.is_produced else 0.0
+        return replace(deviation, unit=narrower) if narrower > deviation.unit else deviation
+
     def _narrower(self, row: Row) -> float:
         """Return the rounding of the 16-bit type that the target's values were in alone; 0.0 where none are of one.
 
-        A cast that no dump shows, of an input of a network in 16 bits whose golden is in float32.
+        A cast that no dump shows, of a parameter or an input of a network in 16 bits whose golden is in float32.
         """
         assert row.pair.target is not None
         target = row.measurement.target if row.measurement is not None else None

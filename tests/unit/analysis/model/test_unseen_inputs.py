@@ -8,6 +8,7 @@ import pytest
 from comparison_rows import (
     IN,
     OUT,
+    PARAM,
     deviation,
     edge,
     golden_only,
@@ -164,10 +165,10 @@ def test_an_input_behind_views_alone_holds_what_was_there_before():
     assert [found.node.name for found in findings] == ["b"]
 
 
-def behind_nothing_known(error: float, *, dtype="float16", top=3.0, others="float16"):
+def behind_nothing_known(error: float, *, dtype="float16", top=3.0, others="float16", role=IN, peak=None):
     """The nodes accused where an input is off by ``error`` that nothing in the dump is known to have made."""
     rows = [row("first", dtype=others, relative=0.0, mark=5.0)]
-    found = row("last", IN, dtype=dtype, relative=error, mark=1.0001)
+    found = row("last", role, dtype=dtype, relative=error, mark=1.0001, peak=peak)
     known = found.measurement
     ends = replace(known.target.statistics, min=-4.0 if top == 3.0 else -2.046875, max=top)
     measured = Measurement.of(Mode.TENSOR, dict(known.metrics), SideSummary(ends), known.golden, count=known.count)
@@ -189,6 +190,20 @@ def test_what_the_dump_does_not_show_may_round_more_than_once(steps, named):
 def test_an_input_in_float32_may_have_been_in_16_bits_on_one_side(top, others, named):
     """3.578125 is 229 / 64, eight bits. In a network without 16 bits it is no accident either."""
     assert behind_nothing_known(1.6e-3, dtype="float32", top=top, others=others) == named
+
+
+@pytest.mark.parametrize(
+    ("top", "others", "peak", "named"),
+    [
+        (3.578125, "bfloat16", 0.0078, []),
+        (3.578125, "bfloat16", 0.05, ["last"]),
+        (3.5712, "bfloat16", 0.0078, ["last"]),
+        (3.578125, "float32", 0.0078, ["last"]),
+    ],
+)
+def test_a_parameter_in_float32_may_be_one_of_16_bits_by_a_cast(top, others, peak, named):
+    """Half a step of bfloat16 between 2 and 4 is 2**-7: more at one element is not storage."""
+    assert behind_nothing_known(1.6e-3, dtype="float32", top=top, others=others, role=PARAM, peak=peak) == named
 
 
 @pytest.mark.parametrize(("turned", "named"), [(0.2, []), (0.0, ["last"])])
