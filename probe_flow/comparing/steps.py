@@ -35,7 +35,6 @@ from probe_flow.records import (
     Catalog,
     Comparison,
     Finding,
-    FindingKind,
     Flow,
     NodeKey,
     Pair,
@@ -172,7 +171,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     incomplete = incompleteness(
         rows, roles, coverage, required=asked.required, unused=pairs.unused, nameless=nameless_files(pairs)
     )
-    if any(each.kind is FindingKind.SUSPECT for each in findings):
+    if any(each.leaves_open for each in findings):
         from probe_flow.analysis.search.near_misses import left_open
 
         incomplete = (*incomplete, *left_open(excused.findings))

@@ -163,6 +163,8 @@ class Finding(Struct, frozen=True, gc=False):
         excuse: why a finding that would fail the gate does not; the evidence ends with its text.
         shape: what the error looks like, where it has finite elements.
         shape_at: where that shows, e.g. ``index 3 of axis 1``, or the value at which the target stops.
+        leaves_open: whether what it tells of may be wrong and nothing in the dumps decides that, so that a run in which
+            nothing fails is incomplete.
     """
 
     kind: FindingKind
@@ -177,6 +179,7 @@ class Finding(Struct, frozen=True, gc=False):
     size: str = ""
     shape: ErrorShape | None = None
     shape_at: str = ""
+    leaves_open: bool = False
 
 
 class WaiverState(enum.Enum):

@@ -20,6 +20,11 @@ ROOT = -1
 """Stands for the caller of what nothing called."""
 
 
+def left_out(numbers: Collection[int]) -> frozenset[int]:
+    """Return the call numbers of a name that a dump lacks: a program counts its calls of each name from 0."""
+    return frozenset(range(max(numbers, default=0))).difference(numbers)
+
+
 class CallTree(Struct, frozen=True, dict=True):
     """The calls of one execution by number, and who called each. Every way up ends at the root.
 

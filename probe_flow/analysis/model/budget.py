@@ -40,7 +40,9 @@ from probe_flow.analysis.model.rounding import (
     SIGNIFICANT_BITS,
     WIDE,
     WITHIN_FRAMEWORK,
+    LostBits,
     Rounding,
+    lost_bits,
     rounded_before,
 )
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, UnshownSteps, with_noise
@@ -135,6 +137,11 @@ class Allowances:
         from probe_flow.analysis.model.update_fits import UpdateFits
 
         return UpdateFits(self.rows, self.deviations, self.updates, self.links.producers)
+
+    def lost_bits(self, number: int) -> LostBits | None:
+        """Return the bits that the extremes of a 16-bit result lack, where statistics are all that is known of it."""
+        row = self.rows[number]
+        return lost_bits(row) if row.is_produced and row.is_by_statistics else None
 
     def contradiction(self, number: int) -> Contradiction | None:
         """Return what a result of a program is not by its own inputs, where statistics are all that is known."""

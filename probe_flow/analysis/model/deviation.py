@@ -110,7 +110,7 @@ class ErrorFigure(enum.Enum):
     """By what an error is found: a figure of its `Deviation`, a picked index (``PICK``), a scalar (``VALUE``).
 
     ``HANDED``: that what was read is not what others gave. ``UPDATE``: that parameters changed otherwise.
-    ``OWN``: that a result is not what its own inputs make.
+    ``OWN``: that a result is not what its own inputs make. ``BITS``: that its extremes were rounded to fewer bits.
     """
 
     RMS = "rms"
@@ -123,6 +123,7 @@ class ErrorFigure(enum.Enum):
     HANDED = "handed"
     UPDATE = "update"
     OWN = "own"
+    BITS = "bits"
 
     __hash__ = object.__hash__  # Enum's own is a call of Python
 

@@ -14,10 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from probe_flow.records import Mode, Pair, TensorRef
+from probe_flow.records.row import Row
+
+Extremes: TypeAlias = "tuple[float | None, float | None]"
 
 UNIT = {
     "float64": 2.0**-40,
@@ -61,6 +65,10 @@ PLAIN_INTEGER = 512.0
 
 BOTH_SIDES = 2
 """Extremes that must be known, one of each side."""
+
+TELLING = 16.0
+"""How many times the distance to its golden a step may be to which a value was rounded: it is a sixteenth by chance
+once in eight times."""
 
 RANGE = (2.0**-14, 65504.0)
 """Magnitudes of float16 with all their bits; what is outside was not in float16."""
@@ -129,6 +137,56 @@ def rounded_before(extremes: Sequence[float | None], units: Mapping[str, float])
         return units["bfloat16"]
     least, most = RANGE
     return units["float16"] if all(not each or least <= abs(each) <= most for each in known) else 0.0
+
+
+class LostBits(Struct, frozen=True):
+    """What extremes say of a result: how many bits both lack together, and that in words."""
+
+    bits: float
+    told: str
+
+
+def lost_bits(row: Row) -> LostBits | None:
+    """Return the bits of a significand that both extremes of a target lack; None where one lacks none, or few elements.
+
+    A value is rounded to ``k`` bits fewer by accident once in ``2 ** k`` times, both extremes once in ``2 ** (2 k)``.
+    """
+    dtype, measured = row.pair.shown.dtype, row.measurement
+    held = SIGNIFICANT_BITS.get(dtype, 0)
+    if not held or measured is None or measured.count <= BOTH_SIDES:
+        return None
+    sides = measured.target_statistics, measured.golden_statistics
+    target, golden = ((each.min, each.max) if each is not None else (None, None) for each in sides)
+    bits = bits_fewer(target, golden, held)
+    if not bits:
+        return None
+    told = (
+        f"minimum and maximum have {bits / 2.0:.2g} bits fewer than {dtype} holds ({target[0]:.6g} and "
+        f"{target[1]:.6g}, golden {golden[0]:.6g} and {golden[1]:.6g}), by accident once in {2.0**bits:.0f} times"
+    )
+    return LostBits(bits, told)
+
+
+def bits_fewer(target: Extremes, golden: Extremes, held: int) -> float:
+    """Return how many bits both extremes of a target lack together, each as many; 0.0 where one lacks none.
+
+    Bits that are worth more than 16 times the distance to the golden tell nothing. Nor do plain numbers and zeros of
+    the golden, the two ends of one range (-1 and 1), and what differs by a rounding step.
+
+    Args:
+        target, golden: smallest and largest value of both sides.
+        held: bits of the target's type.
+    """
+    least = float(held)
+    for value, other in zip(target, golden, strict=True):
+        if not value or not other or not math.isfinite(value) or not math.isfinite(other):
+            return 0.0
+        step = math.ldexp(1.0, math.frexp(max(abs(value), abs(other)))[1] - held)
+        apart = abs(value - other) / step
+        if apart <= 1.0 or _bits(other) <= PLAIN_BITS:
+            return 0.0
+        least = min(least, held - _bits(value), math.log2(TELLING * apart))
+    return 0.0 if target[0] == -(target[1] or 0.0) else 2.0 * max(0.0, least)
 
 
 def nearest_record(target: float | None, golden: float | None, bits: int = 0) -> float | None:

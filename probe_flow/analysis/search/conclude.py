@@ -33,6 +33,7 @@ TOLD = {
     ErrorFigure.HANDED: "not what the call before gave",
     ErrorFigure.UPDATE: "changed otherwise than the golden's",
     ErrorFigure.OWN: "not what its inputs make",
+    ErrorFigure.BITS: "rounded to fewer bits",
 }
 """What is told in words of its own, and in short."""
 

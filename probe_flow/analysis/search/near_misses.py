@@ -21,9 +21,6 @@ from probe_flow.records.row import Row
 MOST = 2
 """Suspects of this kind that are named: with an origin that is wrong, three places to look at."""
 
-OF_MISSING_CALLS = "made by calls that are not in the dump"
-"""What is told in short of what a dump of a part of the calls does not hold the making of."""
-
 Sources: TypeAlias = Callable[[int], tuple[int, ...] | None]
 """Rows whose errors explain a row's; ``()`` for a source, None where they are not known."""
 
@@ -190,7 +187,7 @@ def other_data(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
         diagnosis: what the search found.
     """
     found = _random_state(rows, diagnosis) or _undecided(diagnosis.undecided, rows, diagnosis, _NEAR_TIES)
-    return [*found, *_undecided(diagnosis.undumped, rows, diagnosis, _PART, size=OF_MISSING_CALLS)]
+    return [*found, *_undecided(diagnosis.undumped, rows, diagnosis, _PART, leaves_open=True)]
 
 
 _NEAR_TIES = (
@@ -204,7 +201,7 @@ _PART = (
 
 
 def _undecided(
-    numbers: Sequence[int], rows: Sequence[Row], diagnosis: Diagnosis, why: str, *, size: str = ""
+    numbers: Sequence[int], rows: Sequence[Row], diagnosis: Diagnosis, why: str, *, leaves_open: bool = False
 ) -> list[Finding]:
     """Return one finding for the first of the rows that are off and may be other data; none where there are none."""
     if not numbers:
@@ -223,7 +220,8 @@ def _undecided(
             fails=False,
             row=first,
             metrics=row.measurement.metrics if row.measurement else {},
-            size=size,
+            size="made by calls that are not in the dump" if leaves_open else "",
+            leaves_open=leaves_open,
         )
     ]
 
@@ -236,7 +234,7 @@ def left_open(findings: Sequence[Finding]) -> tuple[str, ...]:
         f"`{each.node.name}` {each.slot}, call {each.node.call}, is off, and the dump does not hold the calls that "
         "made it"
         for each in findings
-        if each.size == OF_MISSING_CALLS and each.node is not None
+        if each.leaves_open and each.node is not None
     )
 
 

@@ -16,7 +16,16 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
-from probe_flow.analysis.limits import ASKED, GRADIENT_LIMITS, LIMITS, NEAR, STATISTICS_LIMITS, Limits
+from probe_flow.analysis.limits import (
+    ASKED,
+    BITS_OF_LIMIT,
+    FEWER_BITS,
+    GRADIENT_LIMITS,
+    LIMITS,
+    NEAR,
+    STATISTICS_LIMITS,
+    Limits,
+)
 from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
@@ -238,6 +247,7 @@ class Search:
             return replace(
                 found, figure=ErrorFigure.OWN, score=score, inherits=False, limit=1.0, is_proven=True, told=against.told
             ), None
+        found = self._with_lost_bits(found)
         if proof is Proof.WRONG:
             return replace(
                 found, score=max(found.score, score_of(row)), inherits=False, limit=1.0, is_proven=True
@@ -254,6 +264,14 @@ class Search:
         if NEAR <= found.score <= 1.0:
             self.near[found.row] = found
         return found, ancestor
+
+    def _with_lost_bits(self, found: Suspect) -> Suspect:
+        """Return a row that is accused where its extremes lack more bits than accident and its error explain."""
+        lost = self.allowances.lost_bits(found.row) if found.score <= 1.0 else None
+        score = (lost.bits + BITS_OF_LIMIT * found.score) / FEWER_BITS if lost else 0.0
+        if lost is None or score <= 1.0:
+            return found
+        return replace(found, figure=ErrorFigure.BITS, score=score, limit=1.0, told=lost.told)
 
     def _handed_on(self, found: Suspect, proof: Proof | None) -> Suspect:
         """Return a row that a call read, proven to be wrong where it is not what others gave.

@@ -19,10 +19,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
 from probe_flow.analysis.flow.calls import Call, Calls, is_random
-from probe_flow.analysis.limits import APART, GROSS, GROSS_TIMES
+from probe_flow.analysis.limits import APART, GROSS, GROSS_TIMES, UNFED
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.records import Mode, NodeKey, NodeKind, Pairs, Phase, SlotRole, TensorRef
 from probe_flow.records.row import Row
+from probe_flow.relations.call_tree import left_out
 
 SAMPLED = 2.0
 """Standard errors of a mean over few samples that statistics of other data are off by."""
@@ -30,11 +31,6 @@ SAMPLED = 2.0
 RANDOM = 1.0
 """Share of random values, as root mean square, that are others."""
 
-
-UNFED = 1 / 3
-"""Share of what calls of the forward pass work on that nothing recorded wrote, from which calls must be missing. In 600
-whole comparisons of `generate.evidence` it is 0.11 at most, and above a fifth in written-out recurrences; where two
-names of calls are dumped mostly 1."""
 
 COUNTED = 8
 """Calls from which it is no chance that the numbers of all names together leave none out."""
@@ -91,8 +87,7 @@ class Undumped:
             if key.phase is Phase.FORWARD:
                 numbers[key.execution.rank][key.name].add(key.call)
         return any(
-            any(len(found) <= max(found) for found in of_name.values()) and not _is_one_count(of_name.values())
-            for of_name in numbers.values()
+            any(map(left_out, of_name.values())) and not _is_one_count(of_name.values()) for of_name in numbers.values()
         )
 
     def _is_mostly_unfed(self) -> bool:

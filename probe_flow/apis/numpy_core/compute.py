@@ -345,7 +345,7 @@ def _of_picks(
 ) -> list[OwnError]:
     """Return the errors of picks: of places, how far the values that they name are from those that are due.
 
-    Equal values may stand in any order.
+    Equal values may stand in any order, each of them once: a place that is picked again is off by more than its value.
     """
     taken = as_taken(function, call, arrays)
     taken.apply_defaults()
@@ -360,8 +360,20 @@ def _of_picks(
         if spec.dtype.lstrip("u").startswith("int"):
             if dumped.size and (dumped.min() < 0 or dumped.max() >= flat.shape[axis]):
                 raise UnusableError("a place that it picked lies outside its input")
+            again = _again(dumped, axis) if dumped.ndim == flat.ndim else np.zeros(dumped.shape, bool)
             dumped, due = (_taken(flat, each, axis) for each in (dumped, due))
+            dumped = np.where(again, due + 1.0 + np.abs(due), dumped)
         found.append(own_error(place, dumped, due, unit=0.0, step=0.0))
+    return found
+
+
+def _again(places: Array, axis: int) -> NDArray[np.bool_]:
+    """Return where a place stands that stands before it along the axis, too."""
+    order = np.argsort(places, axis=axis, kind="stable")
+    in_order = np.take_along_axis(places, order, axis=axis)
+    found = np.zeros(places.shape, dtype=bool)
+    if places.size:
+        np.put_along_axis(found, order, np.diff(in_order, axis=axis, prepend=-1) == 0, axis=axis)
     return found
 
 

@@ -9,7 +9,6 @@ a backward call belongs to the forward of the same number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -17,6 +16,7 @@ from msgspec import Struct, field
 from probe_flow.matching.name.side import Scope, Side
 from probe_flow.matching.shared.alignment import align
 from probe_flow.records import Phase
+from probe_flow.relations.call_tree import left_out
 
 FILTERED = 2
 """Names with gaps in their numbers from which a dump is of a part of the calls: then the numbers of all are right."""
@@ -187,7 +187,7 @@ class _Matching:
         """The names of which one side lacks calls, before the last of its own, that the other has."""
         target, golden = _recorded(self.target), _recorded(self.golden)
         shared = ((name, mine, golden[name]) for name, mine in target.items() if name in golden)
-        return frozenset(name for name, *sides in shared if _lacks(*sides) or _lacks(*reversed(sides)))
+        return frozenset(name for name, mine, theirs in shared if left_out(mine) & theirs or left_out(theirs) & mine)
 
     def _pair_within_callers(self, target_calls: Sequence[int], golden_calls: Sequence[int]) -> int:
         """Pair the unpaired calls whose caller is paired, one round; return how many were found."""
@@ -269,12 +269,6 @@ def _recorded(side: Side) -> dict[str, set[int]]:
         found.setdefault(name, set()).add(node.key.call)
         own.setdefault(name, set()).add(node.key.name)
     return {name: numbers for name, numbers in found.items() if len(own[name]) == 1}
-
-
-def _lacks(mine: AbstractSet[int], theirs: AbstractSet[int]) -> bool:
-    """Whether a call that the other side has is missing between my own."""
-    last = max(mine)
-    return any(number < last and number not in mine for number in theirs)
 
 
 def _in_order(side: Side, numbers: Sequence[int]) -> Sequence[int]:

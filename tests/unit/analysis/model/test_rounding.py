@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from comparison_rows import row, statistics, statistics_measured
+from comparison_rows import IN, edge, pairs_of, passes, row, statistics, statistics_measured
 from hypothesis import given
 from hypothesis import strategies as st
 
 from probe_flow.analysis.model.deviation import deviation_of
-from probe_flow.analysis.model.rounding import UNIT, nearest_record, rounded_before
+from probe_flow.analysis.model.rounding import UNIT, bits_fewer, nearest_record, rounded_before
+from probe_flow.analysis.search.conclude import conclude
 
 computed = st.floats(2.0**-10, 400.0, width=32)
 
@@ -98,3 +99,40 @@ def test_records_of_16_bits_that_agree_leave_a_step_open():
     assert blind(11.25, 11.2471, dtype="bfloat16") == 0.0
     assert blind(11.25, 11.25, dtype="bfloat16", golden_dtype="float32") == 0.0
     assert blind(11.25, 11.25, dtype="float16") == UNIT["float16"]
+
+
+@pytest.mark.parametrize(
+    ("target", "golden", "held", "due"),
+    [
+        ((-0.875, 0.5), (-0.8601, 0.5399), 8, 2 * 5),  # 0.875 is 0.111 in binary: three bits of eight
+        ((-2.0, 2.5), (-2.3, 2.73), 11, 2 * 8),  # 2.5 is 10.1: three bits of eleven
+        ((-0.875, 0.66796875), (-0.8601, 0.5399), 8, 0),  # 171 / 256 has all eight
+        ((-0.875, 0.5), (-0.8601, 0.5), 8, 0),  # the golden has the plain number, too
+        ((-0.875, 0.0), (-0.8601, 0.0), 8, 0),
+        ((-0.875, 0.5), (-0.8740, 0.5399), 8, 0),  # less than a step apart
+        ((-0.5, 0.5), (-0.5399, 0.5399), 8, 0),  # one range has one end
+        ((-2.0, 2.5), (-1.984375, 2.73), 11, 2 * 7),  # an eighth of 1/8 away, so steps beyond 1/4 tell nothing
+        ((math.inf, 0.5), (-0.8601, 0.5399), 8, 0),
+    ],
+)
+def test_extremes_tell_the_bits_that_a_result_lacks(target, golden, held, due):
+    assert bits_fewer(target, golden, held) == pytest.approx(due, abs=1e-9)
+
+
+READ = ((0.192, 13.29), (0.1925, 13.33))
+
+
+@pytest.mark.parametrize(("high", "norm", "due"), [(0.5, 5.69, ["product"]), (0.50390625, 5.69, []), (0.5, 5.81, [])])
+def test_a_result_at_half_of_its_limit_whose_extremes_lack_bits_is_an_origin(high, norm, due):
+    """Ten bits, and ten for 0.49 of the limit of scale (a norm that is off by 2.9 %); eighteen accuse."""
+    golden = statistics(min=-0.8601, max=0.5399, mean=-0.066, l2norm=5.861)
+    read, near = (statistics(min=-0.17, max=1.69, mean=mean, l2norm=norm) for mean, norm in READ)
+    made = statistics(min=-0.875, max=high, mean=-0.066, l2norm=norm)
+    types = {"dtype": "bfloat16", "golden_dtype": "float32"}
+    rows = [
+        row("product", IN, measurement=statistics_measured(near, read, count=960), **types),
+        row("product", measurement=statistics_measured(made, golden, count=480), **types),
+    ]
+    found, _ = conclude(rows, pairs_of(rows, {"product": "linear"}, [edge("nowhere", "product", 9)]), passes(rows))
+    assert [each.node.name for each in found if each.fails] == due
+    assert all("have 5 bits fewer than bfloat16" in each.evidence for each in found if each.fails)

@@ -179,6 +179,13 @@ def test_places_of_equal_values_may_stand_in_any_order():
     assert scores == [0.0, math.inf]
 
 
+@pytest.mark.parametrize(("places", "is_right"), [((2, 1, 3, 0), True), ((1, 2, 3, 0), True), ((1, 1, 3, 0), False)])
+def test_each_of_equal_values_is_picked_once(places, is_right):
+    form = Form("Torch", "argsort", [np.array([3.0, 1.0, 1.0, 2.0])])
+    (own,) = errors_of(form, np.array(places), "int64")
+    assert (own.worst[3] == 0.0) == is_right
+
+
 def test_a_result_that_overflowed_where_its_type_ends_is_right():
     own = own_error(
         (0,), np.array([np.inf, 1.0]), np.array([1e5, 1.0]),
