@@ -59,7 +59,7 @@ SHARES = {
     "ALONE": (limits.ALONE, "of a limit"),
     "BEYOND": (limits.BEYOND, "own error"),
     "DRIFT": (1.0, "drift"),
-    "GROSS_TIMES, GROSS, APART": (1.0, "other data"),
+    "OTHER_DATA": (1.0, "other data"),
     "OFF, SURE": (1.0, "update"),
     "RECORDED": (1.0, "handed on"),
 }
@@ -211,7 +211,7 @@ def _alarms(found: Comparison) -> Iterator[str]:
 def constants() -> dict[str, Any]:
     """Return the limits of the search by name, as the file holds them."""
     return {
-        name: value._asdict() if isinstance(value, Limits) else value
+        name: value._asdict() if hasattr(value, "_asdict") else value
         for name, value in vars(limits).items()
         if name.isupper() and name != "LIMITS_OF"
     }

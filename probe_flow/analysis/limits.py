@@ -26,6 +26,32 @@ class Limits(NamedTuple):
         return float(getattr(self, figure, 1.0))
 
 
+class OtherData(NamedTuple):
+    """From where on what is made of other random values accuses, where only statistics are known.
+
+    Args:
+        times: of its limit.
+        share: of its size.
+        apart: change of norm or mean of what a dropout drew otherwise, relative and times the root of the rows.
+    """
+
+    times: float
+    share: float
+    apart: float
+
+
+class FewerBits(NamedTuple):
+    """What bits are worth that both extremes of a 16-bit result lack: ``k`` are an accident once in ``2 ** k`` times.
+
+    Args:
+        accuse: from so many on.
+        limit: how many a figure at its limit is worth beside them, and a share of it as much less.
+    """
+
+    accuse: float
+    limit: float
+
+
 LIMITS = Limits(rms=2.5, peak=1.5, gain=2.5, offset=2.5)
 """Of whatever every element is known of, and of what a call reads."""
 
@@ -61,26 +87,18 @@ is off in one direction, which does not average out as noise does."""
 BEYOND = 2.0
 """From how many times what no right result reaches a recomputed one is wrong; between 1 and this nothing is proven."""
 
-FEWER_BITS = 18.0
-"""Bits that both extremes of a 16-bit result lack together from which they accuse: one accident in 260,000."""
-
-BITS_OF_LIMIT = 20.8
-"""How many of these a figure at its limit is worth, and a share of it as much less: one healthy result in 1,000, which
-is 10 bits, reaches 0.48 of its limit."""
+FEWER_BITS = FewerBits(accuse=18.0, limit=20.8)
+"""Eighteen bits are one accident in 260,000. One healthy result in 1,000 (10 bits) reaches 0.48 of its limit."""
 
 DRIFT = ((2.0**-40, 1e-6), (2.0**-17, 5e-3), (2.0**-11, 5e-2), (2.0**-8, 2e-1), (2.0**-6, 3e-1))
 """(relative error of storage up to which it holds, relative error of a network's output that still counts as rounding):
 about 100 rounding steps for 16-bit types. The last is that of int8: half a step of what is an eighth of the largest."""
 
-GROSS_TIMES, GROSS = 20.0, 0.2
-"""How many times its limit, and which share of its size, what is made of other random values must be off to accuse
-where only statistics are known: they agree to a few per cent although no element does."""
-
-APART = 0.8
-"""Change of norm or mean of what a dropout drew otherwise, relative and times the root of the rows, from which it
-accuses: elements drop one by one, so rows change independently. The noise of an element that is dropped one time in ten
-is 0.47 of its size, and this is 1.7 standard errors if all elements of a row were off alike. Rows that average the same
-values count as one."""
+OTHER_DATA = OtherData(times=20.0, share=0.2, apart=0.8)
+"""Statistics of other random values agree to a few per cent although no element does. Where a dropout was drawn
+otherwise, elements drop one by one, so rows change independently. The noise of an element that is dropped one time in
+ten is 0.47 of its size, and 0.8 is 1.7 standard errors if all elements of a row were off alike. Rows that average the
+same values count as one."""
 
 UNFED = 1 / 3
 """Share of what calls of the forward pass work on that nothing recorded wrote, from which calls must be missing. In 600

@@ -171,10 +171,11 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     incomplete = incompleteness(
         rows, roles, coverage, required=asked.required, unused=pairs.unused, nameless=nameless_files(pairs)
     )
-    if any(each.leaves_open for each in findings):
-        from probe_flow.analysis.search.near_misses import left_open
+    doubts: tuple[str, ...] = ()
+    if any(each.undecided is not None for each in findings):
+        from probe_flow.analysis.search.near_misses import left_open, near_ties
 
-        incomplete = (*incomplete, *left_open(excused.findings))
+        incomplete, doubts = (*incomplete, *left_open(excused.findings)), near_ties(excused.findings)
     problems = *_reference_problems(rows, pairs), *left_out(rows, scope.max_elements)
     compared = with_verdicts(rows, excused.verdicts)
     same = _same_dump(pairs)
@@ -196,6 +197,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
                 max_elements=scope.max_elements,
             ),
             *([SAME_DUMP] if same is not None else []),
+            *doubts,
         ),
         policy=policy.name,
         problems=(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -163,8 +164,9 @@ class Finding(Struct, frozen=True, gc=False):
         excuse: why a finding that would fail the gate does not; the evidence ends with its text.
         shape: what the error looks like, where it has finite elements.
         shape_at: where that shows, e.g. ``index 3 of axis 1``, or the value at which the target stops.
-        leaves_open: whether what it tells of may be wrong and nothing in the dumps decides that, so that a run in which
-            nothing fails is incomplete.
+        undecided: why nothing in the dumps decides whether what it tells of is wrong. ``part``: they do not hold the
+            calls that made it; where nothing fails the run is incomplete. ``near tie``: decisions before it may have
+            fallen otherwise, and statistics show no more of it; the verdict says so.
     """
 
     kind: FindingKind
@@ -179,7 +181,7 @@ class Finding(Struct, frozen=True, gc=False):
     size: str = ""
     shape: ErrorShape | None = None
     shape_at: str = ""
-    leaves_open: bool = False
+    undecided: Literal["part", "near tie"] | None = None
 
 
 class WaiverState(enum.Enum):

@@ -177,7 +177,7 @@ def bits_fewer(target: Extremes, golden: Extremes, held: int) -> float:
         target, golden: smallest and largest value of both sides.
         held: bits of the target's type.
     """
-    least = float(held)
+    least, step = float(held), 0.0
     for value, other in zip(target, golden, strict=True):
         if not value or not other or not math.isfinite(value) or not math.isfinite(other):
             return 0.0
@@ -186,7 +186,8 @@ def bits_fewer(target: Extremes, golden: Extremes, held: int) -> float:
         if apart <= 1.0 or _bits(other) <= PLAIN_BITS:
             return 0.0
         least = min(least, held - _bits(value), math.log2(TELLING * apart))
-    return 0.0 if target[0] == -(target[1] or 0.0) else 2.0 * max(0.0, least)
+    is_range = all(abs(low + high) <= step for low, high in (target, golden))  # type: ignore[operator]
+    return 0.0 if is_range else 2.0 * max(0.0, least)
 
 
 def nearest_record(target: float | None, golden: float | None, bits: int = 0) -> float | None:

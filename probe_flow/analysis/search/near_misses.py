@@ -9,7 +9,7 @@ may lie behind the one where it began.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from probe_flow.analysis.limits import ALONE, NEAR
 from probe_flow.analysis.model.deviations import Deviations
@@ -186,22 +186,24 @@ def other_data(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
         rows: all rows.
         diagnosis: what the search found.
     """
-    found = _random_state(rows, diagnosis) or _undecided(diagnosis.undecided, rows, diagnosis, _NEAR_TIES)
-    return [*found, *_undecided(diagnosis.undumped, rows, diagnosis, _PART, leaves_open=True)]
+    found = _random_state(rows, diagnosis) or _undecided(diagnosis.undecided, rows, diagnosis, "near tie")
+    return [*found, *_undecided(diagnosis.undumped, rows, diagnosis, "part")]
 
 
-_NEAR_TIES = (
-    "behind decisions whose scores nearly tie; what fell otherwise there and what is wrong look alike in statistics, "
-    "and tensors would tell"
-)
-_PART = (
-    "and the dump holds a part of the calls only, not those that it was made by: they may be wrong, or have drawn or "
-    "decided otherwise; a dump without `list` and `scope` would tell"
-)
+_WHY = {
+    "near tie": (
+        "behind decisions whose scores nearly tie; what fell otherwise there and what is wrong look alike in "
+        "statistics, and tensors would tell"
+    ),
+    "part": (
+        "and the dump holds a part of the calls only, not those that it was made by: they may be wrong, or have "
+        "drawn or decided otherwise; a dump without `list` and `scope` would tell"
+    ),
+}
 
 
 def _undecided(
-    numbers: Sequence[int], rows: Sequence[Row], diagnosis: Diagnosis, why: str, *, leaves_open: bool = False
+    numbers: Sequence[int], rows: Sequence[Row], diagnosis: Diagnosis, why: Literal["part", "near tie"]
 ) -> list[Finding]:
     """Return one finding for the first of the rows that are off and may be other data; none where there are none."""
     if not numbers:
@@ -215,13 +217,14 @@ def _undecided(
             kind=FindingKind.SUSPECT,
             node=row.node,
             slot=row.pair.shown.slot,
-            evidence=f"undecided: `{row.pair.shown.id}` differs by more than rounding explains{error}{more}, {why}",
+            evidence=f"undecided: `{row.pair.shown.id}` differs by more than rounding explains{error}{more}, "
+            + _WHY[why],
             severity=1.0,
             fails=False,
             row=first,
             metrics=row.measurement.metrics if row.measurement else {},
-            size="made by calls that are not in the dump" if leaves_open else "",
-            leaves_open=leaves_open,
+            size="made by calls that are not in the dump" if why == "part" else "",
+            undecided=why,
         )
     ]
 
@@ -234,7 +237,18 @@ def left_open(findings: Sequence[Finding]) -> tuple[str, ...]:
         f"`{each.node.name}` {each.slot}, call {each.node.call}, is off, and the dump does not hold the calls that "
         "made it"
         for each in findings
-        if each.leaves_open and each.node is not None
+        if each.undecided == "part" and each.node is not None
+    )
+
+
+def near_ties(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Return what a verdict has to say where nothing fails, but near ties may hide what is wrong."""
+    if any(each.fails for each in findings):
+        return ()
+    return tuple(
+        f"undecided from `{each.node.name}` {each.slot} on, behind near ties"
+        for each in findings
+        if each.undecided == "near tie" and each.node is not None
     )
 
 

@@ -18,7 +18,6 @@ from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
 from probe_flow.analysis.limits import (
     ASKED,
-    BITS_OF_LIMIT,
     FEWER_BITS,
     GRADIENT_LIMITS,
     LIMITS,
@@ -268,7 +267,7 @@ class Search:
     def _with_lost_bits(self, found: Suspect) -> Suspect:
         """Return a row that is accused where its extremes lack more bits than accident and its error explain."""
         lost = self.allowances.lost_bits(found.row) if found.score <= 1.0 else None
-        score = (lost.bits + BITS_OF_LIMIT * found.score) / FEWER_BITS if lost else 0.0
+        score = (lost.bits + FEWER_BITS.limit * found.score) / FEWER_BITS.accuse if lost else 0.0
         if lost is None or score <= 1.0:
             return found
         return replace(found, figure=ErrorFigure.BITS, score=score, limit=1.0, told=lost.told)

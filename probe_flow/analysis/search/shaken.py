@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
 from probe_flow.analysis.flow.calls import Call, Calls, is_random
-from probe_flow.analysis.limits import APART, GROSS, GROSS_TIMES, UNFED
+from probe_flow.analysis.limits import OTHER_DATA, UNFED
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.records import Mode, NodeKey, NodeKind, Pairs, Phase, SlotRole, TensorRef
 from probe_flow.records.row import Row
@@ -203,10 +203,10 @@ class Shaken:
             if not deviation.size or deviation.unit == 0.0:  # other indices and masks; zeros measure nothing
                 return self._left_open(number, score, 0.0)
             if row.is_produced and not call.is_gradient and number not in self._at_once:
-                return min(score, deviation.relative * math.sqrt(_rows_of(row) / alike) / APART)
-            part = min(1.0, noise / GROSS)
-            gross = max(GROSS * part, resized, SAMPLED * noise / math.sqrt(self._samples(number, around)))
-            least = min(score / (1.0 + (GROSS_TIMES - 1.0) * part), deviation.relative / gross)
+                return min(score, deviation.relative * math.sqrt(_rows_of(row) / alike) / OTHER_DATA.apart)
+            part = min(1.0, noise / OTHER_DATA.share)
+            gross = max(OTHER_DATA.share * part, resized, SAMPLED * noise / math.sqrt(self._samples(number, around)))
+            least = min(score / (1.0 + (OTHER_DATA.times - 1.0) * part), deviation.relative / gross)
             return self._left_open(number, score, least)
         # What nobody knows the making of may hold rows that were chosen otherwise.
         is_open = not is_known and not row.is_produced and self._is_any_at_once

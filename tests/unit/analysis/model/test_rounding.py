@@ -111,6 +111,7 @@ def test_records_of_16_bits_that_agree_leave_a_step_open():
         ((-0.875, 0.0), (-0.8601, 0.0), 8, 0),
         ((-0.875, 0.5), (-0.8740, 0.5399), 8, 0),  # less than a step apart
         ((-0.5, 0.5), (-0.5399, 0.5399), 8, 0),  # one range has one end
+        ((-3.0, 3.0), (-3.0943, 3.0737), 11, 2 * 9),  # these ends met by accident
         ((-2.0, 2.5), (-1.984375, 2.73), 11, 2 * 7),  # an eighth of 1/8 away, so steps beyond 1/4 tell nothing
         ((math.inf, 0.5), (-0.8601, 0.5399), 8, 0),
     ],

@@ -7,6 +7,7 @@ from comparison_rows import IN, edge, pairs_of, passes, row, tensor
 from msgspec.structs import replace
 
 from probe_flow.analysis.search.conclude import conclude
+from probe_flow.analysis.search.near_misses import near_ties
 from probe_flow.analysis.search.origin import diagnose
 from probe_flow.records import FindingKind, Measurement, Mode, SideSummary, Statistics
 
@@ -72,6 +73,8 @@ def test_what_near_ties_may_explain_is_undecided_and_told(taken, told):
     found, _ = conclude(by_statistics(rows), pairs, passes(rows))
     undecided = [each for each in found if each.evidence.startswith("undecided: ")]
     assert [(each.node.name, each.fails) for each in undecided] == told
+    assert near_ties(found) == tuple(f"undecided from `{name}` output.0 on, behind near ties" for name, _ in told)
+    assert near_ties([replace(each, fails=True) for each in undecided]) == ()
 
 
 def test_of_statistics_masks_that_are_made_of_turned_indices_accuse_nobody():
