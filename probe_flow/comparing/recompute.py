@@ -19,7 +19,7 @@ from msgspec import structs
 from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.model.rounding import UNIT
 from probe_flow.analysis.search.diagnosis import Diagnosis
-from probe_flow.apis.calls import Call, Plain, TensorSpec, UnusableError, argument_leaves
+from probe_flow.apis.calls import Call, Plain, TensorSpec, Tree, UnusableError, argument_leaves
 from probe_flow.apis.calls import Path as Place
 from probe_flow.apis.numpy_core.names import DEVICE, ONNX
 from probe_flow.comparing.asked import Recompute
@@ -63,9 +63,9 @@ LEAST = 1 << 20
 """Elements that may always be computed again."""
 
 
-SUM, GATE, SLOPED = "AddN", "ReluGrad", "LeakyReluGrad"
+SUM, GATE, SLOPED, CUT = "AddN", "ReluGrad", "LeakyReluGrad", "SliceD"
 """Operators of devices for what no call of a program does: autograd adds up what calls give for a result that several
-read, and passes a gradient through a gate in place."""
+read, passes a gradient through a gate in place, and cuts that of what was put together (`cat`) into its parts."""
 
 
 def with_recomputed(
@@ -194,7 +194,13 @@ def _given_by(given: Given, tensors: Sequence[TensorRef]) -> SideCall:
     """Return the call that makes the first of some tensors of the others."""
     specs = [TensorSpec(each.dtype, tuple(each.logical_shape or each.shape or ())) for each in tensors]
     name = SUM if given.gate is None else SLOPED if given.slope else GATE
-    kwargs = {"negative_slope": Plain(given.slope)} if given.slope else {}
+    kwargs: dict[str, Tree] = {"negative_slope": Plain(given.slope)} if given.slope else {}
+    if given.cut is not None:
+        axis, first, length = given.cut
+        shape = specs[1].shape
+        begin, size = ((*(0 for _ in shape[:axis]), first, *(0 for _ in shape[axis + 1 :])), [*shape])
+        size[axis] = length
+        name, kwargs = CUT, {"offsets": tuple(map(Plain, begin)), "size": tuple(map(Plain, size))}
     inputs: dict[Place, TensorRef] = {(place,): tensor for place, tensor in enumerate(tensors[1:])}
     call = Call(DEVICE, name, tuple(specs[1:]), kwargs, (specs[0],))
     return SideCall(call, is_mindspore=False, inputs=inputs, results={(0,): tensors[0]})

@@ -33,11 +33,37 @@ class Given(Struct, frozen=True, gc=False):
         rows: of one tensor, or of several that add up.
         gate: row of the result of a relu in place, by whose sign the gradient passed or did not.
         slope: what passed of it where that result is negative.
+        cut: axis, first place and length of the part of a tensor that was handed on; None where it is all of it.
     """
 
     rows: tuple[int, ...]
     gate: int | None = None
     slope: float = 0.0
+    cut: tuple[int, int, int] | None = None
+
+    @classmethod
+    def part_of(
+        cls, rows: tuple[int, ...], place: int, whole: Sequence[int], parts: Sequence[Sequence[int]]
+    ) -> Given | None:
+        """Return a part of what was put together along one axis; None where the shapes do not say along which.
+
+        Args:
+            rows: of the whole.
+            place: number of the part.
+            whole, parts: shapes.
+        """
+        if any(len(part) != len(whole) for part in parts):
+            return None
+        found = [
+            axis
+            for axis in range(len(whole))
+            if sum(part[axis] for part in parts) == whole[axis]
+            and all((*part[:axis], *part[axis + 1 :]) == (*whole[:axis], *whole[axis + 1 :]) for part in parts)
+        ]
+        if len(found) != 1:
+            return None
+        (axis,) = found
+        return cls(rows, cut=(axis, sum(part[axis] for part in parts[:place]), parts[place][axis]))
 
 
 class Links(Struct, frozen=True):

@@ -289,6 +289,8 @@ class Search:
             )  # fmt: skip
         if row.recomputed is None and not row.is_by_statistics:
             given = Given(parts) if gap > 1.0 else self._through_gate(found)
+            if given is None and found.score >= ASKED:
+                given = handed.of_joined(found.row)
             if given is not None:
                 self.handed[found.row] = given
         return found

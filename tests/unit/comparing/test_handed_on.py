@@ -66,7 +66,7 @@ class Program:
     def forward(self, entry: str, inputs: list, result: np.ndarray, **kwargs: object) -> np.ndarray:
         given = self.stored(entry, result)
         self.data[entry] = {
-            "input_args": [self.leaf(f"{entry}.input.{n}", each) for n, each in enumerate(inputs)],
+            "input_args": [self.argument(f"{entry}.input.{n}", each) for n, each in enumerate(inputs)],
             "input_kwargs": {name: {"type": type(each).__name__, "value": each} for name, each in kwargs.items()},
             "output": [self.leaf(f"{entry}.output.0", given)],
         }
@@ -81,6 +81,11 @@ class Program:
         }
         return given
 
+    def argument(self, name: str, given: object) -> object:
+        if isinstance(given, list):
+            return [self.leaf(f"{name}.{n}", each) for n, each in enumerate(given)]
+        return self.leaf(name, given) if isinstance(given, np.ndarray) else {"type": "int", "value": given}
+
     def leaf(self, name: str, values: np.ndarray) -> object:
         wide = self.wide(values)
         figures = {"Max": wide.max(), "Min": wide.min(), "Mean": wide.mean(), "Norm": np.linalg.norm(wide)}
@@ -91,15 +96,38 @@ class Program:
         return found | {key: float(figure) for key, figure in figures.items()}
 
 
+class Joined(Program):
+    """``linear(cat([linear(x), linear(x)]))``: the gradient of the `cat` is dumped, those of its parts are not."""
+
+    def __init__(self, folder, dtype, spoiled=None, *, task="tensor") -> None:
+        self.folder, self.dtype, self.spoiled, self.task = folder, dtype, spoiled or {}, task
+        self.data: dict[str, object] = {}
+        (folder / "dump_tensor_data").mkdir(parents=True)
+        x, w, more, last = (each.astype(dtype) for each in (X, W, W[::-1] / 2, np.hstack((A, B))[:48]))
+        one = self.forward("Functional.linear.0.forward", [x, w], self.wide(x) @ self.wide(w).T)
+        two = self.forward("Functional.linear.1.forward", [x, more], self.wide(x) @ self.wide(more).T)
+        both = self.forward("Torch.cat.0.forward", [[one, two], 1], np.hstack((self.wide(one), self.wide(two))))
+        self.forward("Functional.linear.2.forward", [both, last], self.wide(both) @ self.wide(last).T)
+        rule = lambda g: [g @ self.wide(last), g.T @ self.wide(both)]  # noqa: E731
+        given, _ = self.backward("Functional.linear.2.backward", G, rule)
+        self.backward("Torch.cat.0.backward", given, lambda _g: [])
+        for number, (part, weight) in enumerate(((given[:, :48], w), (given[:, 48:], more))):
+            entry = f"Functional.linear.{number}.backward"
+            self.backward(entry, part, lambda g, weight=weight: [g @ self.wide(weight), g.T @ self.wide(x)])
+        top = {"task": task, "level": "L1", "framework": "pytorch", "dump_data_dir": None, "data": self.data}
+        self.path = folder / "dump.json"
+        self.path.write_text(json.dumps(top))
+
+
 def in_order(function, batches, **_):
     return iter([(number, function(batch)) for number, batch in enumerate(batches)])
 
 
-def told(folder: Path, task: str, spoiled: dict[str, Spoil], target=None, golden=None, how="auto") -> list:
+def told(folder: Path, task: str, spoiled: dict[str, Spoil], target=None, golden=None, how="auto", of=Program) -> list:
     """Compare a float16 target with a float32 golden; return the findings that fail."""
     sides = (
-        Program(folder / "target", "float16", spoiled, task=task, **(target or {})),
-        Program(folder / "golden", "float32", task=task, **(golden or {})),
+        of(folder / "target", "float16", spoiled, task=task, **(target or {})),
+        of(folder / "golden", "float32", task=task, **(golden or {})),
     )
     context = Context(
         "compare", folder, in_order, lambda *_, **__: None, lambda _: None, Settings(), run_record(),
@@ -161,6 +189,18 @@ def test_with_tensors_a_gradient_behind_a_gate_in_place_is_computed_again(tmp_pa
     both = {"in_place": True}
     (found,) = told(tmp_path, "tensor", {BEHIND_GATE: FAULTS[fault]}, both, both)
     assert found[0] == BEHIND_GATE
+
+
+@pytest.mark.parametrize("place", ["Functional.linear.0.backward", "Functional.linear.1.backward"])
+def test_with_tensors_the_gradient_of_a_part_is_that_part_of_what_was_joined(tmp_path, place):
+    slightly = {place: lambda values: values * (1.0 + 2.5e-3 * np.sign(values[::-1]))}
+    assert told(tmp_path / "never", "tensor", slightly, how="never", of=Joined) == []
+    (found,) = told(tmp_path / "auto", "tensor", slightly, of=Joined)
+    assert found[0] == place
+    assert "is not the part of `Torch.cat.backward.input.0` that it is in the golden" in found[1]
+    large = {"Functional.linear.2.forward": lambda values: values * 1.4}
+    assert told(tmp_path / "healthy", "tensor", {}, of=Joined, how="all") == []
+    assert [entry for entry, _ in told(tmp_path / "large", "tensor", large, of=Joined)] == [*large]
 
 
 def test_the_evidence_says_what_adds_up_to_what(tmp_path):
