@@ -25,8 +25,8 @@ LEAST_MARGIN = 1.04
 PAIRS = 500
 """Healthy pairs of both halves together."""
 
-OPEN = "dump.json, dropout 2 statistics: origin Torch.matmul output.0"
-"""A false alarm that is known and not mended: a factor of 9 % in a small product behind a dropout drawn otherwise."""
+MENDED = "dump.json, dropout 2 statistics: origin Torch.matmul output.0"
+"""A false alarm that was mended after it was measured: a factor of 9 % in a small product behind a dropout."""
 
 REACHED = {"OTHER_DATA", "ALONE"}
 """The limits that healthy pairs reached: the one of that alarm, and the one from which a suspect that fails nothing is
@@ -59,4 +59,4 @@ def test_one_healthy_pair_raised_an_alarm_and_half_of_them_set_nothing():
     assert pairs["fit"] == pairs["check"]
     assert seeds["fit"] == FIT != seeds["check"]
     assert MEASURED["alarms"]["fit"] == []
-    assert [alarm for alarm in MEASURED["alarms"]["check"] if not alarm.startswith(OPEN)] == []
+    assert [alarm for alarm in MEASURED["alarms"]["check"] if not alarm.startswith(MENDED)] == []
