@@ -159,7 +159,8 @@ def write_comparison_jsonl(comparison: Comparison, path: Path) -> RowIndex:
             orders = [row.order for row in rows]
             _add_calls(index, rows)
             index.add_facts(orders, errors, [_state(row) for row in rows])
-            file.write(index.add_lines([*map(head_of, orders)], [*map(_encoded, texts)]))
+            is_ascii = all(map(str.isascii, texts))  # as nearly always
+            file.write(index.add_lines([*map(head_of, orders)], [*map(str.encode if is_ascii else _encoded, texts)]))
     return index
 
 

@@ -9,9 +9,9 @@ from probe_flow.record.json_values import json_text, json_value, number_texts
 from probe_flow.record.row_index import distance_of, error_of
 from probe_flow.record.rows import RowReader, name_in_dump, reason_of, shape_of
 from probe_flow.records import (
-    Catalog,
     Comparison,
     Measurement,
+    Node,
     NodeKey,
     Pair,
     Row,
@@ -24,7 +24,7 @@ from probe_flow.records.columns.figure_columns import FIGURES, MeasuredColumns, 
 class RowLines:
     """Writes the records of pairs, keys in their fixed order.
 
-    Texts of nodes, files and types are kept for the rows written together: neighbours share them.
+    Texts of types are kept for the rows written together; those of nodes and files are made once for neighbours.
 
     Args:
         comparison: what the rows belong to.
@@ -33,53 +33,41 @@ class RowLines:
     def __init__(self, comparison: Comparison) -> None:
         pairs = comparison.pairs
         self._reader = RowReader(comparison)
-        self._target, self._golden = _Nodes(pairs.target), _Nodes(pairs.golden)
+        self._target, self._golden = pairs.target, pairs.golden
         self._columns = [SideColumns(side) for side in ("target", "golden", "reference")]
         self._measured = MeasuredColumns()
         self._traits: dict[int, _Traits] = {}
-        self._files: dict[str | None, str] = {}
 
     def texts(self, rows: Sequence[Row]) -> tuple[list[str], list[float]]:
         """Return the lines of some rows without their begin, which is the order, and the errors as the index has them.
 
         What line readers split at inside of texts is for the caller to treat.
         """
-        for texts in (self._target.descriptions, self._target.names, self._golden.descriptions):
-            texts.clear()
         self._traits.clear()
-        self._files.clear()
         pairs = [row.pair for row in rows]
         metrics, errors = self._metrics([row.measurement for row in rows])
         columns = (
             rows,
-            pairs,
+            self._heads(pairs),
             *(self._sides(rows, side) for side in self._columns),
             number_texts([pair.confidence for pair in pairs]),
             number_texts([row.verdict.excess for row in rows]),
             metrics,
         )
-        return [self._line(*cells) for cells in zip(*columns, strict=True)], errors
+        return list(map(_line, *columns)), errors
 
-    def _line(
-        self,
-        row: Row,
-        pair: Pair,
-        target: str,
-        golden: str,
-        reference: str,
-        confidence: str,
-        excess: str,
-        metrics: str,
-    ) -> str:
-        shown, verdict = pair.shown, row.verdict
-        nodes = self._target if pair.target is not None else self._golden
-        return (
-            f', {nodes.described(shown.node)}, "group": {json_text(pair.group)}, '
-            f'{self._traits_of(shown).slot}, "target": {target}, "golden": {golden}, '
-            f'"reference": {reference}, "rule": {json_text(pair.rule.name)}, "confidence": {confidence}, '
-            f'"metrics": {metrics}, "verdict": "{verdict.status._value_}", "reason": {json_text(reason_of(row))}, '
-            f'"role": "{verdict.role._value_}", "excess": {excess}{_transform(pair)}{_excuse(verdict)}}}\n'
-        )
+    def _heads(self, pairs: Sequence[Pair]) -> list[str]:
+        """Return what is said of the node and the slot of each row."""
+        found: list[str] = []
+        key, group, is_golden, head = None, "", False, ""
+        for pair in pairs:
+            shown = pair.shown
+            if shown.node is not key or pair.group is not group or is_golden != (pair.target is None):
+                key, group, is_golden = shown.node, pair.group, pair.target is None
+                node = (self._golden if is_golden else self._target).nodes.get(key)
+                head = f', {_described(node, key)}, "group": {json_text(group)}, '
+            found.append(head + self._traits_of(shown).slot)
+        return found
 
     def _sides(self, rows: Sequence[Row], side: SideColumns) -> list[str]:
         tensors = side.tensors(rows)
@@ -87,23 +75,27 @@ class RowLines:
             return ["null"] * len(tensors)
         figures = side.figures(rows)
         numbers = (number_texts(figures.values(column)) for column in range(len(FIGURES)))
-        return [
-            "null"
-            if tensor is None
-            else f'{self._side(tensor)}, "checksum": {"null" if checksum is None else json_text(checksum)}, '
-            f'"min": {low}, "max": {high}, "mean": {mean}, "l2norm": {norm}, "nan": {nan}, "inf": {inf}}}'
-            for tensor, checksum, low, high, mean, norm, nan, inf in zip(
-                tensors, side.checksums(rows), *numbers, strict=True
+        found: list[str] = []
+        node, name = None, ""
+        path: str | None = None
+        file = "null"
+        for tensor, checksum, low, high, mean, norm, nan, inf in zip(
+            tensors, side.checksums(rows), *numbers, strict=True
+        ):
+            if tensor is None:
+                found.append("null")
+                continue
+            if tensor.node is not node:
+                node, name = tensor.node, _name(tensor.node)
+            if (holder := tensor.holder) is not path:
+                path, file = holder, json_text(self._reader.file(tensor))
+            traits = self._traits_of(tensor)
+            found.append(
+                f'{{"name": "{name}{traits.end}, "file": {file}, {traits.said}, '
+                f'"checksum": {"null" if checksum is None else json_text(checksum)}, "min": {low}, "max": {high}, '
+                f'"mean": {mean}, "l2norm": {norm}, "nan": {nan}, "inf": {inf}}}'
             )
-        ]
-
-    def _side(self, tensor: TensorRef) -> str:
-        """Return what comes before checksum and statistics."""
-        traits, path = self._traits_of(tensor), tensor.holder
-        file = self._files.get(path)
-        if file is None:
-            file = self._files[path] = json_text(self._reader.file(tensor))
-        return f'{{"name": "{self._target.name(tensor.node)}{traits.end}, "file": {file}, {traits.said}'
+        return found
 
     def _traits_of(self, tensor: TensorRef) -> _Traits:
         found = self._traits.get(id(tensor.traits))
@@ -151,6 +143,18 @@ class _Traits(NamedTuple):
         )
 
 
+def _line(
+    row: Row, head: str, target: str, golden: str, reference: str, confidence: str, excess: str, metrics: str
+) -> str:
+    pair, verdict = row.pair, row.verdict
+    return (
+        f'{head}, "target": {target}, "golden": {golden}, '
+        f'"reference": {reference}, "rule": {json_text(pair.rule.name)}, "confidence": {confidence}, '
+        f'"metrics": {metrics}, "verdict": "{verdict.status._value_}", "reason": {json_text(reason_of(row))}, '
+        f'"role": "{verdict.role._value_}", "excess": {excess}{_transform(pair)}{_excuse(verdict)}}}\n'
+    )
+
+
 def _transform(pair: Pair) -> str:
     return f', "transform": {json_text(list(pair.transform))}' if pair.transform else ""
 
@@ -160,35 +164,19 @@ def _excuse(verdict: Verdict) -> str:
     return "" if excuse is None else f', "{excuse.kind.value}": {json_text(excuse.text)}'
 
 
-class _Nodes:
-    """What the rows of one side say of their nodes.
+def _described(node: Node | None, key: NodeKey) -> str:
+    """Return what a row says of its node."""
+    execution = key.execution
+    return (
+        f'"rank": {json_text(execution.rank)}, "graph": {json_text(execution.graph)}, '
+        f'"step": {json_text(execution.step)}, "node": {json_text(key.name)}, '
+        f'"name": {json_text(name_in_dump(node, key))}, "call": {key.call}, '
+        f'"phase": "{key.phase.value}", "op_type": {json_text(node.op_type if node else "")}'
+    )
 
-    Texts are kept by the `id` of the key: the comparison keeps keys alive, and hashing one costs more than its text.
-    """
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._nodes = catalog.nodes
-        self.descriptions: dict[int, str] = {}
-        self.names: dict[int, str] = {}
-
-    def described(self, key: NodeKey) -> str:
-        found = self.descriptions.get(id(key))
-        if found is None:
-            node = self._nodes.get(key)
-            execution = key.execution
-            found = self.descriptions[id(key)] = (
-                f'"rank": {json_text(execution.rank)}, "graph": {json_text(execution.graph)}, '
-                f'"step": {json_text(execution.step)}, "node": {json_text(key.name)}, '
-                f'"name": {json_text(name_in_dump(node, key))}, "call": {key.call}, '
-                f'"phase": "{key.phase.value}", "op_type": {json_text(node.op_type if node else "")}'
-            )
-        return found
-
-    def name(self, key: NodeKey) -> str:
-        """Return the begin of the names of the node's tensors, as `TensorRef.id` has them."""
-        found = self.names.get(id(key))
-        if found is None:
-            call = f"#{key.call}" if key.call else ""
-            phase = ".backward" if key.phase.value == "backward" else ""
-            found = self.names[id(key)] = json_text(f"{key.name}{call}{phase}")[1:-1]
-        return found
+def _name(key: NodeKey) -> str:
+    """Return the begin of the names of the node's tensors, as `TensorRef.id` has them."""
+    call = f"#{key.call}" if key.call else ""
+    phase = ".backward" if key.phase.value == "backward" else ""
+    return json_text(f"{key.name}{call}{phase}")[1:-1]

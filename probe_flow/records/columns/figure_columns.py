@@ -330,11 +330,11 @@ class SideColumns:
     def checksums(self, rows: Sequence[Row]) -> list[str | None]:
         """Return the checksum of each row's side: measured, else recorded in the dump."""
         found: list[str | None] = []
-        for row in rows:
-            tensor, measured = self._tensor_of(row), row.measurement
+        for row, tensor in zip(rows, self.tensors(rows), strict=True):
+            measured = row.measurement
             given = None if measured is None else self._given_of(measured)
-            known = given.checksum if given is not None else None
-            found.append(known if known is not None or tensor is None or given is tensor else tensor.checksum)
+            known = None if given is None or given is tensor else given.checksum
+            found.append(known if known is not None or tensor is None else tensor.checksum)
         return found
 
     def figures(self, rows: Sequence[Row]) -> SideFigures:

@@ -41,9 +41,9 @@ _INDEXES = (
     "step, rank, modified, matched_node_link",
     "is_distributed",
 )
-_PAGE_BYTES = 16384
+_PAGE_BYTES = 32768
 """A row has some 2 KiB: four in a page of 4 KiB, with what is left over in pages of its own, take a quarter more space
-and a third more time than so many in one of 16."""
+than so many in one of 16. With 32 the rows of 100,000 nodes are in in two thirds of the time of 16, with 64 no sooner."""
 
 _CACHE_KIB = 16384
 """Names come in no order, so that pages of their index are asked for again and again. 2 MiB hold those of 10,000,

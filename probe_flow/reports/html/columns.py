@@ -303,7 +303,7 @@ def _short_floats(found: Floats) -> list[Cell]:
         whole = np.rint(digits)
         short = np.where(power > 0, whole / _powers(power), whole * _powers(-power))
         is_exact = (np.abs(power) <= _LARGEST_POWER) & (np.abs(np.abs(digits - whole) - 0.5) > _TIE)
-        is_exact &= (np.abs(whole) >= 10 ** (DIGITS - 1)) & (np.abs(whole) < 10**DIGITS)
+        is_exact &= (np.abs(whole) >= 10 ** (DIGITS - 1)) & (np.abs(whole) <= 10**DIGITS)
         is_exact &= (np.abs(found) < _NEAR_ONE) | (np.abs(found) >= 1.0)
         is_zero = found == 0
     short[is_zero] = 0

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from probe_flow.record.json_values import json_text, json_value
 from probe_flow.record.rows import RowReader, shape_of
@@ -19,7 +19,6 @@ from probe_flow.records import (
     Relation,
     Role,
     Row,
-    Slot,
     Status,
     TensorRef,
     TensorType,
@@ -62,6 +61,7 @@ _status_of, _role_of = attrgetter("verdict.status._value_"), attrgetter("verdict
 _Rows = Sequence[Row]
 _Tensors = Sequence[TensorRef | None]
 _Places = tuple[int | None, ...]
+_R = TypeVar("_R")
 
 
 def metric_ids(comparison: Comparison) -> list[str]:
@@ -198,14 +198,13 @@ class _Side:
 
     def places(self, nodes: NodeTable, catalog: Callable[[Row], Catalog]) -> list[Member]:
         """Return the columns of nodes and texts, which go into the lists of these now, in order."""
-        tensors = self._tensors
         return [
             ("node", packed_places(self._numbers(some, nodes, catalog) for some in stretches(self._rows))),
             *self._several(_SLOT, self._slots),
             *self._several(_DESCRIPTION, self._descriptions),
-            ("checksum", self._texts(self._checksums)),
-            ("value", self._texts(lambda some: map(_value, tensors(some)))),
-            ("why", self._texts(lambda some: (None if each is None else each.reason for each in tensors(some)))),
+            ("checksum", packed_places(self._strings.places(self._checksums(some)) for some in stretches(self._rows))),
+            ("value", self._texts(_value)),
+            ("why", self._texts(lambda tensor: None if tensor is None else tensor.reason)),
         ]
 
     def _tensors(self, rows: _Rows) -> _Tensors:
@@ -222,8 +221,13 @@ class _Side:
         for column in range(len(FIGURES)):
             yield short_cells(found.cells.column(column), partial(found.other, column))
 
-    def _texts(self, of: Callable[[_Rows], Iterable[str | None]]) -> Pieces | None:
-        return packed_places(self._strings.places(of(some)) for some in stretches(self._rows))
+    def _texts(self, of: Callable[[TensorRef | None], str | None]) -> Pieces | None:
+        """Return a column of texts that the traits of a tensor decide."""
+
+        def place(tensor: TensorRef | None) -> int | None:
+            return self._strings.place(of(tensor))
+
+        return packed_places(_by_traits(self._tensors(some), place) for some in stretches(self._rows))
 
     def _several(self, names: Sequence[str], places: Callable[[_Tensors], Iterable[_Places]]) -> Iterator[Member]:
         """Yield columns whose texts are placed together, tensor by tensor."""
@@ -237,12 +241,12 @@ class _Side:
         ]
 
     def _slots(self, tensors: _Tensors) -> list[_Places]:
-        return mapped([None if tensor is None else tensor.slot for tensor in tensors], self._slot)
+        return _by_traits(tensors, self._slot)
 
-    def _slot(self, slot: Slot | None) -> _Places:
-        if slot is None:
+    def _slot(self, tensor: TensorRef | None) -> _Places:
+        if tensor is None:
             return (None,) * len(_SLOT)
-        return self._strings.place(slot.role.value), self._strings.place(slot.index)
+        return self._strings.place(tensor.slot.role.value), self._strings.place(tensor.slot.index)
 
     def _descriptions(self, tensors: _Tensors) -> Iterator[_Places]:
         """Yield what most tensors share with many others."""
@@ -276,6 +280,13 @@ class _Side:
 
     def _file_names(self, rows: _Rows) -> list[str | None]:
         return mapped((None if tensor is None else tensor.holder for tensor in self._tensors(rows)), _file_name)
+
+
+def _by_traits(tensors: _Tensors, of: Callable[[TensorRef | None], _R]) -> list[_R]:
+    """Return what the traits of each tensor decide, asked for once of those that share them."""
+    keys = [None if tensor is None else id(tensor.traits) for tensor in tensors]
+    made = {key: of(tensor) for key, tensor in dict(zip(keys, tensors, strict=True)).items()}
+    return list(map(made.__getitem__, keys))
 
 
 def _file_name(path: str | None) -> str | None:
