@@ -187,6 +187,7 @@ class _Entries:
         reading: Reading,
     ) -> None:
         self.nodes: dict[NodeKey, Node] = {}
+        self._numbers: dict[str, int] = {}  # of nodes, by their entries
         self._found = Flattened()
         self._file = file
         self._patterns = patterns
@@ -214,7 +215,7 @@ class _Entries:
             self._report_shape(entry, value)
             return
         self._flattener.flatten(value, name=entry, kind=name.kind, node=key, result=self._found)
-        self.nodes[key] = self._node(entry, name, key, self._next_order)
+        self._add(entry, name, key)
         if self._found.problems:
             self._report_unread()
 
@@ -229,7 +230,7 @@ class _Entries:
             name = parse_entry_name(entry) or self._unknown_name(entry)
             key = self._key(entry, name) if self._is_selected(name) else None
             if key is not None:
-                self.nodes[key] = self._node(entry, name, key, self._next_order)
+                self._add(entry, name, key)
                 item = None if entry == entry_name(key, name.kind) else entry
                 facts: dict[str, Any] = {"item": item, "named_by": name.kind}
                 stand_in = TensorRef.of(key, _CALL_SLOT, TensorKind.OPAQUE, "call", "call", source=source, **facts)
@@ -271,13 +272,13 @@ class _Entries:
         run, is_second = self._file.execution, self._file.execution in reading.call_order
         nodes = sum(key.execution == run for key in reading.nodes) if is_second else 0
         others = sum(node.key.execution == run for node in reading.undumped) if is_second else 0
-        numbers = {node.entry: number for number, node in enumerate(self.nodes.values(), nodes)}
-        numbers.update((node.entry, -1 - number) for number, node in enumerate(undumped, others))
-        return array("i", (numbers[entry] for entry in self._sides.construct.callers if entry in numbers))
+        lost = {node.entry: -1 - number for number, node in enumerate(undumped, others)}
+        found = (lost.get(entry, self._numbers.get(entry)) for entry in self._sides.construct.callers)
+        return array("i", (number + nodes if number >= 0 else number for number in found if number is not None))
 
     def _orders(self, seen: AbstractSet[str]) -> dict[str, int]:
         """Return for each call of construct.json without entry the order of the dumped call that ended next."""
-        known = {node.entry: node.order for node in self.nodes.values()}
+        known = {entry: self._first_order + number for entry, number in self._numbers.items()}
         orders: dict[str, int] = {}
         following = self._next_order
         for entry in reversed(self._sides.construct.as_they_ended()):
@@ -321,6 +322,10 @@ class _Entries:
             help="dump this call again, or leave it out with `select.nodes`",
         )
         self._found.problems.clear()
+
+    def _add(self, entry: str, name: EntryName, key: NodeKey) -> None:
+        self._numbers[entry] = len(self.nodes)
+        self.nodes[key] = self._node(entry, name, key, self._next_order)
 
     def _node(self, entry: str, name: EntryName, key: NodeKey, order: int) -> Node:
         sides = self._sides

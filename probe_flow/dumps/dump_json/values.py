@@ -107,6 +107,7 @@ class Flattener:
         self._examples: dict[tuple[object, ...], TensorRef] = {}  # by what the traits of tensors depend on
         self._statistics = FigureTable(_COLUMNS)
         self._unwritten = array("d")  # rows that will be next in that table
+        self._rows = 0  # of that table, these included
         self._recorded = TensorTable(source, self._statistics)
         self._tables = TensorTables()
         self._named: NodeKind | None = None  # what names the tensors of the entry at hand; None: each its own item
@@ -207,7 +208,8 @@ class Flattener:
             return None
         if self._named is None:
             traits = replace(traits, facts=TensorFacts(item))
-        number = len(self._statistics) + len(self._unwritten) // len(_COLUMNS)
+        number = self._rows
+        self._rows += 1
         self._unwritten.extend((low, high, mean, norm))
         # By position: a keyword costs as much as storing its value.
         return TensorRef(node, traits, self._recorded, shared_numbers(number + 1)[number])

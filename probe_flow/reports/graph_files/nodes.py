@@ -87,7 +87,7 @@ def node_facts(
                 levels.get(number),
                 inputs,
                 outputs,
-                _distributed(communications.get(number, ())),
+                _distributed(met) if (met := communications.get(number)) else {},
             )
 
 
@@ -126,7 +126,7 @@ def _distributed(links: Sequence[Any]) -> Any:
         }
         for link in links
     ]
-    return (found[0] if len(found) == 1 else found) if found else {}
+    return found[0] if len(found) == 1 else found
 
 
 def data_folder(graph: ModelGraph) -> str | None:
