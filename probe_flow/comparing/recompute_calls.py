@@ -136,7 +136,7 @@ class Side:
         tensors = {(tensor.slot.role, tensor.slot.path): tensor for tensor in self._tensors[key]}
         incoming = _tensors_of(leaves(gradients.incoming), SlotRole.INPUT, tensors)
         results = _tensors_of(leaves(gradients.results), SlotRole.OUTPUT, tensors)
-        return structs.replace(forward, results=results, gradients=gradients, incoming=incoming)
+        return structs.replace(forward, results=results, gradients=gradients, incoming=incoming, stored=forward.results)
 
     def _of_entry(self, key: NodeKey, entry: str) -> Call:
         value = self._entries.get((key.execution, entry))

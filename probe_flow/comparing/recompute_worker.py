@@ -32,6 +32,7 @@ class SideCall(Struct, frozen=True):
         inputs, results: its tensors, by their places; with gradients, results are those of the arguments.
         gradients: what the dump records of its backward pass, where that is asked about.
         incoming: the gradients that reach it, by their places.
+        stored: the results of the forward call that they are the gradients of.
         is_mixed: whether some of the inputs are those of the other side, for this one does not show them.
         has_hidden: whether some of its inputs, weights mostly, were compared with nothing and are what nothing gave.
     """
@@ -42,6 +43,7 @@ class SideCall(Struct, frozen=True):
     results: Mapping[Place, TensorRef]
     gradients: Gradients | None = None
     incoming: Mapping[Place, TensorRef] = {}
+    stored: Mapping[Place, TensorRef] = {}
     is_mixed: bool = False
     has_hidden: bool = False
 
@@ -214,7 +216,7 @@ def _own_errors(side: SideCall, job: Job, *, is_here: bool) -> tuple[list[OwnErr
         return read(side.inputs, place, spec)
 
     def gradient(end: str, place: Place, spec: TensorSpec) -> NDArray[Any]:
-        return read(side.incoming if end == "input" else side.results, place, spec)
+        return read({"input": side.incoming, "output": side.results, "result": side.stored}[end], place, spec)
 
     try:
         function, most = _function(side, is_here=is_here), job.limit_bytes

@@ -20,7 +20,7 @@ from probe_flow.apis.numpy_core.compute import (
     wide,
     works_in_place,
 )
-from probe_flow.apis.numpy_core.gradients import rule_of
+from probe_flow.apis.numpy_core.gradients import rule_of, slope_by_result
 from probe_flow.apis.numpy_core.names import Function
 from probe_flow.apis.numpy_core.own_error import OwnError
 
@@ -44,11 +44,12 @@ def own_gradient_errors(
         call: the forward call.
         gradients: what the dump records of its backward pass.
         read: returns the elements of an argument.
-        read_gradient: returns those of an incoming gradient (``input``) or of a result (``output``).
+        read_gradient: returns those of an incoming gradient (``input``), of a result (``output``), or of the result of
+            the forward call (``result``).
         units, limit_bytes: as of `own_errors`.
 
     Which argument a result belongs to is told by its shape, of several by the values: frameworks record what their own
-    node returns.
+    node returns. A gradient that frameworks make of the result that they stored is right by that, too, as rounded.
 
     Raises:
         UnusableError: why it is not computed.
@@ -83,7 +84,28 @@ def own_gradient_errors(
         return {place: _as_recorded(other[name], known[place]) for place, name in names.items()}
 
     found = {place: _as_recorded(truth[name], known[place]) for place, name in names.items()}
-    return weighed(call, results, known, found, units, moved, exact=False)
+    own = weighed(call, results, known, found, units, moved, exact=False)
+    slope = slope_by_result(function)
+    if slope is None or all(each.worst[3] <= 1.0 for each in own):
+        return own
+    stored = _stored(call, read_gradient)
+
+    def by_result(gradient: Array, stored: Array) -> Mapping[Path, Array]:
+        with np.errstate(all="ignore"):
+            return {place: _as_recorded(gradient * slope(stored), known[place]) for place in names}
+
+    def moved_result(least: float) -> Mapping[Path, Array]:
+        unit = max(units.get(leaf.dtype, 0.0), least)
+        return by_result(moved_by(unit, gradient, len(arrays)), moved_by(unit, stored, len(arrays) + 1))
+
+    others = weighed(call, results, known, by_result(gradient, stored), units, moved_result, exact=False)
+    return [min(pair, key=lambda each: each.worst[3]) for pair in zip(own, others, strict=True)]
+
+
+def _stored(call: Call, read: Callable[[str, Path, TensorSpec], Array]) -> Array:
+    """Return the one result of a function of one element, as its dump has it."""
+    ((place, leaf),) = ((place, leaf) for place, leaf in leaves(call.results) if isinstance(leaf, TensorSpec))
+    return wide(read("result", place, leaf))
 
 
 def _owners(

@@ -312,6 +312,20 @@ def _like(gradient: Array, operand: Array) -> Array:
     return summed.sum(axis=axes, keepdims=True) if axes else summed
 
 
+def slope_by_result(function: Function) -> Callable[[Array], Array] | None:
+    """Return the derivative of a function of one element by its result, where frameworks keep that for the gradient."""
+    return _BY_RESULT.get(function)
+
+
+_BY_RESULT: Mapping[Function, Callable[[Array], Array]] = MappingProxyType(
+    {
+        elementwise.sigmoid: lambda y: y * (1 - y), elementwise.rsqrt: lambda y: -0.5 * y**3,
+        elementwise.reciprocal: lambda y: -y * y, TORCH["tanh"]: lambda y: 1 - y * y, TORCH["exp"]: lambda y: y,
+        TORCH["sqrt"]: lambda y: 0.5 / y, TORCH["exp2"]: lambda y: math.log(2) * y, TORCH["expm1"]: lambda y: y + 1,
+    }
+)  # fmt: skip
+
+
 def _is_tensor(value: object) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "f"
 

@@ -27,7 +27,8 @@ def errors(form: Form, result: np.ndarray, incoming: list, dumped: list) -> list
     arrays = arrays_in(tuple(form.args))
     found = own_gradient_errors(
         names.find(form.kind, form.api), call, gradients, lambda place, _: arrays[place],
-        lambda end, place, _: (incoming if end == "input" else dumped)[place[0]], UNITS, limit_bytes=2**30,
+        lambda end, place, _: {"input": incoming, "output": dumped, "result": [result]}[end][place[0]], UNITS,
+        limit_bytes=2**30,
     )  # fmt: skip
     return [own.worst[3] for own in found]
 
@@ -50,6 +51,21 @@ def test_a_gate_lets_through_what_its_input_says():
     given = RANDOM.standard_normal(X.shape)
     assert errors(form, np.maximum(X, 0), [given], [given * (X > 0)]) == [0.0]
     assert errors(form, np.maximum(X, 0), [given], [given])[0] > 10
+
+
+@pytest.mark.parametrize(
+    ("api", "slope"), [("rsqrt", lambda y: -0.5 * y**3), ("reciprocal", lambda y: -y * y), ("sqrt", lambda y: 0.5 / y)]
+)
+def test_a_gradient_that_is_made_of_the_stored_result_is_right_however_that_was_rounded(api, slope):
+    """Three roundings down to nine bits are one factor, which the result explains and the input does not."""
+    form = Form("Torch", api, [np.abs(X) + 0.5])
+    exact = {"rsqrt": lambda x: x**-0.5, "reciprocal": lambda x: 1 / x, "sqrt": np.sqrt}[api](form.args[0])
+    mantissa, exponent = np.frexp(exact)
+    stored = np.ldexp(np.floor(mantissa * 512) / 512, exponent)
+    given = RANDOM.standard_normal(X.shape)
+    assert errors(form, stored, [given], [given * slope(stored)]) == [0.0]
+    assert errors(form, exact, [given], [given * slope(stored)])[0] > 10
+    assert errors(form, stored, [given], [given * slope(stored) * 1.02])[0] > 10
 
 
 @pytest.mark.parametrize(
