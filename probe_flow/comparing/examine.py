@@ -17,7 +17,6 @@ from probe_flow.comparing.suppress import excuse, open_baseline
 from probe_flow.matching.shared.vocabulary import CommonReason
 from probe_flow.measure.run import examine_tensors
 from probe_flow.records import Catalog, Comparison, Finding, Pair, Pairs, Row, Rule, Status, TensorKind, Verdict
-from probe_flow.records.frameworks import NO_FRAMEWORK
 from probe_flow.records.row import in_execution_order
 from probe_flow.work import Context
 
@@ -95,14 +94,4 @@ def examined(dump: Catalog) -> Pairs:
         Pair(tensor, None, "", EXAMINED, reason=reason if tensor.kind in _WITHOUT_VALUE else None)
         for tensor in dump.tensors
     ]
-    return Pairs(dump, _no_dump(dump), tuple(pairs))
-
-
-def unexamined(dump: Catalog) -> Comparison:
-    """Return a dump that is shown and not judged: no rows, no gate."""
-    return Comparison(Pairs(dump, _no_dump(dump), ()), (), (), {}, gate="", gate_passed=True, problems=dump.problems)
-
-
-def _no_dump(dump: Catalog) -> Catalog:
-    """Return what stands for the golden where there is none."""
-    return Catalog("golden", NO_FRAMEWORK, dump.task, "", {}, (), flow=dump.flow)
+    return Pairs.alone(dump, tuple(pairs))

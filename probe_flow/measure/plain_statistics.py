@@ -40,7 +40,8 @@ def plain_measurements(
     columns = RecordedColumns()
     types: dict[tuple[int, int], int | None] = {}
     for begin in range(0, len(numbers), AT_ONCE):
-        some = [number for number in numbers[begin : begin + AT_ONCE] if _count(pairs[number], types)]
+        counts = {number: _count(pairs[number], types) or 0 for number in numbers[begin : begin + AT_ONCE]}
+        some = [number for number, count in counts.items() if count]
         targets, goldens = [pairs[n].target for n in some], [pairs[n].golden for n in some]
         sides = [columns.of(side) for side in (targets, goldens)]
         is_plain = np.ones(len(some), dtype=bool)
@@ -52,7 +53,7 @@ def plain_measurements(
             continue
         table = figures.table(Mode.STATISTICS, "", _METRICS, ())
         first = table.extend(_metrics(*(cells.values[places][:, _PLACES] for cells in sides)))
-        table.count_plain([_count(pairs[some[place]], types) or 0 for place in places.tolist()])
+        table.count_plain([counts[some[place]] for place in places.tolist()])
         rows = shared_numbers(first + len(places))
         for row, place in enumerate(places.tolist(), first):
             yield some[place], Measurement(table, rows[row], (), targets[place], goldens[place])

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.records.catalog import Catalog
+from probe_flow.records.frameworks import NO_FRAMEWORK
 from probe_flow.records.node import NodeKey
 from probe_flow.records.reasons import Reason, Rule
 from probe_flow.records.tensor import TensorRef
@@ -180,6 +181,11 @@ class Pairs(Struct, frozen=True, gc=False):
     unused: tuple[Diagnostic, ...] = ()
     measured: Mapping[int, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+
+    @classmethod
+    def alone(cls, dump: Catalog, pairs: tuple[Pair, ...] = ()) -> Pairs:
+        """Return pairs of one dump by itself, which counts as the target."""
+        return cls(dump, Catalog("golden", NO_FRAMEWORK, dump.task, "", {}, (), flow=dump.flow), pairs)
 
     @property
     def is_examination(self) -> bool:

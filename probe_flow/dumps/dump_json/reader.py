@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 from pathlib import Path
 
 from probe_flow.dumps.dump_json.companion_files import CONSTRUCT_FILE, STACK_FILE
@@ -25,7 +24,7 @@ from probe_flow.dumps.dump_json.tensor_files import FOLDER
 from probe_flow.dumps.manifest import ManifestError, manifest_problems, read_manifest, unreadable_manifest
 from probe_flow.dumps.selection import EVERYTHING, Selection
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError, UsageError
-from probe_flow.records import Catalog, SlotRole
+from probe_flow.records import Catalog, SlotRole, TensorRef, TensorTable
 from probe_flow.records.frameworks import PYTORCH
 
 
@@ -123,7 +122,14 @@ def _task(reading: Reading) -> str:
         return STRUCTURE
     if task == TENSOR or (task not in (STATISTICS, TENSOR) and any(tensor.extents for tensor in reading.tensors)):
         return TENSOR
-    return STATISTICS if {None}.issuperset(map(attrgetter("checksum"), reading.tensors)) else "md5"
+    return "md5" if _has_checksums(reading.tensors) else STATISTICS
+
+
+def _has_checksums(tensors: Sequence[TensorRef]) -> bool:
+    data = {id(tensor.data): tensor.data for tensor in tensors}.values()  # of most dumps one table
+    if all(isinstance(each, TensorTable) and not each.checksums for each in data):
+        return False
+    return any(tensor.checksum is not None for tensor in tensors)
 
 
 def _nothing_left(reading: Reading, patterns: Sequence[str] | None, path: str) -> ProbeFlowError:

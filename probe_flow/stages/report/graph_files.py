@@ -11,14 +11,13 @@ from typing import TypedDict
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.comparing.examine import unexamined
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.graphs.compare import ComparedRows, compare_graphs, rows_by_execution
 from probe_flow.graphs.levels import overflow_levels
 from probe_flow.graphs.links import RankLinks, communicates
 from probe_flow.graphs.tree import build_graph, build_graphs
 from probe_flow.mappings.mapping_file import ClassEntries, read_layer_mapping
-from probe_flow.records import Catalog, Comparison, Execution
+from probe_flow.records import Catalog, Comparison, Execution, Pairs
 from probe_flow.records.model_graph import GraphLayout, GraphPair
 from probe_flow.reports.graph_files.msprobe_scores import msprobe_scored
 from probe_flow.reports.graph_files.vis import write_vis
@@ -151,7 +150,7 @@ def write_graphs(
             problems += _hindrances(folder, word, written)
     if page is not None:  # it shows what was compared even where no graph could be made of it
         context.announce(page)
-        shown = as_known(source if isinstance(source, Comparison) else unexamined(source), context, problems)
+        shown = as_known(source if isinstance(source, Comparison) else _unexamined(source), context, problems)
         write_html(shown, page, run=context.facts, figures=figures.of_calls())
     if failure is not None:
         raise failure
@@ -161,6 +160,11 @@ def write_graphs(
         raise IncompleteError(errors or [_nothing(sides)])
     context.report(problems)
     return written if page is None else [*written, page]
+
+
+def _unexamined(dump: Catalog) -> Comparison:
+    """Return a dump that is shown and not judged: no rows, no gate."""
+    return Comparison(Pairs.alone(dump), (), (), {}, gate="", gate_passed=True, problems=dump.problems)
 
 
 def _once(problems: Sequence[Diagnostic]) -> list[Diagnostic]:
