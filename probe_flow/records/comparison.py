@@ -167,6 +167,7 @@ class Finding(Struct, frozen=True, gc=False):
         undecided: why nothing in the dumps decides whether what it tells of is wrong. ``part``: they do not hold the
             calls that made it; where nothing fails the run is incomplete. ``near tie``: decisions before it may have
             fallen otherwise, and statistics show no more of it; the verdict says so.
+        others: rows of which the same is told.
     """
 
     kind: FindingKind
@@ -182,6 +183,7 @@ class Finding(Struct, frozen=True, gc=False):
     shape: ErrorShape | None = None
     shape_at: str = ""
     undecided: Literal["part", "near tie"] | None = None
+    others: tuple[int, ...] = ()
 
 
 class WaiverState(enum.Enum):

@@ -225,6 +225,7 @@ def _undecided(
             metrics=row.measurement.metrics if row.measurement else {},
             size="made by calls that are not in the dump" if why == "part" else "",
             undecided=why,
+            others=tuple(others),
         )
     ]
 
@@ -237,7 +238,7 @@ def left_open(findings: Sequence[Finding]) -> tuple[str, ...]:
         f"`{each.node.name}` {each.slot}, call {each.node.call}, is off, and the dump does not hold the calls that "
         "made it"
         for each in findings
-        if each.undecided == "part" and each.node is not None
+        if each.undecided == "part" and each.node is not None and each.excuse is None
     )
 
 

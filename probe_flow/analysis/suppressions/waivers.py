@@ -79,7 +79,8 @@ def waive(
     """Take what waivers cover out of the gate.
 
     A waiver covers a failing row, or a finding at a row, that fits its patterns and meets its bounds. The first in the
-    order of the file counts; one whose last day is over covers nothing.
+    order of the file counts; one whose last day is over covers nothing. A finding that leaves a run incomplete, since
+    dumps hold a part of the calls, is covered where all rows that it tells of are.
 
     Args:
         rows, pairs, verdicts, findings: the comparison.
@@ -93,7 +94,7 @@ def waive(
     ]
     found = tuple(
         excused_finding(finding, search.excuse_finding(finding))
-        if finding.fails and finding.row is not None
+        if (finding.fails or finding.undecided == "part") and finding.row is not None
         else finding
         for finding in findings
     )
@@ -146,9 +147,20 @@ class _Search:
 
     def excuse_finding(self, finding: Finding) -> Excuse | None:
         assert finding.row is not None
+        places = range(len(self._waivers))
+        if not all(any(self._covers(place, number) for place in places) for number in finding.others):
+            return None
         measured = self._rows[finding.row].measurement
         has_nonfinite = measured is not None and measured.nonfinite_mismatch > 0
         return self._excuse(finding.row, finding.metrics, self._covered_findings, has_nonfinite=has_nonfinite)
+
+    def _covers(self, place: int, number: int) -> bool:
+        """Whether a waiver holds for a row, and its bounds do."""
+        measured = self._rows[number].measurement
+        metrics = measured.metrics if measured is not None else {}
+        has_nonfinite = measured is not None and measured.nonfinite_mismatch > 0
+        is_met = self._waivers[place].is_met(metrics, has_nonfinite=has_nonfinite)
+        return is_met and not self._is_expired[place] and self._fits(place, number)
 
     def _excuse(
         self,

@@ -8,6 +8,7 @@ import pytest
 from comparison_rows import IN, OUT, pairs_of, row
 
 from probe_flow.analysis.policies.bounds import parse_bound
+from probe_flow.analysis.search.near_misses import left_open
 from probe_flow.analysis.suppressions.waivers import Waiver, waive
 from probe_flow.comparing.steps import gate_passes
 from probe_flow.errors import Severity, Span
@@ -50,6 +51,14 @@ def test_a_failing_row_keeps_its_verdict_and_role_and_says_why_it_does_not_count
     assert found.verdicts[2] is FAILING
     assert [(use.state, use.rows, use.findings) for use in found.uses] == [(WaiverState.USED, 1, 0)]
     assert found.problems == ()
+
+
+@pytest.mark.parametrize(("node", "others", "is_open"), [("a", (), False), ("a", (2,), True), ("[ab]", (2,), False)])
+def test_what_missing_calls_made_is_open_unless_all_of_it_is_waived(node, others, is_open):
+    told = origin(ROWS, 1, fails=False, undecided="part", others=others)
+    found = run(ROWS, [PASSING] * 3, waiver(node=node), findings=(told,))
+    assert bool(left_open(found.findings)) is is_open
+    assert (found.findings[0].excuse is None) is is_open
 
 
 def test_all_pass_fails_on_what_is_not_waived():
