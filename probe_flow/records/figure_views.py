@@ -79,6 +79,10 @@ class FigureRow(Mapping[str, Value]):
         """Return the figures in the order of their names."""
         return self._table.part(self._number, 0, self._count)
 
+    def copy(self) -> dict[str, Value]:
+        """Return the figures by their names, no view any more."""
+        return dict(zip(self._table.names, self.values(), strict=False))
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._table.names[: self._count])
 

@@ -241,7 +241,7 @@ class Measurement(Struct, frozen=True, gc=False, eq=False):
         return self.table.backend
 
     @property
-    def metrics(self) -> Mapping[str, Value]:
+    def metrics(self) -> FigureRow:
         """Metric id -> value; None = not computable, NaN and infinities are values."""
         return FigureRow(self.table, self.number, self.table.metrics)
 

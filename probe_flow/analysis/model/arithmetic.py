@@ -19,7 +19,7 @@ from probe_flow.analysis.model.gradients import (
 )
 from probe_flow.analysis.model.growth import Allowance, allowance, coherent_error, explained_error, mean_of, widest
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs
-from probe_flow.records import NodeKey, Pairs
+from probe_flow.records import Node, NodeKey, Pairs
 from probe_flow.records.row import Row
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 COPY, ADDED = frozenset((Family.MOVE,)), frozenset((Family.SUM,))
 COLLECTIVE = frozenset((Family.TOTAL, Family.UNKNOWN))
 
+_UNKNOWN = frozenset((Family.UNKNOWN,))
 _AROUND_PRODUCTS = frozenset((Family.MOVE, Family.SUM, Family.CONTRACT))  # what they do is of the size of the product
 
 
@@ -51,19 +52,28 @@ class Families:
         """Return the arithmetic between a call's compared inputs and its outputs, parts and passed nodes included."""
         found = self._of.get(call)
         if found is None:
-            found = self._of[call] = self.between((call.key, *self._links().through.get(call.key, ())))
+            through = self._links().through
+            passed = through.get(call.key, ()) if through else ()
+            found = self._of[call] = self._with(call.node, passed, (call.key, *passed))
         return found
 
     def between(self, nodes: Sequence[NodeKey]) -> frozenset[Family]:
         """Return the arithmetic of some nodes."""
-        kinds: set[Family] = set()
-        for passed in nodes:
-            node = self._nodes.get(passed)
-            parts = [self._types[part] for part in node.originals if part in self._types] if node else []
-            kinds.update(*map(families_of, parts or ([node.op_type] if node else [])))
+        return self._with(None, nodes, nodes)
+
+    def _with(self, first: Node | None, others: Sequence[NodeKey], nodes: Sequence[NodeKey]) -> frozenset[Family]:
+        """Return the arithmetic of a node and others, which together have these keys."""
+        known = [node for node in (first, *map(self._nodes.get, others)) if node is not None]
+        kinds = frozenset[Family]().union(*map(self._kinds, known))
         if Family.PRODUCT in kinds and self._hidden.has_weights(nodes):
             kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
-        return frozenset(kinds or {Family.UNKNOWN})
+        return kinds or _UNKNOWN
+
+    def _kinds(self, node: Node) -> frozenset[Family]:
+        if not node.originals:
+            return families_of(node.op_type)
+        parts = [self._types[part] for part in node.originals if part in self._types]
+        return frozenset[Family]().union(*map(families_of, parts or [node.op_type]))
 
 
 class Arithmetic(Protocol):

@@ -47,10 +47,11 @@ from probe_flow.analysis.model.rounding import (
 )
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, UnshownSteps, with_noise
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
-from probe_flow.records import FigureColumn, NodeKind, Pairs
+from probe_flow.records import FigureColumn, NodeKey, NodeKind, Pairs
 from probe_flow.records.row import Row
 
 if TYPE_CHECKING:
+    from probe_flow.analysis.model.families import Family
     from probe_flow.analysis.model.handed_on import HandedOn
     from probe_flow.analysis.model.own_inputs import Contradiction, OwnInputs
     from probe_flow.analysis.model.update_fits import Fit, UpdateFits
@@ -85,9 +86,7 @@ class Allowances:
         self.alike = SharedRows(rows, self.deviations).alike
         self._crossed = CrossedEdges(rows, self.deviations)
         self._lost = LostSteps(rows, self.deviations)
-        self._by_statistics = StatisticsAllowances(
-            self.deviations, self._flips, self._steps, self._crossed, self._lost, self.sources
-        )
+        self._by_statistics = StatisticsAllowances(self._flips, self._steps, self._crossed, self._lost, self.sources)
         self._forward, self._gradient = Forward(), Gradient(rows, self.deviations)
         self.is_flow_unknown = is_flow_unknown(pairs)
         nodes = pairs.target.nodes.values()
@@ -188,24 +187,31 @@ class Allowances:
         return all(each.is_free(run, sources) for each in kinds)
 
     def of(
-        self, number: int, deviation: Deviation, behind: Sequence[int], sources: tuple[int, ...] | None
+        self,
+        number: int,
+        deviation: Deviation,
+        inputs: Sequence[tuple[int, Deviation]],
+        behind: Sequence[int],
+        sources: tuple[int, ...] | None,
     ) -> Allowance:
-        """Return the error that a row may have, given the rows behind it (``sources`` and other ranks' inputs)."""
+        """Return the error that a row may have, given the rows behind it (``sources`` and other ranks' inputs).
+
+        ``inputs`` are those of them that have a deviation.
+        """
         row, own = self.rows[number], self.calls.of[number]
         assert own is not None
         deviation = self._as_cast(row, deviation, sources)
         is_produced, by_statistics = row.is_produced, row.is_by_statistics
         call = self.maker(number, own)
-        known = [d for n in behind if (d := self.deviations[n]) is not None]
-        before = self.links.before.get(number, ())
-        between = self._families.between(before) if before else ADDED if self._is_sum(number) else COPY
-        is_read = call is own and (not is_produced or row.pair.rule.is_self or number in self.links.producers)
-        copies = is_read and between == COPY
-        families = COPY if copies else between if is_read else self._families.of(call)
+        known = [d for _, d in inputs]
+        before, is_linked = self.links.before.get(number, ()), number in self.links.producers
+        is_read = call is own and (not is_produced or row.pair.rule.is_self or is_linked)
+        families = self._between(number, before) if is_read else self._families.of(call)
+        copies = is_read and families is COPY
         if is_produced and call.peers:
             families = COLLECTIVE
         arithmetic: Arithmetic = self._gradient if call.is_gradient and not is_read else self._forward
-        unseen = self._unseen(number, sources, deviation)
+        unseen = 0.0 if sources else self._unseen(number, sources, deviation)
         if not by_statistics:
             allowed = arithmetic.allowance(call, deviation, known, families, 0.0)
             if is_produced:
@@ -215,14 +221,10 @@ class Allowances:
             self._flips.hand_on(number, behind)
             self._steps.hand_on(number, behind)
         else:
-            is_linked = number in self.links.producers
-            allowed = self._by_statistics.of(number, call, deviation, behind, families, arithmetic, is_linked=is_linked)
+            allowed = self._by_statistics.of(number, call, deviation, inputs, families, arithmetic, is_linked=is_linked)
             if self._sums_rows(row) and deviation.size:
                 common = self._common.of(row.node.execution) * allowed.scale / deviation.size
                 allowed = replace(allowed, gain=allowed.gain + common)
-        passed = before
-        if is_produced and not row.pair.rule.is_self:
-            passed = (call.key, *self.links.through.get(call.key, ()))
         saved = call.forward if by_statistics and arithmetic is self._gradient else ()
         gradients = self.updates.gradients
         changed = [n for n in (*behind, *saved) if n in gradients] if gradients else ()
@@ -233,7 +235,9 @@ class Allowances:
                 allowed = with_unseen(allowed, noise * deviation.size, deviation, is_update=True)
             if copies:
                 self.updates.hand_on(number, changed[0])
-        if passed:
+        if self.hidden.are_any:
+            is_computed = is_produced and not row.pair.rule.is_self
+            passed = (call.key, *self.links.through.get(call.key, ())) if is_computed else before
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
         self.scales[number] = max([deviation.size, allowed.scale, *[self._passed_on(n) for n in behind if copies]])
         if not unseen:
@@ -244,9 +248,12 @@ class Allowances:
         """Whether a row is the gradient of what all rows share: of weights and biases, and of no first argument."""
         return row.is_produced and is_gradient(row.node) and row.pair.shown.slot.path[:1] != (0,)
 
-    def _is_sum(self, number: int) -> bool:
-        """Whether a row is what several others add up to."""
-        return self.handed is not None and number in self.handed.sums
+    def _between(self, number: int, before: Sequence[NodeKey]) -> frozenset[Family]:
+        """Return the arithmetic between a row that was read and what others gave; the object `COPY` where none is."""
+        if before:
+            found = self._families.between(before)
+            return COPY if found == COPY else found
+        return ADDED if self.handed is not None and number in self.handed.sums else COPY
 
     def _is_same(self, number: int, behind: Sequence[int]) -> bool:
         """Whether a row holds the very tensor of the row behind it: the golden's are equal, and so are the dtypes."""
@@ -268,7 +275,7 @@ class Allowances:
     def _unseen(self, number: int, sources: tuple[int, ...] | None, deviation: Deviation) -> float:
         """Error that may have come along paths the dump does not show."""
         row = self.rows[number]
-        if sources or row.pair.rule.is_self or begins_gradients(row):
+        if row.pair.rule.is_self or begins_gradients(row):
             return 0.0
         step = row.node.execution.step
         updated = self._of_update(number, step, is_known=sources is not None) if step else None

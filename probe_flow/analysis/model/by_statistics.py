@@ -15,7 +15,6 @@ from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.arithmetic import COPY, Arithmetic
 from probe_flow.analysis.model.decisions import is_decided
 from probe_flow.analysis.model.deviation import TINY, Deviation
-from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import Allowance, common_share, mean_of
 from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps
@@ -47,7 +46,6 @@ class StatisticsAllowances:
     """The allowances of computed rows of which statistics are all that is known.
 
     Args:
-        deviations: of all rows.
         flips: the noise of gates that turned.
         steps: that of parameters which an optimizer changed.
         crossed: whole numbers of which some may be a step apart.
@@ -57,14 +55,12 @@ class StatisticsAllowances:
 
     def __init__(
         self,
-        deviations: Deviations,
         flips: FadingNoise,
         steps: FadingNoise,
         crossed: CrossedEdges,
         lost: LostSteps,
         sources: Callable[[int], Sequence[int] | None],
     ) -> None:
-        self._deviations = deviations
         self._flips = flips
         self._steps = steps
         self._crossed = crossed
@@ -76,7 +72,7 @@ class StatisticsAllowances:
         number: int,
         call: Call,
         output: Deviation,
-        behind: Sequence[int],
+        inputs: Sequence[tuple[int, Deviation]],
         families: frozenset[Family],
         arithmetic: Arithmetic,
         *,
@@ -88,24 +84,23 @@ class StatisticsAllowances:
             number: of the row.
             call: that it was made by.
             output: its deviation.
-            behind: rows that it was made of.
+            inputs: rows that it was made of, with their deviations.
             families: of the call.
             arithmetic: forward, or of gradients.
             is_linked: whether the row shows again what others gave.
         """
-        known = [(n, d) for n in behind if (d := self._deviations[n]) is not None]
-        shown = [d for _, d in known]
+        shown = [d for _, d in inputs]
         execution = call.key.execution
         proven = arithmetic.explained(call, output, shown, families)
-        likely = [self._likely(n, d, output) for n, d in known]
-        if all(is_decided(family, output, likely) for family in families):
+        likely = [self._likely(n, d, output) for n, d in inputs]
+        if not output.unit and all(is_decided(family, output, likely) for family in families):
             return Allowance(0.0, 0.0, 0.0, output.systematic, output.size, 0.0)
         allowed = arithmetic.allowance(call, output, likely, families, self._lost.around(execution, output))
         size = max(output.size, TINY)
-        is_known = is_linked or bool(known)
-        turned, stepped = (
-            each.reaching((n for n, _ in known), execution, is_known=is_known) for each in (self._flips, self._steps)
-        )
+        is_known = is_linked or bool(inputs)
+        behind = [n for n, _ in inputs]
+        turned = self._flips.reaching(behind, execution, is_known=is_known)
+        stepped = self._steps.reaching(behind, execution, is_known=is_known)
         if arithmetic.is_gated(call):
             turned = math.hypot(turned, FLIPPED * allowed.explained / size)  # gates turn independently
         self._flips.fade(number, execution, turned)

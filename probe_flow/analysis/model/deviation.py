@@ -93,6 +93,8 @@ class Deviation(Struct, frozen=True, gc=False):
         wrong element does not spoil. Where extremes are all there is, theirs is the only one. That norm or mean agree
         as records of 16 bits do measures nothing, so these are left out.
         """
+        if not (self.peak or self.gain or self.offset):
+            return self.rms
         root = math.sqrt(self.count)
         extreme = self.peak * math.sqrt(self.size / self.top) if self.top else self.peak
         if self.is_bare:

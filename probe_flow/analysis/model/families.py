@@ -116,6 +116,7 @@ def family_of(op_type: str) -> Family:
     return Family.UNKNOWN
 
 
+@lru_cache(maxsize=4096)
 def families_of(op_type: str) -> frozenset[Family]:
     """Return the families of an operator that does several things at once; of others just its own."""
     return _SEVERAL.get(op_type.strip("_").lower()) or frozenset((family_of(op_type),))

@@ -267,7 +267,7 @@ def _length(output: Deviation, first: Deviation, second: Deviation) -> float:
 
 
 def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
-    if not inputs:
+    if not any(tensor.rms or tensor.peak for tensor in inputs):
         return 0.0
     relative = sum([bounded(tensor) for tensor in inputs])
     absolute = sum([tensor.rms * math.sqrt(_terms(tensor, output)) for tensor in inputs])
@@ -307,9 +307,9 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
 
 def _peak(family: Family, output: Deviation, inputs: Sequence[Deviation], unit: float, rms: float) -> float:
     own = PEAK_OVER_RMS * rms + 2.0 * unit * output.top
-    if not inputs:
+    worst = max([tensor.peak for tensor in inputs], default=0.0)
+    if not worst:
         return own
-    worst = max([tensor.peak for tensor in inputs])
     if family in (Family.MOVE, Family.CONTRACT, Family.REDUCE, Family.TOTAL):
         return own + AMPLIFIED[family] * worst
     if family is Family.SUM:

@@ -53,9 +53,6 @@ class Noise(Struct, frozen=True):
     shared: float
 
 
-NO_NOISE = Noise(0.0, 0.0)
-
-
 class HiddenInputs:
     """The inputs of target nodes that were not compared and bring an error of their own.
 
@@ -78,6 +75,11 @@ class HiddenInputs:
                 self._quantised.setdefault(tensor.node, tensor)
         self.quantised_runs = frozenset(key.execution.identity for key in self._quantised)
 
+    @property
+    def are_any(self) -> bool:
+        """Whether any was not compared, or is quantised."""
+        return bool(self._of or self._quantised)
+
     @cached_property
     def _fed(self) -> Collection[tuple[NodeKey, int]]:
         """The inputs that edges lead to; made when one was not compared."""
@@ -93,12 +95,10 @@ class HiddenInputs:
 
     def has_weights(self, nodes: Collection[NodeKey]) -> bool:
         """Say whether what these nodes compute with has weights that were not compared."""
-        return any(not self._is_fed(tensor) for key in nodes for tensor in self._of.get(key, ()))
+        return bool(self._of) and any(not self._is_fed(tensor) for key in nodes for tensor in self._of.get(key, ()))
 
     def noise(self, nodes: Collection[NodeKey], known: Sequence[Deviation]) -> Noise:
         """Return the error that these nodes' inputs bring, given the deviations of those that were compared."""
-        if not self._of and not self._quantised:
-            return NO_NOISE
         crest = max((d.top / d.size for d in known if d.size > 0.0), default=UNKNOWN_CREST)
         crest = SPARE * min(max(crest, CRESTS[0]), CRESTS[1])
         errors = [(error, common_share(count)) for error, count in self._errors(nodes, crest)]

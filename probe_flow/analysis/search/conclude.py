@@ -6,7 +6,6 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
 
@@ -17,13 +16,13 @@ from probe_flow.analysis.limits import LATER, STRONG
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, shape_of
 from probe_flow.analysis.model.noise import not_deterministic
 from probe_flow.analysis.search.checksums import checksum_finding, search_checksums
-from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
+from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect, with_roles
 from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried, other_data
 from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import diagnose
 from probe_flow.analysis.search.proof import figures, sentence
 from probe_flow.analysis.search.reference_check import golden_errors, witness_of
-from probe_flow.records import Finding, FindingKind, Pairs, Phase, Role, Status, Verdict
+from probe_flow.records import Finding, FindingKind, Pairs, Phase, Verdict
 from probe_flow.records.row import Row, number_or_first
 
 INHERITED = 4.0
@@ -82,16 +81,7 @@ def conclude(
     findings.extend(not_deterministic(rows, diagnosis.order))
     origin_rows = {row if writer is None else writer for row, writer in shown.items()}
     inherited = diagnosis.tainted.keys() | checksums.inherited | echoes | (shown.keys() - origin_rows)
-    known: dict[Verdict, Verdict] = {}
-    roles = []
-    for number, verdict in enumerate(verdicts):
-        role = _role(number, verdict, diagnosis, origin_rows, inherited)
-        excess = diagnosis.scores.get(number)
-        if role is verdict.role and excess == verdict.excess:
-            roles.append(verdict)
-            continue
-        full = Verdict(verdict.status, verdict.rule_ids, verdict.reasons, role, excess)
-        roles.append(known.setdefault(full, full) if not excess else full)  # many rows are off by nothing
+    roles = with_roles(verdicts, diagnosis, origin_rows, inherited)
     return tuple(_with_parts(finding, pairs) for finding in _first_nonfinite_only(findings)), roles
 
 
@@ -135,11 +125,11 @@ def _origins(diagnosis: Diagnosis, rows: Sequence[Row]) -> list[Suspect]:
         and not (suspect.figure is ErrorFigure.NONFINITE and suspect.inherits)
     ]
     # Behind a strong one, what is a little more than explained is its echo.
-    first = next((place for place, suspect in enumerate(diagnosis.suspects) if suspect in strong[:1]), None)
-    before_it = [suspect for suspect in diagnosis.suspects[:first] if suspect not in strong]
+    before_it = itertools.takewhile(lambda suspect: not strong or suspect is not strong[0], diagnosis.suspects)
     weak = [suspect for suspect in before_it if suspect.score < STRONG and not suspect.inherits]
     before = [suspect for suspect in weak if strong and _bears_on(suspect, strong[0], diagnosis, rows)]
-    return before + strong + [suspect for suspect in weak if suspect not in before]
+    named = {suspect.row for suspect in before}
+    return before + strong + [suspect for suspect in weak if suspect.row not in named]
 
 
 def _least_score(suspect: Suspect, diagnosis: Diagnosis, rows: Sequence[Row]) -> float:
@@ -166,6 +156,8 @@ def _forward_once(
     """Leave out gradients of a call that is blamed itself; return the others with the rows that wrote them."""
     shown = {each.row: alone[each.row] if each.row in alone else writers.of(each.row) for each in origins}
     nodes = {suspect.row: rows[suspect.row if (row := shown[suspect.row]) is None else row].node for suspect in origins}
+    if all(key.phase is not Phase.BACKWARD for key in nodes.values()):
+        return [*origins], shown
     blamed = {(key.execution, key.name, key.call) for key in nodes.values() if key.phase is Phase.FORWARD}
     kept = [
         suspect
@@ -209,18 +201,6 @@ def _heirs(diagnosis: Diagnosis, origins: Sequence[Suspect]) -> Mapping[int, int
     return Counter(root for row, root in diagnosis.tainted.items() if row not in chosen)
 
 
-def _role(
-    number: int, verdict: Verdict, diagnosis: Diagnosis, origin_rows: AbstractSet[int], inherited: AbstractSet[int]
-) -> Role:
-    if number in origin_rows:
-        return Role.ORIGIN
-    if number in inherited:
-        return Role.INHERITED
-    if diagnosis.deviations.is_known(number) or verdict.status is Status.PASS:
-        return Role.CLEAN
-    return Role.UNKNOWN
-
-
 def _origin_finding(
     suspect: Suspect,
     rows: Sequence[Row],
@@ -249,10 +229,25 @@ def _origin_finding(
         + tail,
         severity=suspect.score,
         row=suspect.row if writer is None else writer,
-        metrics={**(row.measurement.metrics if row.measurement else {}), **figures(row)},
+        metrics=figures(row),
         size=_size(suspect, row),
         shape=shape_of(suspect.deviation, suspect.figure, row),
     )
+
+
+_SHORT = {
+    ErrorFigure.RMS: "",
+    ErrorFigure.PEAK: ", single elements off by {0.peak:.2g}",
+    ErrorFigure.GAIN: ", scale {0.gain:+.2%}",
+    ErrorFigure.OFFSET: ", mean {0.offset:+.2g}",
+}
+_DETAILS = {
+    ErrorFigure.RMS: "",
+    ErrorFigure.PEAK: ", single elements off by up to {0.peak:.2g} among values up to {0.top:.2g}",
+    ErrorFigure.GAIN: ", scale off by {0.gain:+.2%}",
+    ErrorFigure.OFFSET: ", mean off by {0.offset:+.2g}",
+}
+"""What is told of a `Deviation` by the figure that it was found by."""
 
 
 def _size(suspect: Suspect, row: Row) -> str:
@@ -266,12 +261,7 @@ def _size(suspect: Suspect, row: Row) -> str:
         return _picked(row)
     if suspect.figure in TOLD:
         return TOLD[suspect.figure]
-    shape = {
-        ErrorFigure.RMS: "",
-        ErrorFigure.PEAK: f", single elements off by {deviation.peak:.2g}",
-        ErrorFigure.GAIN: f", scale {deviation.gain:+.2%}",
-        ErrorFigure.OFFSET: f", mean {deviation.offset:+.2g}",
-    }[suspect.figure]
+    shape = _SHORT[suspect.figure].format(deviation)
     return ("not exact" if math.isinf(suspect.excess) else f"{suspect.excess:.3g} x rounding") + shape
 
 
@@ -333,12 +323,7 @@ def _evidence(suspect: Suspect, rows: Sequence[Row], diagnosis: Diagnosis, betwe
     size = (
         f"relative error {deviation.relative:.1e}" if deviation.size else f"error {deviation.rms:.1e}, golden is zero"
     )
-    detail = {
-        ErrorFigure.RMS: "",
-        ErrorFigure.PEAK: f", single elements off by up to {deviation.peak:.2g} among values up to {deviation.top:.2g}",
-        ErrorFigure.GAIN: f", scale off by {deviation.gain:+.2%}",
-        ErrorFigure.OFFSET: f", mean off by {deviation.offset:+.2g}",
-    }[suspect.figure]
+    detail = _DETAILS[suspect.figure].format(deviation)
     found = f"{what} differs ({size}{detail}"
     explains = "rounding and the inputs explain" if row.is_produced else "rounding explains"
     ratio = "where exact values are due" if math.isinf(suspect.excess) else f"{suspect.excess:.3g} x what {explains}"

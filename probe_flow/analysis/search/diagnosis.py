@@ -115,14 +115,18 @@ class Diagnosis(Struct, frozen=True):
     holds_part: bool = False
 
 
-def scores_of(deviation: Deviation, allowed: Allowance, limits: Limits) -> dict[ErrorFigure, float]:
-    """Return how many times over its limit each figure is."""
-    return {
-        ErrorFigure.RMS: ratio(deviation.rms, allowed.rms) / limits.rms,
-        ErrorFigure.PEAK: ratio(deviation.peak, allowed.peak) / limits.peak,
-        ErrorFigure.GAIN: ratio(abs(deviation.gain), allowed.gain) / limits.gain,
-        ErrorFigure.OFFSET: ratio(abs(deviation.offset), allowed.offset) / limits.offset,
-    }
+LIMITED = ErrorFigure.RMS, ErrorFigure.PEAK, ErrorFigure.GAIN, ErrorFigure.OFFSET
+"""The figures that have limits, in the order of `scores_of`."""
+
+
+def scores_of(deviation: Deviation, allowed: Allowance, limits: Limits) -> Sequence[float]:
+    """Return how many times over its limit each of the figures of `LIMITED` is."""
+    return (
+        ratio(deviation.rms, allowed.floor + allowed.explained) / limits.rms,
+        ratio(deviation.peak, allowed.peak) / limits.peak,
+        ratio(abs(deviation.gain), allowed.gain) / limits.gain,
+        ratio(abs(deviation.offset), allowed.offset) / limits.offset,
+    )
 
 
 def ratio(value: float, allowed: float) -> float:
@@ -153,3 +157,45 @@ def doubtful_rows(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> int:
         and verdict.role is Role.UNKNOWN
         for row, verdict in zip(rows, verdicts, strict=True)
     )
+
+
+def with_roles(
+    verdicts: Sequence[Verdict], diagnosis: Diagnosis, origins: AbstractSet[int], inherited: AbstractSet[int]
+) -> list[Verdict]:
+    """Return verdicts with roles and scores; those of rows off by nothing are one object where they are equal.
+
+    Args:
+        verdicts: of the policy.
+        diagnosis: of their rows.
+        origins: rows that findings name.
+        inherited: rows that descend from them.
+    """
+    known: dict[Verdict, Verdict] = {}
+    plain: dict[tuple[int, Role, bool], Verdict] = {}  # by the object of the policy: hashing one takes longer
+    found = []
+    for number, verdict in enumerate(verdicts):
+        role = _role(number, verdict, diagnosis, origins, inherited)
+        excess = diagnosis.scores.get(number)
+        if role is verdict.role and excess == verdict.excess:
+            found.append(verdict)
+            continue
+        key = id(verdict), role, excess is None
+        full = None if excess else plain.get(key)
+        if full is None:
+            full = Verdict(verdict.status, verdict.rule_ids, verdict.reasons, role, excess)
+            if not excess:
+                full = plain[key] = known.setdefault(full, full)
+        found.append(full)
+    return found
+
+
+def _role(
+    number: int, verdict: Verdict, diagnosis: Diagnosis, origins: AbstractSet[int], inherited: AbstractSet[int]
+) -> Role:
+    if number in origins:
+        return Role.ORIGIN
+    if number in inherited:
+        return Role.INHERITED
+    if diagnosis.deviations.is_known(number) or verdict.status is Status.PASS:
+        return Role.CLEAN
+    return Role.UNKNOWN

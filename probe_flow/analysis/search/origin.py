@@ -13,7 +13,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
+from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
 from probe_flow.analysis.limits import (
@@ -29,7 +29,7 @@ from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.plain_values import plain_gap
-from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect, is_doubtful, ratio, scores_of
+from probe_flow.analysis.search.diagnosis import LIMITED, Diagnosis, Suspect, is_doubtful, ratio, scores_of
 from probe_flow.analysis.search.near_misses import hidden_of, outputs_before
 from probe_flow.analysis.search.proof import Proof, proof_of, score_of
 from probe_flow.analysis.search.reference_check import clears
@@ -102,7 +102,7 @@ class Search:
         cleared = tuple(n for n in self.order if n in self.cleared and n not in self.suspects and n not in tainted)
         scales, quantised = self.allowances.scales, self.allowances.hidden.quantised_runs
         through = self.allowances.links.through if suspects else {}
-        passed = {key: through.get(key, ()) for key in {self.rows[suspect.row].node for suspect in suspects}}
+        passed = {key: through.get(key, ()) for key in {self.rows[each.row].node for each in suspects if through}}
         return Diagnosis(
             suspects, tainted, self.deviations, self.order, scales, self.scores, cleared, quantised, passed,
             hidden_of(suspects, self.rows, self.deviations, self.allowances.sources),
@@ -161,8 +161,8 @@ class Search:
         peers = call.peers if produced and sources is not None else ()
         behind = (*(sources or ()), *peers)
         known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
-        allowed = self.allowances.of(number, deviation, behind, sources)
-        limits = self._limits(number)
+        allowed = self.allowances.of(number, deviation, known, behind, sources)
+        limits = self._limits(number, call)
         figure, score = self.worst_figure(number, deviation, allowed, limits)
         if row.pick is not None:
             figure, score = ErrorFigure.PICK, self._pick_score(row.pick, call)
@@ -333,24 +333,27 @@ class Search:
         self.carried.append(found.row)
         return own, None
 
-    def _limits(self, number: int) -> Limits:
+    def _limits(self, number: int, call: Call) -> Limits:
         """Return how many times its allowance each figure of a row may be."""
         row, links = self.rows[number], self.allowances.links
         is_computed = number in links.before or (row.is_produced and number not in links.producers)
         if not (is_computed and row.is_by_statistics):
             return LIMITS
-        return GRADIENT_LIMITS if is_gradient(row.node) else STATISTICS_LIMITS
+        return GRADIENT_LIMITS if call.is_gradient else STATISTICS_LIMITS
 
     def worst_figure(
         self, number: int, deviation: Deviation, allowed: Allowance, limits: Limits
     ) -> tuple[ErrorFigure, float]:
         """Return the worst figure and its score, of those that neither reference nor noise clears."""
         scores = scores_of(deviation, allowed, limits)
-        worst = max(scores, key=scores.__getitem__)
-        if scores[worst] > 1.0 and (self.rows[number].third is not None or self.rows[number].noise):
-            scores = {name: 0.0 if s > 1.0 and self._clears(number, name) else s for name, s in scores.items()}
-            worst = max(scores, key=lambda name: scores[name])
-        return worst, scores[worst]
+        worst = max(scores)
+        if worst > 1.0 and (self.rows[number].third is not None or self.rows[number].noise):
+            scores = [
+                0.0 if score > 1.0 and self._clears(number, figure) else score
+                for figure, score in zip(LIMITED, scores, strict=True)
+            ]
+            worst = max(scores)
+        return LIMITED[scores.index(worst)], worst
 
     def _pick_score(self, pick: Pick, call: Call) -> float:
         """Return how far picked values are from those due, in what the error of the input they come from explains."""

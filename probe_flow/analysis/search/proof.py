@@ -12,6 +12,7 @@ import enum
 import math
 
 from probe_flow.analysis.limits import BEYOND
+from probe_flow.records import Value
 from probe_flow.records.row import Row
 
 
@@ -50,12 +51,13 @@ def score_of(row: Row) -> float:
     return own.score
 
 
-def figures(row: Row) -> dict[str, float]:
-    """Return what recomputing found, as figures of a finding: the error of the result itself, and what explains it."""
+def figures(row: Row) -> dict[str, Value]:
+    """Return the figures of a finding: what was measured, and the own error of a result that was recomputed."""
+    found = row.measurement.metrics.copy() if row.measurement is not None else {}
     own = row.recomputed
-    if own is None or own.reason:
-        return {}
-    return {"own_error": own.found, "own_error_explained": own.explained}
+    if own is not None and not own.reason:
+        found |= {"own_error": own.found, "own_error_explained": own.explained}
+    return found
 
 
 def sentence(row: Row) -> str:

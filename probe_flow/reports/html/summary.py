@@ -54,7 +54,7 @@ def summary(
     incomplete = _incomplete(comparison, errors)
     # What the terminal summary knows of a run, from this comparison alone: the run itself has not ended yet.
     facts = concluded(replace(comparison, incomplete=tuple(incomplete)), run)
-    word, conclusions = verdict_word(facts), plain(facts)
+    word, conclusions = verdict_word(facts), plain(facts.comparisons[""])
     passing_on = inherited([comparison])
     groups = same_places(facts.findings)
     shown = {
