@@ -67,9 +67,10 @@ def _looked(finding: Finding, rows: Mapping[int, Row], details: Mapping[int, Ten
 def _of_values(row: Row, detail: TensorDetail | None) -> tuple[ErrorShape | None, str]:
     """Return what the statistics of both sides, or the values around the largest error, say."""
     measured = row.measurement
-    if measured is None or measured.target is None or measured.golden is None or row.pair.target is None:
+    target = None if measured is None else measured.target_statistics
+    golden = None if measured is None else measured.golden_statistics
+    if measured is None or target is None or golden is None or row.pair.target is None:
         return None, ""
-    target, golden = measured.target.statistics, measured.golden.statistics
     peaks = _peak(target), _peak(golden)
     if peaks[0] is None or peaks[1] is None or target.nan or target.inf or golden.nan:
         return None, ""

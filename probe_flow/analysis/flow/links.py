@@ -308,8 +308,11 @@ def _fingerprint(row: Row, run: int) -> _Fingerprint | None:
     measurement, golden = row.measurement, row.pair.golden
     if measurement is None or golden is None or measurement.count < 2:
         return None
-    measured = measurement.golden_statistics
-    statistics = measured and (golden.recorded or measured)
+    if measurement.given_golden is golden:
+        statistics = golden.recorded
+    else:
+        measured = measurement.golden_statistics
+        statistics = measured and (golden.recorded or measured)
     if statistics is None or statistics.l2norm is None or statistics.min == statistics.max:
         return None
     return run, measurement.count, statistics.min, statistics.max, statistics.l2norm

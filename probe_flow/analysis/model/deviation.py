@@ -214,11 +214,11 @@ def shape_of(deviation: Deviation | None, figure: ErrorFigure, row: Row) -> Erro
     if deviation.peak > noise * (deviation.likely if row.is_by_statistics else deviation.rms):
         return ErrorShape.PART
     rounded = 2.0 * deviation.unit * deviation.top
-    shapes = {
-        ErrorShape.FACTOR: (abs(deviation.gain) * deviation.size, 2.0 * abs(deviation.gain) * deviation.top),
-        ErrorShape.OFFSET: (abs(deviation.offset), 2.0 * abs(deviation.offset)),
-    }
-    for shape, (rms, peak) in shapes.items():
+    gain, offset = abs(deviation.gain), abs(deviation.offset)
+    for shape, rms, peak in (
+        (ErrorShape.FACTOR, gain * deviation.size, 2.0 * gain * deviation.top),
+        (ErrorShape.OFFSET, offset, 2.0 * offset),
+    ):
         # Statistics prove no more than the norm shows, so there extremes must move along.
         if rms >= SHAPED * deviation.rms and (not row.is_by_statistics or deviation.peak <= peak + rounded):
             return shape

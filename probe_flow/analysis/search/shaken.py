@@ -94,24 +94,24 @@ class Undumped:
         """Whether so much of what calls of the forward pass work on came from nowhere, or has a size of nothing."""
         counted = unfed = 0
         begun: dict[object, NodeKey] = {}
-        widths: dict[NodeKey, int | None] = {}
+        widths: dict[int, int | None] = {}  # by the object: calls are equal where they are the same
         sizes: defaultdict[object, set[int | None]] = defaultdict(set)
         for number, row in enumerate(self._rows):
             call, target, golden = self._calls.of[number], row.pair.target, row.pair.golden
-            if call is None or target is None or golden is None or (target.numel or 0) < 2:
+            if call is None or target is None or golden is None or ((size := target.numel) or 0) < 2:
                 continue
             run = call.key.execution
             if row.is_produced:
-                sizes[run].add(target.numel)
+                sizes[run].add(size)
                 continue
-            if run in begun and target.numel not in (golden.numel, *sizes[run]):
+            if run in begun and size != golden.numel and size not in sizes[run]:
                 return True
             is_first = begun.setdefault(run, call.key) == call.key
             if call.key.phase is not Phase.FORWARD or not _is_of_floats(row) or (is_first and not golden.requires_grad):
                 continue
             place = row.pair.shown.slot.path[:1]
-            widths.setdefault(call.key, target.numel if place == (0,) else None)
-            if place == (0,) or target.numel == widths[call.key]:  # no weight
+            width = widths.setdefault(id(call), size if place == (0,) else None)
+            if place == (0,) or size == width:  # no weight
                 counted += 1
                 unfed += self._sources(number) is None
         return unfed > UNFED * counted
