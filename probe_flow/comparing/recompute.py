@@ -81,8 +81,7 @@ def with_recomputed(
         wanted: how much.
         context: worker processes, events.
     """
-    asked = numbers if any(tensor.kind is TensorKind.TENSOR for tensor in pairs.target.tensors) else ()
-    calls = _Calls(rows, pairs, asked, suspects=[suspect.row for suspect in diagnosis.suspects] if asked else ())
+    calls = _Calls(rows, pairs, numbers, suspects=[suspect.row for suspect in diagnosis.suspects])
     limit = wanted.limit if wanted.limit is not None else None if wanted.mode == "all" else LIMIT
     budget = _budget(rows, wanted.mode)
     jobs = dict(islice(calls.jobs(budget=budget, sure=SURE), limit))
@@ -235,7 +234,7 @@ class _Calls:
         self._target = Side(pairs.target, self.results)
         self._other = Side(pairs.golden, set(self._golden.values()))
         self._pairs_of: dict[NodeKey, list[Pair]] = defaultdict(list)
-        for number, row in enumerate(rows if self.results else ()):
+        for number, row in enumerate(rows):
             tensor = row.pair.target
             if tensor is None or tensor.node not in self.results:
                 continue

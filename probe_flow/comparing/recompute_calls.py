@@ -46,7 +46,7 @@ class Side:
         self._is_mindspore = catalog.framework == MINDSPORE
         nodes = {*nodes, *(_forward(key) for key in nodes if key.phase is Phase.BACKWARD)}
         self._tensors: dict[NodeKey, list[TensorRef]] = defaultdict(list)
-        for tensor in catalog.tensors if nodes else ():
+        for tensor in catalog.tensors:
             if tensor.node in nodes:
                 self._tensors[tensor.node].append(tensor)
         self._has_entries = catalog.attrs.get("format") == DUMP_JSON

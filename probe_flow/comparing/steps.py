@@ -41,6 +41,7 @@ from probe_flow.records import (
     Pairs,
     Row,
     Status,
+    TensorKind,
     TensorRef,
     Verdict,
     shared_numbers,
@@ -230,11 +231,16 @@ def _searched(
 
 
 def _recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted: Recompute, context: Context) -> bool:
-    """Compute again what is suspect, and say whether anything was; a healthy run loads nothing that computes."""
+    """Compute again what is suspect, and say whether anything was.
+
+    A healthy run loads nothing that computes, and neither does one of a dump without any elements.
+    """
     if wanted.mode == "never" or context.isolate is no_processes:
         return False
     numbers = list(wanted.candidates(rows, diagnosis))
     if not numbers and not diagnosis.handed:
+        return False
+    if all(tensor.kind is not TensorKind.TENSOR for tensor in pairs.target.tensors):
         return False
     from probe_flow.comparing.recompute import with_recomputed
 

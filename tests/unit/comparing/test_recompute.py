@@ -241,6 +241,18 @@ def test_what_the_numpy_core_lacks_is_computed_by_the_framework_in_a_process(tmp
         assert "(computed by toy, in float64)" in found.findings[1].evidence
 
 
+def test_a_dump_without_elements_has_nothing_computed_and_names_what_it_named(tmp_path):
+    def without_elements(dump):
+        for call in dump["data"].values():
+            for leaf in (*call["input_args"], *call["output"]):
+                leaf.pop("data_name", None)
+        return dump | {"task": "statistics", "dump_data_dir": None}
+
+    spoiled = {"matmul": larger(1.3)}
+    found, told = compared(tmp_path, spoiled, Recompute("all"), change=without_elements)
+    assert (origins(found), told) == (["Mint.matmul"], [])
+
+
 def test_the_limit_is_kept(tmp_path):
     _, told = compared(tmp_path, {"matmul": larger(1.3)}, Recompute("auto", 2))
     assert told[0]["calls"] == 2
