@@ -34,6 +34,7 @@ from probe_flow.errors import (
 )
 from probe_flow.errors.diagnostics import NO_SOURCES
 from probe_flow.exit_codes import EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_WRONG_INPUT
+from probe_flow.files.machine import QUIET_LIBRARIES
 from probe_flow.version import __version__
 
 if TYPE_CHECKING:
@@ -43,10 +44,6 @@ _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 """A command makes objects that live to its end (modules, then up to millions of records), and hardly any garbage that
 counting references leaves. With Python's 700, looking for it takes a twentieth of the CPU time: of a start without
 records, of 10,000 rows of statistics, of as many GE/FX pairs."""
-
-_IDLE_BLAS_THREADS = ("OPENBLAS_THREAD_TIMEOUT", "4")
-"""Threads of numpy's library of algebra sleep once they have nothing to do. By default each of them spins for 2^26
-cycles, also when it is made: 25 ms of CPU for each further core of the machine, at every start."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -297,7 +294,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = _asks_for_traceback(given)
     if arguments is None:  # the process is ours
-        os.environ.setdefault(*_IDLE_BLAS_THREADS)
+        for name, value in QUIET_LIBRARIES.items():
+            os.environ.setdefault(name, value)
         gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
         atexit.register(gc.freeze)  # the process ends: looking for garbage in 10,000 rows takes 7 % of a run
     try:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.files.opening import read_text
@@ -22,6 +23,16 @@ START_BYTES = 160 * 2**20
 THREAD_BYTES = 40 * 2**20
 """Address space that the interpreter with numpy and h5py takes, and each thread that OpenBLAS begins (measured: 98 MB
 for numpy with one thread, 139 MB with two)."""
+
+QUIET_LIBRARIES: Mapping[str, str] = MappingProxyType(
+    {"OPENBLAS_THREAD_TIMEOUT": "4", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
+)
+"""Variables that a process of ours sets for libraries, where its user did not.
+
+Threads of OpenBLAS sleep once they have nothing to do. By default each of them spins for 2^26 cycles, also when it is
+made: 25 ms of CPU for each further core of the machine, at every start. And pydantic looks for plugins, which watch the
+models of services, in every installed package, and loads them: 6 ms where 113 are installed and none is one.
+"""
 
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
 _MOST_BLAS_THREADS = 64

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -11,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from corpus_cases import CORPUS
+from packages_on_path import Site
 
 from probe_flow.cli import main as cli
 from probe_flow.cli.terminal.console import wants_color
@@ -51,6 +53,16 @@ def test_validate_accepts_several_files(capsys: pytest.CaptureFixture[str]) -> N
     captured = capsys.readouterr()
     assert captured.out == "valid/minimal.yaml: ok, 5 stages\nvalid/matrix.yaml: ok, 9 stages\n"
     assert captured.err == ""
+
+
+def test_a_command_loads_no_plugin_of_pydantic(site: Site) -> None:
+    site.install("loud_plugin", "pydantic", "loud = loud_plugin:PLUGIN", "raise SystemExit('here I am')")
+    path = os.pathsep.join([str(site.root), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-m", "probe_flow", "validate", "valid/minimal.yaml"],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr, site.imported) == (0, "", set())
 
 
 def test_validate_shows_mistakes_on_stderr_and_exits_with_two(capsys: pytest.CaptureFixture[str]) -> None:

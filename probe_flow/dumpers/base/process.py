@@ -20,7 +20,7 @@ from probe_flow.dumpers.base.runner import RunnerSpec
 from probe_flow.dumpers.dump_files import make_folder
 from probe_flow.dumps.manifest import JOB_FILE
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
-from probe_flow.files.machine import KILL_S
+from probe_flow.files.machine import KILL_S, QUIET_LIBRARIES
 from probe_flow.files.opening import open_bytes
 
 REPEAT = "repeat_"
@@ -136,8 +136,9 @@ def _of(runner: RunnerSpec) -> tuple[str, str]:
 
 
 def _environment(job: ModelJob) -> dict[str, str]:
-    """Return the environment of the child: the same packages, and what must be set before its interpreter starts."""
-    own = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONUNBUFFERED": "1"}
+    """Return the environment of the child: its user's, with the same packages, and what an interpreter begins with."""
+    users = {name: value for name, value in os.environ.items() if QUIET_LIBRARIES.get(name) != value}
+    own = {**users, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONUNBUFFERED": "1"}
     if job.is_deterministic:
         own.setdefault("PYTHONHASHSEED", "0")
     return own

@@ -117,7 +117,7 @@ def is_ours(stage: ResolvedStage) -> bool:
 
 @cache
 def source_digest() -> str:
-    """Return what tells our source from that of another version: 7 ms for 1,000 files."""
+    """Return what tells our source from that of another version: 5 ms for 1,000 files."""
     package = str(Path(__file__).parents[2])
     return hashlib.blake2b("\n".join(sorted(_sources(package))).encode(), digest_size=16).hexdigest()
 
@@ -125,11 +125,11 @@ def source_digest() -> str:
 def _sources(folder: str) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _sources(entry.path)
-            elif entry.name.endswith(".py"):
+            if entry.name.endswith(".py"):
                 status = entry.stat()
                 yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"
+            elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
+                yield from _sources(entry.path)
 
 
 DAMAGED = "PF6206"

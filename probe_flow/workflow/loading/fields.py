@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 from msgspec import Struct
@@ -94,6 +95,7 @@ def _find(values: object, pattern: tuple[str, ...], loc: Loc) -> Iterator[tuple[
         yield from _find(values[head], rest, (*loc, head))
 
 
+@cache
 def marked(model: type[BaseModel], kind: type[Marker]) -> tuple[Marked[Marker], ...]:
     """Return every option of a model, also of models inside, that carries a marker of a class."""
     return tuple(Marked(pattern, marker) for pattern, marker in _markers(model, kind, ()))

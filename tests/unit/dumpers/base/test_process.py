@@ -74,6 +74,19 @@ def test_crash_in_native_code_tells_the_signal_and_the_last_words(job: ModelJob,
     assert read_run(Path(job.output)) == {}
 
 
+def test_a_model_runs_in_the_environment_of_its_user(
+    job: ModelJob, runner: RunnerSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in that of a command of ours, which tells libraries to be quiet; what the user says of these remains."""
+    monkeypatch.setenv("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "20")
+    names = "PYDANTIC_DISABLE_PLUGINS", "OPENBLAS_THREAD_TIMEOUT"
+    write_net(job, f"import os\ndef build(): raise RuntimeError([os.environ.get(name) for name in {names}])")
+
+    with pytest.raises((UsageError, IncompleteError), match=r"\[None, '20'\]"):
+        run_model(job, runner)
+
+
 def test_killed_process_hints_at_memory(job: ModelJob, runner: RunnerSpec) -> None:
     write_net(job, "import os, signal\ndef build(): os.kill(os.getpid(), signal.SIGKILL)")
 
