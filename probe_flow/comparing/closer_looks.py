@@ -20,7 +20,7 @@ from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.measure.batches import Task
 from probe_flow.measure.result_keys import Sources, key_of, label_of, task_text
 from probe_flow.metrics.kernel.error_maps import LAYOUT, ErrorMaps, indexed_shape
-from probe_flow.metrics.kernel.first_elements import count_of_first
+from probe_flow.metrics.kernel.kept_blocks import count_of_first
 from probe_flow.metrics.sums.record import BLOCK
 from probe_flow.records import ErrorMap, Mode, Role, Row, Status, TensorDetail, TensorRef
 from probe_flow.work import Context

@@ -26,8 +26,7 @@ from probe_flow.measure.small_pairs import SmallPairs
 from probe_flow.metrics.accumulators.registry import MeasureOptions, kinds_of
 from probe_flow.metrics.backends.choice import Backend
 from probe_flow.metrics.kernel.compare import TOGETHER, measure, measure_span
-from probe_flow.metrics.kernel.first_elements import FirstElements, count_of_first
-from probe_flow.metrics.kernel.kept_blocks import Blocks, KeptBlocks
+from probe_flow.metrics.kernel.kept_blocks import Blocks, FirstElements, KeptBlocks, count_of_first
 from probe_flow.metrics.sums.block_sums import Scratch
 from probe_flow.metrics.sums.record import BLOCK, Record, SpanRecord
 from probe_flow.records import TensorRef

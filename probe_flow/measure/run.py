@@ -8,7 +8,6 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -202,33 +201,23 @@ def _records(parts: Sequence[Part]) -> list[SpanRecord | Record]:
     return [part for part in parts if not isinstance(part, Reduced)]
 
 
-@dataclass(slots=True)
 class _Work:
     """What has been measured so far, and why some of it could not be.
 
     What the tasks of a pair leave is folded when the last of them is done: it takes more memory than the measurement.
     """
 
-    context: Context
-    options: MeasureOptions
-    pairs: Sequence[Pair]
-    derived: tuple[str, ...]
-    scope: Scope
-    figures: Figures = field(default_factory=Figures)
-    open_tasks: array[int] = field(init=False)
-    parts: dict[int, dict[int, Part]] = field(default_factory=lambda: defaultdict(dict))
-    backends: dict[int, str] = field(default_factory=dict)
-    failures: dict[int, Diagnostic] = field(default_factory=dict)
-    measurements: list[Measurement | None] = field(init=False)
-    kept: KeptResults = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.measurements = [None] * len(self.pairs)
-        self.open_tasks = array("I", bytes(4 * len(self.pairs)))
-        context = self.context
-        self.kept = KeptResults(
-            context.cache, self.options.key_text, pairs=len(self.pairs), small_files=context.small_files
-        )
+    def __init__(
+        self, context: Context, options: MeasureOptions, pairs: Sequence[Pair], derived: tuple[str, ...], scope: Scope
+    ) -> None:
+        self.context, self.options, self.pairs, self.derived, self.scope = context, options, pairs, derived, scope
+        self.figures = Figures()
+        self.open_tasks = array("I", bytes(4 * len(pairs)))
+        self.parts: dict[int, dict[int, Part]] = defaultdict(dict)
+        self.backends: dict[int, str] = {}
+        self.failures: dict[int, Diagnostic] = {}
+        self.measurements: list[Measurement | None] = [None] * len(pairs)
+        self.kept = KeptResults(context.cache, options.key_text, pairs=len(pairs), small_files=context.small_files)
 
     def measure(self, tasks: Sequence[Task]) -> None:
         """Take from the cache what it holds, measure the rest."""

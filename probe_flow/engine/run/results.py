@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,7 +37,6 @@ _RECORD_OF: Mapping[Kind, type] = {
 }
 
 
-@dataclass(slots=True)
 class Results:
     """Everything that the stages of one run returned.
 
@@ -46,31 +44,33 @@ class Results:
         selected: the stages that run.
         folder: where the records of comparisons are written.
         announce: is told of every record before it is begun.
-        inputs: provenance of the dumps.
-        comparisons: the comparisons, by stage; kept to the end, for the summary on the screen.
-        summaries: what `run.json` says of each comparison.
-        problems: what the stages reported or put into their results.
-        reproductions: what scripts found, as fields of the run's record.
         strict: codes of warnings that count as errors, ``x`` for any digit.
     """
 
-    selected: Sequence[PlannedStage]
-    folder: Path
-    announce: Callable[[Path], None]
-    inputs: list[InputRecord] = field(default_factory=list)
-    comparisons: dict[str, Comparison] = field(default_factory=dict)
-    summaries: dict[str, Summary] = field(default_factory=dict)
-    problems: list[Diagnostic] = field(default_factory=list)
-    reproductions: list[Mapping[str, object]] = field(default_factory=list)
-    strict: Sequence[str] = ()
-    _held: dict[str, Any] = field(default_factory=dict)
-    _known: dict[object, set[str]] = field(default_factory=dict)
-    artifacts: list[str] = field(default_factory=list)
-    """Files that are there, in the order in which they were written; relative to the folder if they lie in it."""
-    _waiting: Counter[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._waiting = Counter(name for planned in self.selected for name in planned.needs)
+    def __init__(
+        self,
+        selected: Sequence[PlannedStage],
+        folder: Path,
+        announce: Callable[[Path], None],
+        *,
+        strict: Sequence[str] = (),
+    ) -> None:
+        self.selected, self.folder, self.announce, self.strict = selected, folder, announce, strict
+        self._waiting = Counter(name for planned in selected for name in planned.needs)
+        self._held: dict[str, Any] = {}
+        self._known: dict[object, set[str]] = {}
+        self.inputs: list[InputRecord] = []
+        """Provenance of the dumps."""
+        self.comparisons: dict[str, Comparison] = {}
+        """By stage; kept to the end, for the summary on the screen."""
+        self.summaries: dict[str, Summary] = {}
+        """What `run.json` says of each comparison."""
+        self.problems: list[Diagnostic] = []
+        """What the stages reported or put into their results."""
+        self.reproductions: list[Mapping[str, object]] = []
+        """What scripts found, as fields of the run's record."""
+        self.artifacts: list[str] = []
+        """Files that are there, in the order in which they were written; relative to the folder if they lie in it."""
 
     @property
     def held(self) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def measure_span(
         first_block: number of the first block of `BLOCK` elements.
         n_blocks: number of blocks; a pair without elements is one span of 0 blocks.
         options: accumulators and the backend. Second passes are not part of a span; ``max_elements`` is for who opens
-            the tensors (`first_elements.FirstElements`).
+            the tensors (`kept_blocks.FirstElements`).
         scratch: buffers of the calling thread; made anew when None.
 
     Raises:

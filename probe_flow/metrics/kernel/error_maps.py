@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -117,28 +116,16 @@ def _cell_length(lengths: Sequence[int]) -> int:
     return -(-least // unit) * unit
 
 
-@dataclass(slots=True)
 class _Sheet:
     """One map in the making. Elements in C order are cut into runs: the neighbours of one row in one cell."""
 
-    shape: tuple[int, ...]
-    down: tuple[int, ...]
-    across: tuple[int, ...]
-    rows: int = field(init=False)
-    columns: int = field(init=False)
-    tall: int = field(init=False)
-    wide: int = field(init=False)
-    cells_across: int = field(init=False)
-    errors: Floats = field(init=False)
-    alike: NDArray[np.bool_] = field(init=False)
-    mismatch: NDArray[np.bool_] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.rows, self.columns = (math.prod(self.shape[axis] for axis in axes) for axes in (self.down, self.across))
-        self.tall, self.wide = (_cell_length([self.shape[axis] for axis in axes]) for axes in (self.down, self.across))
+    def __init__(self, shape: tuple[int, ...], down: tuple[int, ...], across: tuple[int, ...]) -> None:
+        self.down, self.across = down, across
+        self.rows, self.columns = (math.prod(shape[axis] for axis in axes) for axes in (down, across))
+        self.tall, self.wide = (_cell_length([shape[axis] for axis in axes]) for axes in (down, across))
         self.cells_across = -(-self.columns // self.wide)
         cells = -(-self.rows // self.tall), self.cells_across
-        self.errors = np.full(cells, _NOTHING)
+        self.errors: Floats = np.full(cells, _NOTHING)
         self.alike, self.mismatch = np.zeros(cells, np.bool_), np.zeros(cells, np.bool_)
 
     def add(self, start: int, errors: Floats) -> None:

@@ -1,9 +1,10 @@
-"""A tensor read block by block: what the kernel asks of one, and one whose blocks are kept for a second reading."""
+"""A tensor read block by block: what the kernel asks of one, one whose blocks are kept, one's first elements alone."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from probe_flow.metrics.sums.block_sums import Values
@@ -31,21 +32,16 @@ class Blocks(Protocol):
     def read(self, start: int, stop: int) -> Values: ...
 
 
-@dataclass(slots=True)
 class KeptBlocks:
     """A tensor whose first blocks are read once, if they are asked for in the same pieces again.
 
     Nobody else may read ``values`` meanwhile: what they give is valid until they are read again.
     """
 
-    values: Blocks
-    numel: int = field(init=False)
-    dtype: str = field(init=False)
-    _kept: dict[tuple[int, int], Values] = field(default_factory=dict)
-    _left: int = KEPT_BYTES
-
-    def __post_init__(self) -> None:
-        self.numel, self.dtype = self.values.numel, self.values.dtype
+    def __init__(self, values: Blocks) -> None:
+        self.values, self.numel, self.dtype = values, values.numel, values.dtype
+        self._kept: dict[tuple[int, int], Values] = {}
+        self._left = KEPT_BYTES
 
     def read(self, start: int, stop: int) -> Values:
         """Return elements ``[start, stop)``."""
@@ -66,3 +62,33 @@ class KeptBlocks:
 def kept(values: Blocks) -> KeptBlocks:
     """Return a tensor as one whose blocks are kept; the same where they are already."""
     return values if isinstance(values, KeptBlocks) else KeptBlocks(values)
+
+
+class FirstElements(Struct, frozen=True):
+    """At most ``limit`` elements of a tensor in C order."""
+
+    values: Blocks
+    limit: int
+
+    @property
+    def numel(self) -> int:
+        """Elements that there are to read."""
+        return min(self.limit, self.values.numel)
+
+    @property
+    def dtype(self) -> str:
+        """Canonical name of the dtype."""
+        return self.values.dtype
+
+    def read(self, start: int, stop: int) -> Values:
+        """Return elements ``[start, stop)``."""
+        return self.values.read(start, stop)
+
+
+def count_of_first(numel: int, limit: int) -> int:
+    """Return how many elements of ``numel`` are measured when at most ``limit`` are; 0 stands for no limit.
+
+    >>> count_of_first(7, 5), count_of_first(7, 0), count_of_first(3, 5)
+    (5, 7, 3)
+    """
+    return min(numel, limit) if limit else numel

@@ -429,8 +429,8 @@ def test_results_are_dropped_when_no_consumer_remains(demo, tmp_path, monkeypatc
     from probe_flow.engine.run import execute as module
 
     class Remembered(module.Results):
-        def __post_init__(self):
-            super().__post_init__()
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
             results.append(self)
 
     monkeypatch.setattr(module, "Results", Remembered)
