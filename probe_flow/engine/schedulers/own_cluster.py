@@ -136,6 +136,7 @@ def _one_process_to_fork(folder: str) -> Iterator[None]:
     server: Any = forkserver._forkserver
     settings = current_process()._config  # type: ignore[attr-defined]
     before, places_before = server._forkserver_pid, settings.get("tempdir")
+    told_before = server._preload_modules, distributed.utils._forkserver_preload_set
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     distributed.utils._forkserver_preload_set = True  # else it loads pandas where that is installed
     server.set_forkserver_preload([*_LOADED_ONCE])
@@ -152,6 +153,7 @@ def _one_process_to_fork(folder: str) -> Iterator[None]:
             os.kill(server._forkserver_pid, signal.SIGKILL)  # it has nothing to put in order, which takes it 0.2 s
             server._stop()
         os.close(descriptor)
+        server._preload_modules, distributed.utils._forkserver_preload_set = told_before
 
 
 async def _started(workers: int, stack: AsyncExitStack) -> Client:
