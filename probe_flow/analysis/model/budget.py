@@ -138,9 +138,14 @@ class Allowances:
         return UpdateFits(self.rows, self.deviations, self.updates, self.links.producers)
 
     def lost_bits(self, number: int) -> LostBits | None:
-        """Return the bits that the extremes of a 16-bit result lack, where statistics are all that is known of it."""
-        row = self.rows[number]
-        return lost_bits(row) if row.is_produced and row.is_by_statistics else None
+        """Return the bits that the extremes of a 16-bit result lack, where statistics are all that is known of it.
+
+        None of gradients, and of what shows again what came in: that was judged where it was made.
+        """
+        row, call = self.rows[number], self.calls.of[number]
+        if call is None or call.is_gradient or not (row.is_produced and row.is_by_statistics):
+            return None
+        return None if self._families.of(call) == COPY else lost_bits(row)
 
     def contradiction(self, number: int) -> Contradiction | None:
         """Return what a result of a program is not by its own inputs, where statistics are all that is known."""

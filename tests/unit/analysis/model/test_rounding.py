@@ -6,13 +6,16 @@ import math
 
 import numpy as np
 import pytest
-from comparison_rows import IN, edge, pairs_of, passes, row, statistics, statistics_measured
+from comparison_rows import IN, RUN, edge, pairs_of, passes, row, statistics, statistics_measured
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probe_flow.analysis.flow.calls import Calls
+from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import deviation_of
 from probe_flow.analysis.model.rounding import UNIT, bits_fewer, nearest_record, rounded_before
 from probe_flow.analysis.search.conclude import conclude
+from probe_flow.records import NodeKey, Phase
 
 computed = st.floats(2.0**-10, 400.0, width=32)
 
@@ -118,6 +121,18 @@ def test_records_of_16_bits_that_agree_leave_a_step_open():
 )
 def test_extremes_tell_the_bits_that_a_result_lacks(target, golden, held, due):
     assert bits_fewer(target, golden, held) == pytest.approx(due, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "phase", "bits"),
+    [("linear", Phase.FORWARD, 10.0), ("transpose", Phase.FORWARD, None), ("linear", Phase.BACKWARD, None)],
+)
+def test_bits_are_counted_where_a_result_of_the_forward_pass_is_made(kind, phase, bits):
+    made, golden = (statistics(min=low, max=high) for low, high in ((-0.875, 0.5), (-0.8601, 0.5399)))
+    rows = [row(NodeKey(RUN, "made", 0, phase), measurement=statistics_measured(made, golden), dtype="bfloat16")]
+    pairs = pairs_of(rows, {"made": kind})
+    found = Allowances(rows, pairs, Calls(rows, pairs)).lost_bits(0)
+    assert (None if found is None else found.bits) == bits
 
 
 READ = ((0.192, 13.29), (0.1925, 13.33))
