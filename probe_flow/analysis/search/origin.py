@@ -59,7 +59,10 @@ TRACED = 16
 
 def diagnose(rows: Sequence[Row], pairs: Pairs) -> Diagnosis:
     """Judge every measured row against what explains it; ``rows`` in execution order."""
-    return Search(rows, pairs).run()
+    search = Search(rows, pairs)
+    found = search.run()
+    vars(search.allowances).clear()  # parts lead back to the whole: it would stay until garbage is looked for
+    return found
 
 
 class Search:
