@@ -157,7 +157,7 @@
       el(
         "p",
         { class: "muted" },
-        `${group(found.expected)} expected gaps, `,
+        `${probeFlow.counted(found.expected, "expected gap")}, `,
         found.outside ? `${group(found.outside)} not asked for, ` : "",
         `${group(found.missing)} missing`,
         found.unreadable ? `, ${group(found.unreadable)} unreadable` : "",
