@@ -11,6 +11,7 @@ its input is its output by then; what it made of that gradient shows as the next
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -229,6 +230,9 @@ _WEIGHTED = re.compile(
 """Types of which every tensor but the first is a parameter or buffer, unless something before wrote it."""
 
 
+PLAIN = 2.0**12
+"""Significands that are multiples of one part in so many are of plain numbers."""
+
 _Number = int | float | None
 _Fingerprint = tuple[int, int, _Number, _Number, _Number]
 """Execution, number of elements, minimum, maximum, norm."""
@@ -299,20 +303,28 @@ def _is_weight(row: Row, pairs: Pairs) -> bool:
 
 
 def _fingerprint(row: Row, run: int) -> _Fingerprint | None:
-    """Return what identifies the golden values, or None when that says too little (constants, scalars).
+    """Return what identifies the golden values, or None when that says too little (constants, plain scalars).
 
     It begins with execution and number of elements.
 
     What the dump recorded comes first: it is the same in both modes, and of the same precision wherever a tensor shows.
     """
     measurement, golden = row.measurement, row.pair.golden
-    if measurement is None or golden is None or measurement.count < 2:
+    if measurement is None or golden is None or not measurement.count:
         return None
-    if measurement.given_golden is golden:
-        statistics = golden.recorded
-    else:
-        measured = measurement.golden_statistics
-        statistics = measured and (golden.recorded or measured)
-    if statistics is None or statistics.l2norm is None or statistics.min == statistics.max:
+    recorded = golden.recorded
+    measured = recorded if measurement.given_golden is golden else measurement.golden_statistics
+    if measured is None:
+        return None
+    # Of integers no norm is recorded.
+    statistics = measured if recorded is None or recorded.l2norm is None else recorded
+    if statistics.l2norm is None:
+        return None
+    if statistics.min == statistics.max and (measurement.count > 1 or not _is_telling(statistics.min)):
         return None
     return run, measurement.count, statistics.min, statistics.max, statistics.l2norm
+
+
+def _is_telling(value: _Number) -> bool:
+    """Whether a number needs more bits than 0, 1, 0.5 and what 16 bits hold, so that another one hardly is the same."""
+    return value is not None and math.isfinite(value) and not (math.frexp(value)[0] * PLAIN).is_integer()

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import GRADIENTS, Call, Calls, is_collective
 from probe_flow.analysis.flow.links import Given, Links
 from probe_flow.analysis.model.growth import common_share
-from probe_flow.analysis.model.rounding import SIGNIFICANT_BITS, UNIT, nearest_record
+from probe_flow.analysis.model.rounding import SIGNIFICANT_BITS, STEP, UNIT, nearest_record
 from probe_flow.records import Mode, NodeKey, Phase, SlotRole
 from probe_flow.records.row import Row
 
@@ -70,6 +70,7 @@ class Moments(Struct, frozen=True, gc=False):
         unit: relative error that storage explains.
         recorded: relative error of the statistics themselves.
         bits: of the significand of the 16-bit type in which the norm may be recorded; 0 for others.
+        step: distance of the neighbours of zero in that type, where a mean may be as small.
     """
 
     low: float
@@ -80,6 +81,7 @@ class Moments(Struct, frozen=True, gc=False):
     unit: float
     recorded: float
     bits: int
+    step: float = 0.0
 
     @property
     def size(self) -> float:
@@ -94,7 +96,7 @@ class Moments(Struct, frozen=True, gc=False):
     @property
     def mean_recorded(self) -> float:
         """Error of the recorded mean: half a step of a 16-bit type in which some collectors take it."""
-        return max(self.recorded * self.size, self.unit * abs(self.mean) if self.bits else 0.0)
+        return max(self.recorded * self.size, self.unit * abs(self.mean) if self.bits else 0.0, 0.5 * self.step)
 
     @property
     def is_two_valued(self) -> bool:
@@ -120,7 +122,8 @@ def moments_of(row: Row, side: str) -> Moments | None:
     unit = UNIT[tensor.dtype]
     recorded = max(RECORDED, RESTATED * unit if is_recorded else 0.0)
     bits = SIGNIFICANT_BITS.get(tensor.dtype, 0) if is_recorded else 0
-    return Moments(low, high, mean, norm, measured.count, unit, recorded, bits)
+    step = STEP.get(tensor.dtype, 0.0) if is_recorded else 0.0
+    return Moments(low, high, mean, norm, measured.count, unit, recorded, bits, step)
 
 
 class HandedOn:

@@ -171,6 +171,7 @@ def _joined(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Se
         max(each.unit for each in parts),
         max(each.recorded for each in parts),
         max(each.bits for each in parts),
+        max(each.step for each in parts),
     )
     return _same(whole, all_of)
 

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import itertools
 
-from comparison_rows import IN, OUT, PARAM, edge, key, pairs_of, row, target_only, tensor
+from comparison_rows import (
+    IN,
+    OUT,
+    PARAM,
+    edge,
+    key,
+    pairs_of,
+    row,
+    statistics_measured,
+    target_only,
+    tensor,
+)
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.links import MAX_PASSED, link
-from probe_flow.records import Graph, GraphOp, Group, Relation
+from probe_flow.records import Graph, GraphOp, Group, Relation, Statistics
+from probe_flow.records.row import Row
 
 
 def test_an_input_comes_from_the_output_that_feeds_it():
@@ -126,10 +138,40 @@ def test_without_a_graph_a_parameter_is_a_source_and_new_values_are_unknown():
     assert found.reaching[key("a")] == (0, 1)
 
 
-def test_without_a_graph_constants_and_scalars_identify_nothing():
+THIRD = 0.3333333432674408
+"""In float32."""
+
+
+def number(node: str, value: float, *more) -> Row:
+    known = Statistics(min=value, max=value, mean=value, l2norm=abs(value))
+    return row(node, *more, measurement=statistics_measured(known, known, count=1))
+
+
+def test_without_a_graph_constants_and_plain_numbers_identify_nothing():
     ones = {"size": 0.0, "mark": 0.0}
-    rows = [row("a", **ones), row("b", IN, **ones), row("c", count=1, mark=4.0), row("d", IN, count=1, mark=4.0)]
+    rows = [row("a", **ones), row("b", IN, **ones), number("c", 0.625), number("d", 0.625, IN)]
     assert link(rows, pairs_of(rows)).producers == {}
+
+
+def test_without_a_graph_a_number_of_many_digits_is_the_one_before():
+    """As the gradient of a scale that many elements were divided by, handed on."""
+    rows = [
+        number("a", 1.0),
+        number("b", 0.3333333432674408),
+        number("c", 0.3333333432674408, IN),
+        number("d", 1.0, IN),
+    ]
+    assert link(rows, pairs_of(rows)).producers == {2: (1,)}
+
+
+def test_without_a_graph_integers_are_told_by_what_was_measured_where_no_norm_is_recorded():
+    known = row("top", dtype="int64", mark=1.0)
+    recorded = Statistics(min=known.measurement.golden_statistics.min, max=3.0)
+    rows = [
+        replace(each, pair=replace(each.pair, golden=each.pair.golden.changed(recorded=recorded)))
+        for each in (known, row("equal", IN, dtype="int64", mark=1.0))
+    ]
+    assert link(rows, pairs_of(rows)).producers == {1: (0,)}
 
 
 def test_without_a_graph_what_a_step_kept_is_found_in_the_next_one():

@@ -27,3 +27,11 @@ def test_a_mean_that_is_as_large_as_the_elements_is_recorded_to_half_a_step_of_i
     """1.242 is recorded as a number of bfloat16, which are 2**-7 apart there."""
     given = Moments(0.5, 2.0, 1.2421875, 1.25 * 32, 1024, 2.0**-8, 2.0**-10, 8)
     assert (apart(replace(given, mean=given.mean + off), given) > 1.0) is is_apart
+
+
+@pytest.mark.parametrize(("off", "is_apart"), [(1, False), (2, True)])
+def test_the_mean_of_a_tiny_gradient_in_float16_is_recorded_to_half_a_step_of_zero(off, is_apart):
+    """Numbers of float16 below 2**-14 are 2**-24 apart: of 1.56e-05 either record may be off by half of that."""
+    step = 2.0**-24
+    given = Moments(-3e-4, 3e-4, 262 * step, 1e-4 * 32, 1024, 2.0**-11, 2.0**-13, 11, step)
+    assert (apart(replace(given, mean=given.mean + off * step), given) > 1.0) is is_apart

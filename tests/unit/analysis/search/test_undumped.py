@@ -72,6 +72,16 @@ def test_an_input_of_a_size_that_no_result_has_comes_from_elsewhere():
     assert undumped(rows, fed=(2, 4)).is_any
 
 
+def test_rows_that_a_recorded_index_names_are_of_this_dump():
+    """A subscript is no recorded call: 9 rows of 10 numbers each for the 9 numbers of a result, 10 in the golden."""
+    rows = chain(0, 1, 2)
+    for place, key, role, shape in ((1, call("linear"), OUT, (9,)), (4, call("linear", 2), IN, (9, 10))):
+        rows[place] = replace(rows[place], pair=replace(rows[place].pair, target=tensor(key, role, shape=shape)))
+    assert not undumped(rows, fed=(2, 4)).is_any
+    rows[4] = replace(rows[4], pair=replace(rows[4].pair, target=tensor(call("linear", 2), IN, shape=(10, 9))))
+    assert undumped(rows, fed=(2, 4)).is_any
+
+
 def test_a_gradient_without_its_forward_call_is_made_of_what_is_not_there():
     rows = [*chain(1), row(call("linear", 0, Phase.BACKWARD), IN), row(call("linear", 0, Phase.BACKWARD), OUT)]
     found, calls = undumped(rows, fed=(2,)), Calls(rows, programs_of(rows))
