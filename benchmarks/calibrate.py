@@ -33,7 +33,7 @@ from probe_flow.analysis.limits import LIMITS_OF, Limits
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.families import family_of
 from probe_flow.analysis.model.growth import HUGE, Allowance
-from probe_flow.analysis.search.diagnosis import Diagnosis, scores_of
+from probe_flow.analysis.search.diagnosis import LIMITED, Diagnosis, scores_of
 from probe_flow.analysis.search.drift import outputs_off
 from probe_flow.analysis.search.origin import Search
 from probe_flow.comparing import steps
@@ -118,9 +118,9 @@ class Weighing(Search):
         """Return the worst figure, and keep them all."""
         worst = super().worst_figure(number, deviation, allowed, limits)
         table = next(name for name, known in LIMITS_OF.items() if known is limits)
-        figures = scores_of(deviation, allowed, ALLOWANCE)
-        if allowed.offset >= HUGE:  # means are judged where only statistics are known
-            del figures[ErrorFigure.OFFSET]
+        found = zip(LIMITED, scores_of(deviation, allowed, ALLOWANCE), strict=True)
+        has_mean = allowed.offset < HUGE  # means are judged where only statistics are known
+        figures = {figure: score for figure, score in found if has_mean or figure is not ErrorFigure.OFFSET}
         self._weighed[number] = table, figures, worst[1]
         return worst
 

@@ -131,7 +131,8 @@ def _one_process_to_fork(folder: str) -> Iterator[None]:
     """Have Python's server of forks load what the workers need; end it with the cluster, unless it was there before.
 
     It ends by itself when this process does, and the workers do so too. Its socket lies in the folder, which is named
-    by a descriptor: the system cuts the path of a socket at 108 bytes.
+    by a descriptor: the system cuts the path of a socket at 108 bytes. So does that of the one which Dask starts when a
+    signal ended the first, while the cluster is there.
     """
     server: Any = forkserver._forkserver
     settings = current_process()._config  # type: ignore[attr-defined]
@@ -143,12 +144,10 @@ def _one_process_to_fork(folder: str) -> Iterator[None]:
     os.environ.update(WORKER_ENVIRONMENT)  # it is what the workers begin with
     try:
         settings["tempdir"] = f"/proc/self/fd/{descriptor}"
-        try:
-            server.ensure_running()
-        finally:
-            settings["tempdir"] = places_before
+        server.ensure_running()
         yield
     finally:
+        settings["tempdir"] = places_before
         if server._forkserver_pid not in (None, before):
             os.kill(server._forkserver_pid, signal.SIGKILL)  # it has nothing to put in order, which takes it 0.2 s
             server._stop()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import ssl
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from multiprocessing import forkserver
+from pathlib import Path
+from typing import Any
 
 import hostile_listeners
 import pytest
@@ -16,6 +21,7 @@ import scheduler_jobs
 from dask_clusters import Certificates, cluster, write_certificates
 from processes_seen import children
 
+from probe_flow.engine.schedulers import own_cluster
 from probe_flow.engine.schedulers.choice import make_scheduler
 from probe_flow.errors import UsageError
 
@@ -236,3 +242,21 @@ def _asked(connection: socket.socket) -> bytes:
         return connection.recv(100)
     except OSError:
         return b""
+
+
+def test_a_server_of_forks_that_a_signal_ended_begins_again_in_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of Python's own there is gone before Python removes it, which prints a traceback."""
+    server: Any = forkserver._forkserver
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with own_cluster._one_process_to_fork(str(tmp_path)):
+        ended = server._forkserver_pid
+        os.kill(ended, signal.SIGKILL)
+        for _ in range(1000):
+            server.ensure_running()
+            if server._forkserver_pid != ended:
+                break
+            time.sleep(0.01)
+        assert server._forkserver_pid != ended
+        assert [each.name for each in tmp_path.iterdir() if not each.is_socket()] == []
