@@ -55,6 +55,10 @@ def cells(text: str) -> list[tuple[str, str]]:
     return found
 
 
+OF_A_KERNEL = ("Maximum ULP Error", "Mean ULP Error")
+"""What a product in float32 is off by: each processor has a kernel of its own, which sums in another order."""
+
+
 @pytest.mark.parametrize(("name", "propagation"), [("Functional.softmax.0", "forward"), ("Torch.matmul.0", "backward")])
 def test_rows_are_those_of_msprobe_scripts(tmp_path, name, propagation):
     entries = json.loads((DATA / f"extracted_{name}.json").read_text())
@@ -64,7 +68,9 @@ def test_rows_are_those_of_msprobe_scripts(tmp_path, name, propagation):
     found = [row for row in cells(done.stdout) if "判定结果" not in row[0]]
     assert [row[0] for row in found] == [row[0] for row in expected]
     for (row, value), (_, known) in zip(found, expected, strict=True):
-        if re.fullmatch(r"[\d.e+-]+", known):
+        if row in OF_A_KERNEL:
+            assert float(known) / 4.0 < float(value) < 4.0 * float(known), row
+        elif re.fullmatch(r"[\d.e+-]+", known):
             assert float(value) == pytest.approx(float(known), rel=1e-6, abs=1e-12), row
         else:
             assert value == known, row

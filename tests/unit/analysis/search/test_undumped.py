@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from comparison_rows import IN, OUT, RUN, pairs_of, passes, row, tensor
+from comparison_rows import IN, OUT, RUN, pairs_of, passes, row, statistics, statistics_measured, tensor
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
@@ -55,6 +55,13 @@ def test_where_nothing_recorded_wrote_one_in_three_inputs_calls_are_missing():
     rows = chain(*range(6))  # the first call reads what comes from outside, so five inputs count
     assert not undumped(rows, fed=(4, 6, 8, 10)).is_any
     assert undumped(rows, fed=(6, 8, 10)).is_any
+
+
+def test_constants_which_nothing_tells_apart_count_as_nothing():
+    same = statistics(min=2.0, max=2.0, mean=2.0, l2norm=20.0)
+    rows = [replace(each, measurement=statistics_measured(same, same)) for each in chain(*range(6))]
+    assert not undumped(rows).is_any
+    assert undumped(chain(*range(6))).is_any
 
 
 def test_what_the_first_call_reads_counts_where_a_gradient_reaches_it():
