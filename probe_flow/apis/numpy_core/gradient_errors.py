@@ -20,7 +20,7 @@ from probe_flow.apis.numpy_core.compute import (
     wide,
     works_in_place,
 )
-from probe_flow.apis.numpy_core.gradients import rule_of, slope_by_result
+from probe_flow.apis.numpy_core.gradients import rule_by_result, rule_of
 from probe_flow.apis.numpy_core.names import Function
 from probe_flow.apis.numpy_core.own_error import OwnError
 
@@ -85,14 +85,15 @@ def own_gradient_errors(
 
     found = {place: _as_recorded(truth[name], known[place]) for place, name in names.items()}
     own = weighed(call, results, known, found, units, moved, exact=False)
-    slope = slope_by_result(function)
-    if slope is None or all(each.worst[3] <= 1.0 for each in own):
+    of_result = rule_by_result(function)
+    if of_result is None or all(each.worst[3] <= 1.0 for each in own):
         return own
-    stored = _stored(call, read_gradient)
+    stored, taken = _stored(call, read_gradient), as_taken(function, call, arrays)
+    taken.apply_defaults()
 
     def by_result(gradient: Array, stored: Array) -> Mapping[Path, Array]:
         with np.errstate(all="ignore"):
-            return {place: _as_recorded(gradient * slope(stored), known[place]) for place in names}
+            return {place: _as_recorded(of_result(taken.arguments, gradient, stored), known[place]) for place in names}
 
     def moved_result(least: float) -> Mapping[Path, Array]:
         unit = max(units.get(leaf.dtype, 0.0), least)

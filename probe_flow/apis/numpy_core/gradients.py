@@ -23,6 +23,7 @@ Array = NDArray[Any]
 Given = Mapping[str, Any]
 Gradients = dict[str, Array]
 Rule: TypeAlias = "Callable[[Given, Array], Gradients]"
+RuleByResult: TypeAlias = "Callable[[Given, Array, Array], Array]"
 
 
 def rule_of(function: Function) -> Rule:
@@ -131,10 +132,13 @@ def _silu_slope(x: Array) -> Array:
 
 
 def _softmax(given: Given, gradient: Array) -> Gradients:
+    return {"input": _softmax_by_result(given, gradient, normalising.softmax(given["input"], given.get("dim")))}
+
+
+def _softmax_by_result(given: Given, gradient: Array, result: Array) -> Array:
     axis = given.get("dim")
-    result = normalising.softmax(given["input"], axis)
     axis = axis if isinstance(axis, int) else 0 if gradient.ndim in (0, 1, 3) else 1
-    return {"input": result * (gradient - (gradient * result).sum(axis=axis, keepdims=True))}
+    return np.asarray(result * (gradient - (gradient * result).sum(axis=axis, keepdims=True)))
 
 
 def _log_softmax(given: Given, gradient: Array) -> Gradients:
@@ -312,12 +316,15 @@ def _like(gradient: Array, operand: Array) -> Array:
     return summed.sum(axis=axes, keepdims=True) if axes else summed
 
 
-def slope_by_result(function: Function) -> Callable[[Array], Array] | None:
-    """Return the derivative of a function of one element by its result, where frameworks keep that for the gradient."""
-    return _BY_RESULT.get(function)
+def rule_by_result(function: Function) -> RuleByResult | None:
+    """Return what makes the gradient of the input of the stored result and its gradient, where frameworks do so."""
+    slope = _SLOPES_BY_RESULT.get(function)
+    if slope is None:
+        return _softmax_by_result if function is normalising.softmax else None
+    return lambda _, gradient, result: gradient * slope(result)
 
 
-_BY_RESULT: Mapping[Function, Callable[[Array], Array]] = MappingProxyType(
+_SLOPES_BY_RESULT: Mapping[Function, Callable[[Array], Array]] = MappingProxyType(
     {
         elementwise.sigmoid: lambda y: y * (1 - y), elementwise.rsqrt: lambda y: -0.5 * y**3,
         elementwise.reciprocal: lambda y: -y * y, TORCH["tanh"]: lambda y: 1 - y * y, TORCH["exp"]: lambda y: y,

@@ -88,3 +88,14 @@ def test_a_gradient_that_is_made_of_the_stored_result_is_right_however_that_was_
 def test_what_is_not_understood_is_left_alone(form, incoming, dumped, word):
     with pytest.raises(UnusableError, match=word):
         errors(form, np.ones((6, 5)), incoming, dumped)
+
+
+def test_the_gradient_of_a_saturated_softmax_is_that_of_its_rounded_result():
+    """The shares of 8 and 0 in float16 are 0.99951 (1 - 2**-11) and 0.00033545; the first one is 0.99966 before."""
+    x, incoming = np.array([[8.0, 0.0]], np.float16), np.array([[1.0, 0.0]], np.float16)
+    result = np.array([[1.0 - 2.0**-11, 0.00033545]], np.float16)
+    kept = result.astype(np.float64)
+    due = (kept * (incoming - (incoming * kept).sum())).astype(np.float16)  # 0.000488; the input makes 0.000335
+    form = Form("Torch", "softmax", [x, -1])
+    assert errors(form, result, [incoming], [due])[0] < 1.0
+    assert errors(form, result, [incoming], [(20.0 * due.astype(np.float64)).astype(np.float16)])[0] > 2.0
