@@ -104,7 +104,7 @@ def own_gradient_errors(
 
 
 def _stored(call: Call, read: Callable[[str, Path, TensorSpec], Array]) -> Array:
-    """Return the one result of a function of one element, as its dump has it."""
+    """Return the one result of a call, as its dump has it."""
     ((place, leaf),) = ((place, leaf) for place, leaf in leaves(call.results) if isinstance(leaf, TensorSpec))
     return wide(read("result", place, leaf))
 

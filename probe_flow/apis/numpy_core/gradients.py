@@ -111,6 +111,11 @@ def _slope(slope: Callable[[Array], Array]) -> Rule:
     return rule
 
 
+def _slope_by_result(function: Function, slope: Callable[[Array], Array]) -> Rule:
+    """Return the same of a function whose derivative its result tells."""
+    return _slope(lambda x: slope(function(x)))
+
+
 def _gelu(given: Given, gradient: Array) -> Gradients:
     x = given["input"]
     if given.get("approximate", "none") == "tanh":
@@ -318,10 +323,10 @@ def _like(gradient: Array, operand: Array) -> Array:
 
 def rule_by_result(function: Function) -> RuleByResult | None:
     """Return what makes the gradient of the input of the stored result and its gradient, where frameworks do so."""
+    if function is normalising.softmax:  # the only one whose elements are made of several
+        return _softmax_by_result
     slope = _SLOPES_BY_RESULT.get(function)
-    if slope is None:
-        return _softmax_by_result if function is normalising.softmax else None
-    return lambda _, gradient, result: gradient * slope(result)
+    return None if slope is None else lambda _, gradient, result: gradient * slope(result)
 
 
 _SLOPES_BY_RESULT: Mapping[Function, Callable[[Array], Array]] = MappingProxyType(
@@ -339,17 +344,15 @@ def _is_tensor(value: object) -> bool:
 
 _RULES: Mapping[Function, Rule] = MappingProxyType(
     {
+        **{function: _slope_by_result(function, slope) for function, slope in _SLOPES_BY_RESULT.items()},
         products.matmul: _matmul, products.mm: _mm, products.linear: _linear, products.addmm: _addmm,
         products.baddbmm: _addmm, elementwise.add: _add, elementwise.sub: _sub, TORCH["mul"]: _mul,
         OPERATORS["mul"]: _mul, OPERATORS["rmul"]: _mul, OPERATORS["radd"]: _add, TORCH["multiply"]: _mul,
         elementwise.div: _div, elementwise.pow: _pow,
         elementwise.relu: _slope(lambda x: np.asarray(x > 0, float)), elementwise.gelu: _gelu,
         elementwise.leaky_relu: _leaky_relu, elementwise.silu: _slope(_silu_slope),
-        elementwise.sigmoid: _slope(lambda x: elementwise.sigmoid(x) * elementwise.sigmoid(-x)),
-        elementwise.rsqrt: _slope(lambda x: -0.5 * x**-1.5), elementwise.reciprocal: _slope(lambda x: -1.0 / (x * x)),
         elementwise.erf: _slope(lambda x: 2 / math.sqrt(math.pi) * np.exp(-x * x)),
-        TORCH["tanh"]: _slope(lambda x: 1 - np.tanh(x) ** 2), TORCH["exp"]: _slope(np.exp),
-        TORCH["log"]: _slope(lambda x: 1.0 / x), TORCH["sqrt"]: _slope(lambda x: 0.5 / np.sqrt(x)),
+        TORCH["log"]: _slope(lambda x: 1.0 / x),
         TORCH["neg"]: _slope(lambda x: np.full_like(x, -1.0)), TORCH["abs"]: _slope(np.sign),
         TORCH["sin"]: _slope(np.cos), TORCH["cos"]: _slope(lambda x: -np.sin(x)),
         TORCH["square"]: _slope(lambda x: 2.0 * x), elementwise.masked_fill: _masked_fill,
@@ -358,7 +361,6 @@ _RULES: Mapping[Function, Rule] = MappingProxyType(
         moves.unsqueeze: _reshaped, moves.same: _reshaped, moves.transpose: _transpose, moves.permute: _permute,
         moves.expand: _expanded, moves.expand_as: _expanded,
         reductions.total: _summed, reductions.mean: _meaned,
-        TORCH["exp2"]: _slope(lambda x: math.log(2) * np.exp2(x)), TORCH["expm1"]: _slope(np.exp),
         TORCH["log2"]: _slope(lambda x: 1 / (x * math.log(2))),
         TORCH["log10"]: _slope(lambda x: 1 / (x * math.log(10))),
         TORCH["log1p"]: _slope(lambda x: 1 / (1 + x)), TORCH["tan"]: _slope(lambda x: 1 + np.tan(x) ** 2),
