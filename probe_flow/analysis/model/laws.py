@@ -218,7 +218,7 @@ def _normalised(
     """Rows of mean 0 and variance 1, times weights, plus a bias."""
     if not parts or len(parts) > _MOST_OF_NORM or parts[0].count != whole.count:
         return ()
-    weight, bias = {1: (None, None), 2: (parts[-1], None)}.get(len(parts), (parts[-2], parts[-1]))
+    weight, bias, *_ = (*parts[1:][-2:], None, None)
     if any(each is not None and whole.count % each.count for each in (weight, bias)):
         return ()
     least, most = (1.0, 1.0) if weight is None else _magnitudes(weight)

@@ -7,9 +7,13 @@ import math
 import numpy as np
 import pytest
 from comparison_rows import IN, OUT, argument, pairs_of, row, statistics_measured, tensor
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
+from probe_flow.analysis.model import laws
+from probe_flow.analysis.model.handed_on import Moments
 from probe_flow.analysis.model.own_inputs import OwnInputs
 from probe_flow.records import Statistics
 
@@ -76,6 +80,7 @@ OPERATORS = {
     "softmax": (softmax, ()),
     "layer_norm": (layer_norm, UNIFORM),
     "LayerNorm": (layer_norm, LEARNT),
+    "group_norm": (lambda x: layer_norm(x, 1.0, 0.0), ()),
     "batch_norm": (batch_norm, LEARNT),
     "BatchNorm2d": (batch_norm, UNIFORM),
     "rms_norm": (rms_norm, UNIFORM[:1]),
@@ -149,7 +154,10 @@ def larger(out):
     ("kind", "spoil"),
     [
         *((kind, element) for kind in ("relu", "gelu", "silu", "tanh", "leaky_relu", "layer_norm", "stack", "softmax")),
-        *((kind, larger) for kind in ("relu", "gelu", "exp", "softmax", "layer_norm", "batch_norm", "rms_norm", "mul")),
+        *(
+            (kind, larger)
+            for kind in ("relu", "gelu", "exp", "softmax", "layer_norm", "group_norm", "batch_norm", "rms_norm", "mul")
+        ),
         *((kind, channel) for kind in ("softmax", "layer_norm", "batch_norm", "rms_norm", "mul", "pow", "__truediv__")),
         *((kind, rows_zero) for kind in ("softmax", "layer_norm", "batch_norm", "rms_norm", "mul", "pow", "stack")),
         ("__add__", lambda out: out + 0.05),
@@ -171,3 +179,23 @@ def test_the_other_form_of_gelu_is_no_fault():
 def test_where_the_golden_breaks_the_law_as_well_nothing_is_concluded():
     assert gap(*called("layer_norm", "float32", spoil=larger, golden=lambda *given: 1.02 * layer_norm(*given))) == 0.0
     assert gap(*called("stack", "float32", spoil=larger, golden=lambda x: x * 2.0)) == 0.0
+
+
+VALUES = st.sampled_from((0.0, -0.0, 1.0, -1.0, 1e-30, -3e38, 3e38, 1e4)) | st.floats(-1e3, 1e3)
+
+
+@st.composite
+def moments(draw):
+    low, high = sorted((draw(VALUES), draw(VALUES)))
+    count = draw(st.sampled_from((1, 2, 6, 24)))
+    norm = max(abs(low), abs(high)) * draw(st.floats(0.0, 1.0)) * math.sqrt(count)
+    mean = low + draw(st.floats(0.0, 1.0)) * (high - low)
+    return Moments(low, high, mean, norm, count, 2.0**-8, 2.0**-20, draw(st.sampled_from((0, 8))))
+
+
+@given(st.sampled_from(sorted(laws._LAWS)), moments(), st.lists(moments(), min_size=1, max_size=7), st.data())
+def test_a_law_says_something_or_nothing_of_whatever_a_call_reads(kind, whole, parts, data):
+    numbers = tuple(data.draw(st.lists(VALUES, max_size=3)))
+    shape = data.draw(st.sampled_from(((), (0,), (whole.count,), (1, whole.count))))
+    for due in laws._LAWS[kind](whole, parts, laws.Operands(shape, numbers)):
+        assert due.gap(whole) >= 0.0
