@@ -189,5 +189,5 @@ def scales_by_number(call: Call, rows: Sequence[Row]) -> bool:
     """Whether a gradient is that of a product or quotient with a plain number: nothing saved matters then."""
     if call.node is None or call.node.op_type.strip("_") not in _FACTORS:
         return False
-    read = [rows[n].pair.shown.numel for n in call.forward if not rows[n].is_produced]
-    return len(read) == 2 and read.count(1) == 1
+    read = [rows[n].pair.shown for n in call.forward if not rows[n].is_produced]
+    return len(read) == 2 and sum(each.value is not None for each in read) == 1

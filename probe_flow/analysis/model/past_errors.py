@@ -297,7 +297,7 @@ class LostSteps:
     def __init__(self, rows: Sequence[Row], deviations: Deviations) -> None:
         self._rows = rows
         self._deviations = deviations
-        self._units = LatestErrors()
+        self._coarsest: dict[Execution, float] = {}
         self._came_by: dict[int, float] = {}
         self._is_any = False
 
@@ -306,10 +306,11 @@ class LostSteps:
         row = self._rows[number]
         if not row.is_by_statistics:
             return
-        if row.is_produced:
-            self._units.add(row.node.execution, deviation.unit)
         if deviation.unit > FINE:
             self._is_any = True
+            if row.is_produced:
+                run = row.node.execution
+                self._coarsest[run] = max(deviation.unit, self._coarsest.get(run, 0.0))
         elif self._is_any and deviation.size > 0.0 and deviation.unit:
             shares = [self._share(each, deviation) for each in sources(number) or ()]
             if found := max(shares, default=0.0):
@@ -332,5 +333,8 @@ class LostSteps:
         return 0.0 if output.unit > FINE else HIDDEN_UNITS * self._of(number, tensor.unit)
 
     def around(self, execution: Execution, output: Deviation) -> float:
-        """Return the same for what a gradient is made of, by the coarsest type that its execution was in of late."""
-        return HIDDEN_UNITS * max(output.unit, self._units.largest(execution))
+        """Return the same for what a gradient is made of, by the coarsest type that its execution was in so far.
+
+        However far back that was: gradients are made of the values of the forward pass.
+        """
+        return HIDDEN_UNITS * max(output.unit, self._coarsest.get(execution, 0.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from comparison_rows import deviation
+from comparison_rows import IN, argument, deviation, pairs_of, passes, row
 
 from probe_flow.analysis.flow.calls import GATED, is_gate_gradient
 from probe_flow.analysis.model.decisions import flipped_share
@@ -17,6 +17,9 @@ from probe_flow.analysis.model.gradients import (
     with_flips,
 )
 from probe_flow.analysis.model.growth import allowance
+from probe_flow.analysis.search.conclude import conclude
+from probe_flow.records import FindingKind, NodeKey, Phase
+from probe_flow.testing.builders import key
 
 U = 2.0**-11
 
@@ -119,3 +122,23 @@ def test_gates_may_have_turned_where_records_of_16_bits_leave_what_they_decide_b
             Family.CONTRACT, deviation(count=100_000), [deviation(count=100_000)], saved, is_gated=True
         )
         assert gate.explained == pytest.approx(math.sqrt(share))
+
+
+FORWARD, BACKWARD = (NodeKey(key("op").execution, "op", phase=phase) for phase in (Phase.FORWARD, Phase.BACKWARD))
+
+
+@pytest.mark.parametrize(
+    ("divisor", "is_named"),
+    [
+        (row(FORWARD, IN, 1, count=1, relative=2e-3, peak=2e-3, dtype="bfloat16"), False),
+        (row(FORWARD, IN, 1, count=1, relative=0.0, peak=0.0, dtype="float32"), True),
+        (argument(FORWARD, 20.0, 20.0), True),
+    ],
+)
+def test_a_computed_divisor_takes_its_error_into_the_gradient_a_plain_number_has_none(divisor, is_named):
+    """As where costs are divided by their largest: the gradient is off by as much as that is."""
+    wide = {"dtype": "float32", "relative": 0.0}
+    rows = [row(FORWARD, IN, **wide), divisor, row(FORWARD, mark=1.0, **wide)]
+    rows += [row(BACKWARD, IN, mark=2.0, **wide), row(BACKWARD, dtype="float32", relative=2e-3, mark=3.0)]
+    found, _ = conclude(rows, pairs_of(rows, {"op": "__truediv__"}), passes(rows))
+    assert (BACKWARD in [each.node for each in found if each.kind is FindingKind.ORIGIN and each.fails]) is is_named
