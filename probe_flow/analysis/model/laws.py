@@ -9,6 +9,8 @@ target alone, whatever error its inputs have by then:
 - What is picked or averaged (a slice, a pooling, attention as a mean of its values) lies between the extremes of what
   it was picked from.
 - A softmax adds up to 1 over one axis, so its mean is one over the length of that axis.
+- Sums along an axis add up to what was summed, and the largest along it to the largest. Rows over their own sum, and
+  rows times the reciprocal root of their mean square, are a softmax and a norm written out.
 - A norm makes rows (channels, groups) of mean 0 and variance 1 and then scales and moves them: with weights of one
   value ``w`` and no bias the root mean square is ``|w|``, with others it lies between the smallest and the largest. Of
   a batch norm, whose weights are constant where it normalises, it is the root of the mean squares of weight and bias,
@@ -26,13 +28,26 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TypeAlias
 
-from msgspec import Struct
-
+from probe_flow.analysis.model.dues import (
+    ADDED,
+    STEP,
+    SUBTRACTED,
+    Due,
+    Operands,
+    added_at,
+    averaged,
+    chosen,
+    joined,
+    largest,
+    norm_recorded,
+    scaled,
+    sum_of,
+    top_of,
+    total,
+    within,
+)
 from probe_flow.analysis.model.growth import common_share
-from probe_flow.analysis.model.handed_on import NARROW, Moments
-
-STEP = 2.0
-"""Rounding step of a value at most, in `UNIT` of it: kernels that round faithfully give either neighbour."""
+from probe_flow.analysis.model.handed_on import Moments, apart
 
 GELU_FORMS = 2.0**-10
 """Largest difference between the two common forms of gelu, by erf and by tanh: 4.7e-4, and as much in reserve."""
@@ -47,51 +62,7 @@ RISEN = 1.0
 """From here on gelu, silu and their kin rise, and what is largest before is largest behind."""
 
 
-class Due(Struct, frozen=True):
-    """Where a figure of a result is due to lie.
-
-    Args:
-        figure: of `Moments`.
-        low, high: bounds.
-        explained: what rounding takes it beyond.
-    """
-
-    figure: str
-    low: float
-    high: float
-    explained: float
-
-    def gap(self, whole: Moments) -> float:
-        """Return how far a result's figure is from where it is due, in what rounding explains: inf of an exact zero."""
-        here: float = getattr(whole, self.figure)
-        away = max(self.low - here, here - self.high, 0.0)
-        if not away:
-            return 0.0
-        return away / self.explained if self.explained else math.inf
-
-    def told(self, whole: Moments) -> str:
-        """Return the figure and what it is due to be, in words."""
-        here = getattr(whole, self.figure)
-        bound = self.low if here < self.low else self.high
-        word = "" if self.low == self.high else "at least " if here < self.low else "at most "
-        return f"its {WORDS[self.figure]} is {here:.4g}, theirs make {word}{bound:.4g}"
-
-
-WORDS = {"low": "minimum", "high": "maximum", "mean": "mean", "size": "root mean square"}
-
 Law: TypeAlias = "Callable[[Moments, Sequence[Moments], Operands], Sequence[Due]]"
-
-
-class Operands(Struct, frozen=True):
-    """What a call reads beside tensors of fractions.
-
-    Args:
-        shape: of its result.
-        numbers: scalar arguments, in order.
-    """
-
-    shape: tuple[int, ...]
-    numbers: tuple[float, ...]
 
 
 @lru_cache(maxsize=4096)
@@ -103,105 +74,6 @@ def law_of(op_type: str) -> Law | None:
 _DIMENSIONS = re.compile(r"\dd_*$", re.IGNORECASE)  # of pooling and norms
 
 
-def sum_of(whole: Moments, parts: Sequence[Moments], operands: Operands, *, signs: Sequence[int]) -> Sequence[Due]:
-    """The mean of a sum is the sum of the means; a number moves the extremes as well."""
-    if len(parts) == 1 == len(operands.numbers) and parts[0].count == whole.count and signs == _ADDED:
-        return _moved(whole, parts[0], operands.numbers[0])
-    if len(parts) != len(signs) or any(whole.count % each.count for each in parts):
-        return ()
-    mean = math.fsum(sign * each.mean for sign, each in zip(signs, parts, strict=True))
-    return (Due("mean", mean, mean, sum(_averaged(each, whole) for each in (whole, *parts))),)
-
-
-def _moved(whole: Moments, tensor: Moments, by: float) -> Sequence[Due]:
-    step = STEP * whole.unit * (_top(tensor) + abs(by))
-    explained = _averaged(whole, whole) + _averaged(tensor, whole)
-    return (
-        Due("low", tensor.low + by, tensor.low + by, step), Due("high", tensor.high + by, tensor.high + by, step),
-        Due("mean", tensor.mean + by, tensor.mean + by, explained),
-    )  # fmt: skip
-
-
-def _averaged(tensor: Moments, whole: Moments) -> float:
-    """Return what rounding leaves in the mean: little, unless elements are so alike that all are rounded alike."""
-    share = common_share(whole.count) if whole.spread > NARROW * whole.unit * whole.size else 1.0
-    return share * whole.unit * tensor.size + tensor.mean_recorded
-
-
-def _top(tensor: Moments) -> float:
-    return max(abs(tensor.low), abs(tensor.high))
-
-
-def _norm_recorded(tensor: Moments) -> float:
-    """Return the relative error of a recorded norm, which of 16-bit tensors may be of their type."""
-    return tensor.unit if tensor.bits else tensor.recorded
-
-
-def _same(whole: Moments, tensor: Moments, factor: float = 1.0) -> Sequence[Due]:
-    """All four figures are those of a tensor, times a factor."""
-    step = STEP * whole.unit * abs(factor) * _top(tensor)
-    low, high = sorted((factor * tensor.low, factor * tensor.high))
-    mean, size = factor * tensor.mean, abs(factor) * tensor.size
-    averaged = abs(factor) * _averaged(tensor, whole) + whole.mean_recorded
-    of_norm = (common_share(whole.count) * whole.unit + _norm_recorded(whole) + _norm_recorded(tensor)) * size
-    return (
-        Due("low", low, low, step), Due("high", high, high, step), Due("mean", mean, mean, averaged),
-        Due("size", size, size, of_norm + averaged),
-    )  # fmt: skip
-
-
-def _scaled(whole: Moments, parts: Sequence[Moments], operands: Operands, *, is_divided: bool) -> Sequence[Due]:
-    """A number as factor scales all four."""
-    if len(parts) != 1 or len(operands.numbers) != 1 or parts[0].count != whole.count or not operands.numbers[0]:
-        return ()
-    number = operands.numbers[0]
-    return _same(whole, parts[0], 1.0 / number if is_divided else number)
-
-
-def _joined(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequence[Due]:
-    """What was put together has the extremes of all, and the means of means and squares."""
-    if not parts or sum(each.count for each in parts) != whole.count:
-        return ()
-    all_of = Moments(
-        min(each.low for each in parts),
-        max(each.high for each in parts),
-        math.fsum(each.mean * each.count for each in parts) / whole.count,
-        math.sqrt(math.fsum(each.norm * each.norm for each in parts)),
-        whole.count,
-        max(each.unit for each in parts),
-        max(each.recorded for each in parts),
-        max(each.bits for each in parts),
-        max(each.step for each in parts),
-    )
-    return _same(whole, all_of)
-
-
-def _within(
-    whole: Moments, parts: Sequence[Moments], _operands: Operands, *, place: int | None = None, is_mean: bool = False
-) -> Sequence[Due]:
-    """Elements that are picked or averaged lie between the extremes of what they are picked from, or of one input."""
-    if not parts or (place is not None and place >= len(parts)):
-        return ()
-    read = parts if place is None else parts[place : place + 1]
-    low, high = min(each.low for each in read), max(each.high for each in read)
-    step = STEP * whole.unit * max(map(_top, read))
-    found = [Due("low", low, high, step), Due("high", low, high, step)]
-    if is_mean and len(read) == 1 and not read[0].count % whole.count:
-        mean = read[0].mean
-        explained = _averaged(whole, whole) + read[0].mean_recorded
-        found.append(Due("mean", mean, mean, explained))
-    return found
-
-
-def _chosen(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
-    """Elements of several, numbers among them, lie between the extremes of all."""
-    ends = [*(each.low for each in parts), *(each.high for each in parts), *operands.numbers]
-    if len(ends) < 3:
-        return ()
-    step = STEP * whole.unit * max(map(abs, ends))
-    return [Due(figure, min(ends), max(ends), step) for figure in ("low", "high")]
-
-
 def _softmax(whole: Moments, _parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
     """The mean is one over the length of the axis that adds up to 1; the nearest such number is taken."""
     lengths = [length for length in operands.shape if length > 1]
@@ -210,6 +82,69 @@ def _softmax(whole: Moments, _parts: Sequence[Moments], operands: Operands) -> S
     due = min((1.0 / length for length in lengths), key=lambda each: abs(each - whole.mean))
     step = STEP * whole.unit
     return (Due("mean", due, due, (step + whole.recorded) * due), Due("high", 0.0, 1.0, step))
+
+
+def _of_length_one(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
+    """Rows of length 1 (`normalize`) have a root mean square of one over the root of their number of elements."""
+    lengths = [length for length in operands.shape if length > 1]
+    if len(parts) != 1 or not lengths:
+        return ()
+    due = min((1.0 / math.sqrt(length) for length in lengths), key=lambda each: abs(each - whole.size))
+    return (Due("size", due, due, (STEP * whole.unit + norm_recorded(whole)) * due),)
+
+
+def _times(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
+    """A number scales all four; rows times the reciprocal root of their mean square have a mean square of 1."""
+    if len(parts) != 2:
+        return scaled(whole, parts, operands, is_divided=False)
+    at = 0 if parts[0].count < parts[1].count else 1
+    read, factor, made = parts[1 - at], parts[at], operands.made(at)
+    if made is None or made.of is None or made.kind != "rsqrt" or read.count != whole.count or not read.size:
+        return ()
+    square, near = read.size * read.size, EPSILON * QUIETER / (2.0 * read.size * read.size)
+    if abs(made.of.mean - square) > STEP * (whole.unit + made.of.recorded + near) * square:
+        return ()
+    rounded = STEP * common_share(factor.count) * whole.unit
+    return (Due("size", 1.0, 1.0, rounded + norm_recorded(whole) + near),)
+
+
+def _over(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
+    """A number scales all four; rows over their own sum add up to 1."""
+    if len(parts) != 2:
+        return scaled(whole, parts, operands, is_divided=True)
+    read, divisor, made = *parts, operands.made(1)
+    if made is None or made.of is None or made.kind != "sum" or read.count != whole.count:
+        return ()
+    if apart(read, made.of) > 1.0:
+        return ()
+    if any(due.gap(divisor) > 1.0 for due in total(divisor, parts[:1], operands)):
+        return ()
+    mean = divisor.count / whole.count
+    return (Due("mean", mean, mean, STEP * whole.unit * mean + averaged(whole, whole)),)
+
+
+def _product(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
+    """Rows of a softmax average what they are multiplied with."""
+    made = operands.made(0) if len(parts) == 2 else None
+    return within(whole, parts, operands, place=1) if made is not None and made.kind == "softmax" else ()
+
+
+def _clipped(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
+    """Extremes are those of what is clipped, clipped."""
+    if not 0 < len(operands.numbers) <= 2:
+        return ()
+    least, most = (*operands.numbers, math.inf)[:2]
+    return _at_extremes(whole, parts, operands, function=lambda value: min(max(value, least), most))
+
+
+def _magnitude(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequence[Due]:
+    """Signs that are dropped leave the root mean square, and the largest is that of the largest magnitude."""
+    if len(parts) != 1 or parts[0].count != whole.count:
+        return ()
+    (read,), top = parts, top_of(parts[0])
+    of_norm = (common_share(whole.count) * whole.unit + norm_recorded(whole) + norm_recorded(read)) * read.size
+    step = STEP * whole.unit * top
+    return Due("size", read.size, read.size, of_norm), Due("high", top, top, step), Due("low", 0.0, top, step)
 
 
 def _normalised(
@@ -235,7 +170,7 @@ def _normalised(
     # A kernel may round mean and variance of each group, so that all its elements are off alike.
     groups = channels if by_channel else whole.count // channels
     rounded = common_share(groups) * whole.unit * whole.size * max(1.0, source.size / spread)
-    of_norm = rounded + (_norm_recorded(whole) + EPSILON / (2.0 * spread * spread)) * whole.size
+    of_norm = rounded + (norm_recorded(whole) + EPSILON / (2.0 * spread * spread)) * whole.size
     found = [Due("size", low, high, of_norm)]
     if is_centred:
         explained = rounded + whole.mean_recorded
@@ -253,9 +188,12 @@ def _magnitudes(weight: Moments) -> tuple[float, float]:
 
 def _at_extremes(
     whole: Moments, parts: Sequence[Moments], _operands: Operands, *, function: Callable[[float], float],
-    falls: bool = False, loose: float = 0.0, from_: float = -math.inf,
+    falls: bool = False, loose: float = 0.0, from_: float = -math.inf, least: float = -math.inf,
 ) -> Sequence[Due]:  # fmt: skip
-    """A function that rises (or falls) takes extremes to extremes; one that rises from somewhere on, the largest."""
+    """A function that rises (or falls) takes extremes to extremes; one that rises from somewhere on, the largest.
+
+    ``least`` is the smallest value that it has at all.
+    """
     if len(parts) != 1 or parts[0].count != whole.count:
         return ()
     (read,) = parts
@@ -271,6 +209,8 @@ def _at_extremes(
             continue
         explained = STEP * whole.unit * abs(due) + abs(near[1] - near[0]) / 2.0 + loose
         found.append(Due(figure, due, due, explained))
+    if least != -math.inf:
+        found.append(Due("low", least, math.inf, STEP * whole.unit * abs(least) + loose))
     return found
 
 
@@ -281,8 +221,8 @@ def _squared(
     if len(parts) != 1 or parts[0].count != whole.count or operands.numbers != exponent:
         return ()
     (read,) = parts
-    mean, top = read.size * read.size, _top(read) ** 2
-    explained = (2.0 * _norm_recorded(read) + whole.unit) * mean + _averaged(whole, whole)
+    mean, top = read.size * read.size, top_of(read) ** 2
+    explained = (2.0 * norm_recorded(read) + whole.unit) * mean + averaged(whole, whole)
     return Due("mean", mean, mean, explained), Due("high", top, top, 2.0 * STEP * whole.unit * top)
 
 
@@ -309,22 +249,39 @@ def _itself(value: float) -> float:
     return value
 
 
-_ADDED, _SUBTRACTED = (1, 1), (1, -1)
+_OF_MATH = (
+    "tanh", "exp", "expm1", "sqrt", "log", "log1p", "log2", "log10", "erf", "atan", "sinh", "asinh", "floor", "ceil",
+    "trunc",
+)  # fmt: skip
+"""Functions that rise everywhere, by their names in `math` and in frameworks."""
+
 _LAWS: Mapping[str, Law] = {
-    **dict.fromkeys(("add", "radd", "iadd"), partial(sum_of, signs=_ADDED)),
-    **dict.fromkeys(("sub", "isub"), partial(sum_of, signs=_SUBTRACTED)),
+    **dict.fromkeys(("add", "radd", "iadd"), partial(sum_of, signs=ADDED)),
+    **dict.fromkeys(("sub", "isub"), partial(sum_of, signs=SUBTRACTED)),
     "rsub": partial(sum_of, signs=(-1, 1)),
-    **dict.fromkeys(("mul", "rmul", "imul"), partial(_scaled, is_divided=False)),
-    **dict.fromkeys(("div", "truediv", "itruediv"), partial(_scaled, is_divided=True)),
-    **dict.fromkeys(("cat", "concat", "stack"), _joined),
+    **dict.fromkeys(("mul", "rmul", "imul"), _times),
+    **dict.fromkeys(("div", "truediv", "itruediv"), _over),
+    **dict.fromkeys(("matmul", "bmm"), _product),
+    **dict.fromkeys(("cat", "concat", "stack"), joined),
     **dict.fromkeys(
-        ("getitem", "indexselect", "gather", "select", "narrow", "maxpool", "embedding", "expand"), _within
+        ("getitem", "indexselect", "gather", "select", "narrow", "maxpool", "embedding"),
+        within,
     ),
-    **dict.fromkeys(("chunk", "split", "unbind", "repeat", "repeatinterleave", "adaptiveavgpool"), _within),
-    "where": _chosen,
-    "scaleddotproductattention": partial(_within, place=2),
-    "mean": partial(_within, is_mean=True),
+    **dict.fromkeys(
+        ("chunk", "split", "unbind", "repeat", "repeatinterleave", "adaptiveavgpool", "expand", "takealongdim"), within
+    ),
+    "where": chosen,
+    "maskedfill": chosen,
+    "scaleddotproductattention": partial(within, place=2),
+    "mean": partial(within, is_mean=True),
+    "sum": total,
+    **dict.fromkeys(("indexadd", "scatteradd"), added_at),
+    **dict.fromkeys(("max", "amax", "maximum", "topk"), largest),
+    **dict.fromkeys(("min", "amin", "minimum"), partial(largest, is_smallest=True)),
+    "clamp": _clipped,
+    "abs": _magnitude,
     "softmax": _softmax,
+    "normalize": _of_length_one,
     **dict.fromkeys(("layernorm", "groupnorm"), partial(_normalised, by_channel=False)),
     "rmsnorm": partial(_normalised, by_channel=False, is_centred=False),
     **dict.fromkeys(("batchnorm", "instancenorm"), partial(_normalised, by_channel=True)),
@@ -332,15 +289,14 @@ _LAWS: Mapping[str, Law] = {
     "square": _squared,
     "relu": _rising(lambda value: max(value, 0.0)),
     "relu6": _rising(lambda value: min(max(value, 0.0), 6.0)),
-    "tanh": _rising(math.tanh),
+    **{name: _rising(getattr(math, name)) for name in _OF_MATH},
+    "round": _rising(lambda value: float(round(value))),
     "sigmoid": _rising(_sigmoid),
-    "exp": _rising(math.exp),
-    "sqrt": _rising(math.sqrt),
-    "log": _rising(math.log),
+    "logsigmoid": _rising(lambda value: -_softplus(-value)),
     "softplus": _rising(_softplus),
     "rsqrt": partial(_at_extremes, function=lambda value: 1.0 / math.sqrt(value), falls=True),
     "neg": partial(_at_extremes, function=lambda value: -value, falls=True),
-    "gelu": _rising(_gelu, from_=RISEN, loose=GELU_FORMS),
-    "silu": _rising(lambda value: value * _sigmoid(value), from_=RISEN),
+    "gelu": _rising(_gelu, from_=RISEN, loose=GELU_FORMS, least=-0.17),
+    "silu": _rising(lambda value: value * _sigmoid(value), from_=RISEN, least=-0.2785),
     **dict.fromkeys(("leakyrelu", "elu", "celu", "prelu"), _rising(_itself, from_=0.0)),
 }

@@ -7,13 +7,15 @@ another fault, random operators and decisions as well.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
 from probe_flow.analysis.flow.calls import Call, Calls
+from probe_flow.analysis.model.dues import Due, Made, Operands
 from probe_flow.analysis.model.handed_on import Moments, apart, differing, moments_of
-from probe_flow.analysis.model.laws import Due, Law, Operands, law_of
+from probe_flow.analysis.model.laws import Law, law_of
 from probe_flow.analysis.model.rounding import UNIT
 from probe_flow.records import Phase
 from probe_flow.records.row import Row
@@ -21,13 +23,22 @@ from probe_flow.records.row import Row
 MOVED = frozenset(
     (
         "reshape", "view", "permute", "transpose", "flatten", "contiguous", "squeeze", "unsqueeze", "clone", "t",
-        "roll", "flip", "unflatten", "movedim", "swapaxes",
+        "roll", "flip", "unflatten", "movedim", "swapaxes", "sort",
     )
 )  # fmt: skip
 """Types that put the same elements elsewhere."""
 
-PARTS = frozenset(("chunk", "split", "unbind"))
-"""Types that have several results, each of which is a part of what was read."""
+PARTS = frozenset(("chunk", "split", "unbind", "topk", "sort", "max", "min"))
+"""Types that have several results, each of which is a part of what was read, or says where that was."""
+
+MAKERS = frozenset(("sum", "rsqrt", "softmax"))
+"""Types whose results make more of a law of what reads them."""
+
+CHOOSING = frozenset(("topk", "sort"))
+"""Types that return what they picked, and where from."""
+
+PICKING = frozenset(("gather", "takealongdim", "indexselect"))
+"""Types that pick by such indices."""
 
 
 class Contradiction(Struct, frozen=True):
@@ -59,7 +70,7 @@ class OwnInputs:
         row, call = self._rows[number], self._calls.of[number]
         if call is None or call.node is None or call.key.phase is not Phase.FORWARD:
             return None
-        kind = call.node.op_type.strip("_").lower()
+        kind = _kind(call)
         law = None if kind in MOVED else law_of(call.node.op_type)
         if (law is None and kind not in MOVED) or (len(call.written) != 1 and kind not in PARTS):
             return None
@@ -68,16 +79,18 @@ class OwnInputs:
             return None
         found = self._against(row, call, read, law, "target")
         if found is None or found.gap <= 1.0:
-            return None
+            return self._of_picked(row, call, read) if kind.replace("_", "") in PICKING else None
         golden = self._against(row, call, read, law, "golden")
         return None if golden is None or golden.gap > 1.0 or self._is_in_place(call, row, read) else found
 
     def _against(self, row: Row, call: Call, read: Sequence[int], law: Law | None, side: str) -> Contradiction | None:
         """Return how far one side's result is from what its inputs make; None where its statistics do not tell."""
         whole, *parts = (moments_of(each, side) for each in (row, *(self._rows[n] for n in read)))
-        known = [each for each in parts if each is not None]
-        if whole is None or len(known) < len(parts) or not known:
+        if whole is None:
             return None
+        known = [each for each in parts if each is not None]
+        if len(known) < len(parts):  # some laws are of the result alone: masked scores are infinite
+            known = []
         if law is None:
             return _of_same(whole, known)
         dues = law(whole, known, self._operands(row, call, side))
@@ -93,7 +106,51 @@ class OwnInputs:
             if (tensor := getattr(pair, side)) is not None and isinstance(tensor.slot.path[0], int)
         ]
         numbers = [float(each) for each in values if isinstance(each, (int, float)) and not isinstance(each, bool)]
-        return Operands(row.pair.shown.shape or (), tuple(numbers))
+        read = [n for n in call.read if _is_of_fractions(self._rows[n])]
+        return Operands(row.pair.shown.shape or (), tuple(numbers), lambda place: self._made(read[place], side))
+
+    def _made(self, number: int, side: str) -> Made | None:
+        """Return what made a tensor, told by the golden's statistics; None where it is not known or not the same."""
+        maker = self._results.get(_identity(self._rows[number]))
+        if maker is None or maker.node is None or not maker.read:
+            return None
+        tensor, made = (moments_of(self._rows[n], side) for n in (number, maker.written[0]))
+        if tensor is None or made is None or apart(tensor, made) > 1.0:
+            return None
+        return Made(_kind(maker), moments_of(self._rows[maker.read[0]], side))
+
+    @cached_property
+    def _results(self) -> Mapping[object, Call]:
+        """First results of `MAKERS` and `CHOOSING` by the golden's statistics, the latest of equal ones."""
+        made = (each for each in self._calls if each.node is not None and each.key.phase is Phase.FORWARD)
+        told = (each for each in made if each.written and _kind(each) in MAKERS | CHOOSING)
+        found = {_identity(self._rows[each.written[0]]): each for each in told}
+        found.pop(None, None)
+        return found
+
+    def _of_picked(self, row: Row, call: Call, read: Sequence[int]) -> Contradiction | None:
+        """Return what a result is not that in the golden is what a choice had picked, by the same indices.
+
+        The choice shows what it picked, so that a wrong index differs from it, and a near tie does not.
+        """
+        choice = self._results.get(_identity(row))
+        if choice is None or len(choice.written) != 2 or _kind(choice) not in CHOOSING or not (choice.read and read):
+            return None
+        places = [n for n in call.read if _is_index(self._rows[n])]
+        values, at = choice.written
+        given = [(read[0], choice.read[0], "target"), (read[0], choice.read[0], "golden")]
+        pairs = [[moments_of(self._rows[n], side) for n in two] for *two, side in given]
+        if any(one is None or other is None or apart(one, other) > 1.0 for one, other in pairs):
+            return None
+        if len(places) != 1 or not _has_extremes_of(self._rows[places[0]], self._rows[at]):
+            return None
+        whole, picked = moments_of(row, "target"), moments_of(self._rows[values], "target")
+        if whole is None or picked is None or apart(whole, picked) <= 1.0:
+            return None
+        name, here, there = differing(whole, picked)
+        chosen = self._rows[values].pair.shown.id
+        told = f"holds other elements than `{chosen}`, which the same indices picked: its {name} is {here:.4g}, there "
+        return Contradiction(apart(whole, picked), f"{told}{there:.4g}")
 
     def _is_in_place(self, call: Call, row: Row, read: Sequence[int]) -> bool:
         """Whether the target's collector may have recorded an input as what the call made of it.
@@ -103,13 +160,38 @@ class OwnInputs:
         assert call.node is not None
         kind = call.node.op_type
         is_named = kind.startswith("__i") or (kind.endswith("_") and not kind.endswith("__"))
-        if kind.strip("_").lower() in _NEVER_IN_PLACE and not is_named:
+        if _kind(call) in _NEVER_IN_PLACE and not is_named:
             return False
         whole = moments_of(row, "target")
         return whole is not None and any(_is_same(whole, moments_of(self._rows[n], "target")) for n in read)
 
 
 _NEVER_IN_PLACE = frozenset(("add", "radd", "sub", "rsub")) | MOVED
+
+
+def _kind(call: Call) -> str:
+    assert call.node is not None
+    return call.node.op_type.strip("_").lower()
+
+
+def _identity(row: Row) -> object:
+    """Return what tells the golden's tensor from others of its execution; None where its statistics do not."""
+    own = moments_of(row, "golden")
+    return None if own is None else (row.node.execution.identity, own.count, own.low, own.high, own.mean, own.norm)
+
+
+def _is_index(row: Row) -> bool:
+    target = row.pair.target
+    return target is not None and target.dtype.startswith(("int", "uint")) and (target.numel or 0) > 1
+
+
+def _has_extremes_of(row: Row, other: Row) -> bool:
+    """Whether two tensors of indices may be one, on either side: of such collectors record the extremes only."""
+    mine, theirs = row.measurement, other.measurement
+    if mine is None or theirs is None or mine.count != theirs.count:
+        return False
+    sides = [(each.target_statistics, each.golden_statistics) for each in (mine, theirs)]
+    return all(one and two and one.min == two.min and one.max == two.max for one, two in zip(*sides, strict=True))
 
 
 def _is_of_fractions(row: Row) -> bool:

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from probe_flow.analysis.model.plain_values import gap
+from probe_flow.analysis.plain_values import gap
 from probe_flow.dumps.unjudged_apis import UNDEFINED, WITH_BUFFERS
 from probe_flow.records import Mode, Status, TensorKind, Verdict
 from probe_flow.records.row import Row

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 
 from probe_flow.analysis.model.deviation import unknown_scale
-from probe_flow.analysis.model.plain_values import plain_gap
+from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.analysis.policies.torchair import TorchairPolicy, holds_no_number, nonfinite_text
 from probe_flow.records import Mode, Status, Verdict
 from probe_flow.records.row import Row

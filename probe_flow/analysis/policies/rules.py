@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct, field
 
-from probe_flow.analysis.model.plain_values import plain_gap
+from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.analysis.policies.bounds import Bound
 from probe_flow.records import Measurement, Status, Verdict
 from probe_flow.records.row import Row

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from probe_flow.analysis.model.deviation import unknown_scale
-from probe_flow.analysis.model.plain_values import plain_gap
+from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.records import Measurement, Mode, Status, TensorRef, Verdict
 from probe_flow.records.row import Row
 

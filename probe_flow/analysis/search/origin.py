@@ -28,7 +28,7 @@ from probe_flow.analysis.limits import (
 from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
-from probe_flow.analysis.model.plain_values import plain_gap
+from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.analysis.search.diagnosis import LIMITED, Diagnosis, Suspect, is_doubtful, ratio, scores_of
 from probe_flow.analysis.search.near_misses import hidden_of, outputs_before
 from probe_flow.analysis.search.proof import Proof, proof_of, score_of

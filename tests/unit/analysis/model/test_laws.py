@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
 from probe_flow.analysis.model import laws
+from probe_flow.analysis.model.dues import Made, Operands
 from probe_flow.analysis.model.handed_on import Moments
 from probe_flow.analysis.model.own_inputs import OwnInputs
 from probe_flow.records import Statistics
@@ -60,6 +61,13 @@ def rms_norm(values, weight):
     return values / np.sqrt((values**2).mean(-1, keepdims=True) + 1e-6) * weight
 
 
+def added_at(values, source):
+    """Rows of ``source`` added to the rows 0, 3, 3, 7 and 7 of ``values``."""
+    out = values.copy()
+    np.add.at(out, [0, 3, 3, 7, 7], source)
+    return out
+
+
 def gelu(values):
     return values * 0.5 * (1.0 + np.vectorize(math.erf)(values / math.sqrt(2.0)))
 
@@ -89,6 +97,17 @@ OPERATORS = {
     "__truediv__": (lambda x, by: x / by, (8.0,)),
     "__add__": (lambda x, by: x + by, (0.7,)),
     "mean": (lambda x: x.mean(-1), ()),
+    "sum": (lambda x: x.sum(-1), ()),
+    "amax": (lambda x: x.max(-1), ()),
+    "amin": (lambda x: x.min(-1), ()),
+    "maximum": (np.maximum, LEARNT[:1]),
+    "abs": (np.abs, ()),
+    "clamp": (np.clip, (-1, 1.5)),
+    "floor": (np.floor, ()),
+    "round": (np.rint, ()),
+    "asinh": (np.arcsinh, ()),
+    "normalize": (lambda x: x / np.linalg.norm(x, axis=-1, keepdims=True), ()),
+    "index_add": (added_at, (np.linspace(-1.0, 3.0, 5 * WIDTH).reshape(5, WIDTH),)),
     "stack": (lambda x: x, ()),
     "max_pool1d": (lambda x: x.reshape(ROWS, -1, 2).max(-1), ()),
     "chunk": (lambda x: x[:, :4], ()),
@@ -160,6 +179,12 @@ def larger(out):
         ),
         *((kind, channel) for kind in ("softmax", "layer_norm", "batch_norm", "rms_norm", "mul", "pow", "__truediv__")),
         *((kind, rows_zero) for kind in ("softmax", "layer_norm", "batch_norm", "rms_norm", "mul", "pow", "stack")),
+        *((kind, larger) for kind in ("sum", "amax", "amin", "maximum", "abs", "clamp", "normalize", "asinh")),
+        *((kind, element) for kind in ("maximum", "abs", "clamp", "floor", "round", "asinh")),
+        *((kind, channel) for kind in ("abs", "normalize", "index_add")),
+        *((kind, rows_zero) for kind in ("abs", "normalize")),
+        ("gelu", lambda out: out - 0.1),
+        ("silu", lambda out: out - 0.1),
         ("__add__", lambda out: out + 0.05),
         ("mean", lambda out: 1.1 * out + 0.05),
     ],
@@ -197,5 +222,25 @@ def moments(draw):
 def test_a_law_says_something_or_nothing_of_whatever_a_call_reads(kind, whole, parts, data):
     numbers = tuple(data.draw(st.lists(VALUES, max_size=3)))
     shape = data.draw(st.sampled_from(((), (0,), (whole.count,), (1, whole.count))))
-    for due in laws._LAWS[kind](whole, parts, laws.Operands(shape, numbers)):
+    made = data.draw(st.none() | st.builds(Made, st.sampled_from(("sum", "rsqrt", "softmax")), st.none() | moments()))
+    for due in laws._LAWS[kind](whole, parts, Operands(shape, numbers, lambda _place: made)):
         assert due.gap(whole) >= 0.0
+
+
+def softmax_of_masked(spoil=lambda out: out):
+    """Scores of which a causal mask left a half: their statistics are infinite."""
+    chance = np.random.default_rng(5)
+    mask = np.where(np.triu(np.ones((WIDTH, WIDTH)), 1) > 0.0, -np.inf, 0.0)
+    target, golden = (chance.standard_normal((WIDTH, WIDTH)) + mask for _ in range(2))
+    rows = []
+    for role, sides in ((IN, (target, golden)), (OUT, (spoil(softmax(target)), softmax(golden)))):
+        measured = statistics_measured(*(statistics_of(each, "float32") for each in sides), count=golden.size)
+        found = row("a", role, 0, measurement=measured)
+        rows.append(replace(found, pair=replace(found.pair, target=tensor("a", role, 0, shape=golden.shape))))
+    return rows, pairs_of(rows, {"a": "softmax"})
+
+
+def test_what_a_softmax_adds_up_to_needs_no_statistics_of_its_scores():
+    assert gap(*softmax_of_masked()) == 0.0
+    assert gap(*softmax_of_masked(element)) > 1.0
+    assert gap(*softmax_of_masked(larger)) > 1.0

@@ -98,6 +98,116 @@ def test_elements_put_elsewhere_have_the_same_statistics(spoil, is_wrong):
     assert gap(rows, pairs_of(rows, {"a": "index_select"})) == 0.0
 
 
+def chained(steps, *, dtype="float16", seed=3, other=0.3):
+    """Calls one after another, each a name, a type, names of what it reads (``x`` comes in), and what it computes.
+
+    The last function of each is what the target's call does. What comes in is off by ``other`` of its size.
+    """
+    chance = np.random.default_rng(seed)
+    golden = {"x": np.abs(chance.standard_normal((24, 16))) + 0.1}
+    target = {"x": rounded(golden["x"] + other * np.abs(chance.standard_normal((24, 16))), dtype)}
+    rows, types = [], {}
+    for name, kind, reads, *functions in steps:
+        for place, read in enumerate(reads):
+            rows.append(shown(name, IN, place, target[read], golden[read], dtype))
+        for side, function in ((golden, functions[0]), (target, functions[-1])):
+            side[name] = function(*(side[read] for read in reads))
+        target[name] = rounded(target[name], dtype)
+        rows.append(shown(name, OUT, 0, target[name], golden[name], dtype))
+        types[name] = kind
+    return rows, pairs_of(rows, types)
+
+
+def root(x):
+    return 1.0 / np.sqrt(x)
+
+
+def mean_square(x):
+    return (x * x).mean(-1, keepdims=True) + 1e-6
+
+
+def over(spoil=lambda out: out, summed=lambda x: x.sum(-1, keepdims=True)):
+    right = lambda x: x.sum(-1, keepdims=True)  # noqa: E731
+    return [("s", "sum", "x", right, summed), ("a", "div", "xs", np.divide, lambda x, by: spoil(x / by))]
+
+
+def normed(spoil=lambda out: out, square=mean_square):
+    return [
+        ("v", "mean", "x", mean_square, square), ("r", "rsqrt", "v", root),
+        ("a", "mul", "xr", np.multiply, lambda x, by: spoil(x * by)),
+    ]  # fmt: skip
+
+
+def averaged(spoil=lambda out: out):
+    share = lambda x: np.exp(x[:16]) / np.exp(x[:16]).sum(-1, keepdims=True)  # noqa: E731
+    values = lambda x: x[:16]  # noqa: E731
+    return [
+        ("p", "softmax", "x", share), ("y", "slice", "x", values),
+        ("a", "matmul", "py", np.matmul, lambda p, v: spoil(p @ v)),
+    ]  # fmt: skip
+
+
+def one_element(out):
+    return out + np.where(np.arange(out.size).reshape(out.shape) == 5, 6.0, 0.0)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("steps", [over, normed, averaged])
+def test_shares_norms_and_attention_written_out_break_no_law(steps, dtype):
+    for seed in range(10):
+        assert gap(*chained(steps(), dtype=dtype, seed=seed)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("steps", "spoil"),
+    [(over, larger), (over, channel), (normed, larger), (normed, channel), (averaged, one_element)],
+)
+def test_wrong_shares_norms_and_attention_written_out_do(steps, spoil):
+    rows, pairs = chained(steps(spoil))
+    assert gap(rows, pairs) > 1.0
+    others = {"s": "amax", "r": "sqrt", "p": "sigmoid"}  # the same figures of other makers say nothing
+    types = {each.name: others.get(each.name, node.op_type) for each, node in pairs.target.nodes.items()}
+    assert gap(rows, pairs_of(rows, types)) == 0.0
+
+
+def test_a_share_is_not_blamed_for_a_wrong_sum_nor_a_norm_for_a_wrong_mean_square():
+    assert gap(*chained(over(summed=lambda x: 1.3 * x.sum(-1, keepdims=True)))) == 0.0
+    assert gap(*chained(normed(square=lambda x: 1.3 * mean_square(x)))) == 0.0
+
+
+def index_row(name, role, place, high):
+    """Indices, of which collectors record the extremes only."""
+    ends = Statistics(min=0.0, max=high, mean=None, l2norm=None, nan=0, inf=0)
+    return row(name, role, place, measurement=statistics_measured(ends, ends, count=48), dtype="int64")
+
+
+def picked(index=None, *, other=0.0, high=15.0):
+    """The two largest of each row, and the same picked again by their indices, one of which ``index`` may replace."""
+    chance = np.random.default_rng(2)
+    golden = chance.standard_normal((24, 16))
+    target = rounded(golden + other * chance.standard_normal((24, 16)), "float16")
+    rows = [shown("k", IN, 0, target, golden, "float16")]
+    values, made = [], []
+    for side in (target, golden):
+        places = np.argsort(-side, axis=-1)[:, :2]
+        values.append(np.take_along_axis(side, places, -1))
+        if side is target and index is not None:
+            places[3, 1] = index
+        made.append(np.take_along_axis(side, places, -1))
+    rows += [shown("k", OUT, 0, *values, "float16"), index_row("k", OUT, 1, 15.0)]
+    rows += [shown("a", IN, 0, target, golden, "float16"), index_row("a", IN, 1, high)]
+    rows.append(shown("a", OUT, 0, *made, "float16"))
+    return rows, pairs_of(rows, {"k": "topk", "a": "gather"})
+
+
+def test_what_is_picked_by_the_indices_of_a_choice_is_what_the_choice_shows():
+    """Whatever it picked: with scores that are off it takes others in the target, and both show these."""
+    assert gap(*picked()) == gap(*picked(other=0.3)) == 0.0
+    assert gap(*picked(7)) > 1.0
+    assert gap(*picked(7, other=0.3)) > 1.0
+    assert gap(*picked(7, high=14.0)) == 0.0  # by other indices
+
+
 @pytest.mark.parametrize(("spoil", "named"), [(lambda out: out, []), (channel, ["a"])])
 def test_behind_a_dropout_that_is_drawn_otherwise_a_wrong_sum_is_named_and_a_right_one_is_not(spoil, named):
     rows, _ = summed(spoil)

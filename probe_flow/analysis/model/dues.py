@@ -1,0 +1,213 @@
+"""Where figures of a result are due to lie, and what is due of what operators add, scale, put together or pick.
+
+What rounding takes a figure beyond is part of what is due: a step at extremes, for kernels may round to either
+neighbour, and what averages out in means and norms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from probe_flow.analysis.model.growth import common_share
+from probe_flow.analysis.model.handed_on import NARROW, Moments
+
+STEP = 2.0
+"""Rounding step of a value at most, in `UNIT` of it: kernels that round faithfully give either neighbour."""
+
+ADDED, SUBTRACTED = (1, 1), (1, -1)
+
+
+class Due(Struct, frozen=True):
+    """Where a figure of a result is due to lie.
+
+    Args:
+        figure: of `Moments`.
+        low, high: bounds.
+        explained: what rounding takes it beyond.
+    """
+
+    figure: str
+    low: float
+    high: float
+    explained: float
+
+    def gap(self, whole: Moments) -> float:
+        """Return how far a result's figure is from where it is due, in what rounding explains: inf of an exact zero."""
+        here: float = getattr(whole, self.figure)
+        away = max(self.low - here, here - self.high, 0.0)
+        if not away:
+            return 0.0
+        return away / self.explained if self.explained else math.inf
+
+    def told(self, whole: Moments) -> str:
+        """Return the figure and what it is due to be, in words."""
+        here = getattr(whole, self.figure)
+        bound = self.low if here < self.low else self.high
+        word = "" if self.low == self.high else "at least " if here < self.low else "at most "
+        return f"its {WORDS[self.figure]} is {here:.4g}, theirs make {word}{bound:.4g}"
+
+
+WORDS = {"low": "minimum", "high": "maximum", "mean": "mean", "size": "root mean square"}
+
+
+class Made(Struct, frozen=True):
+    """What made a tensor that a call reads.
+
+    Args:
+        kind: type of that call, in small letters without underscores.
+        of: what it read first; None where its statistics are not all finite.
+    """
+
+    kind: str
+    of: Moments | None
+
+
+class Operands(Struct, frozen=True):
+    """What a call reads beside tensors of fractions.
+
+    Args:
+        shape: of its result.
+        numbers: scalar arguments, in order.
+        made: gives what made a tensor that it reads, by its place; None where that is not known.
+    """
+
+    shape: tuple[int, ...]
+    numbers: tuple[float, ...]
+    made: Callable[[int], Made | None]
+
+
+def sum_of(whole: Moments, parts: Sequence[Moments], operands: Operands, *, signs: Sequence[int]) -> Sequence[Due]:
+    """The mean of a sum is the sum of the means; a number moves the extremes as well."""
+    if len(parts) == 1 == len(operands.numbers) and parts[0].count == whole.count and signs == ADDED:
+        return _moved(whole, parts[0], operands.numbers[0])
+    if len(parts) != len(signs) or any(whole.count % each.count for each in parts):
+        return ()
+    mean = math.fsum(sign * each.mean for sign, each in zip(signs, parts, strict=True))
+    return (Due("mean", mean, mean, sum(averaged(each, whole) for each in (whole, *parts))),)
+
+
+def _moved(whole: Moments, tensor: Moments, by: float) -> Sequence[Due]:
+    step = STEP * whole.unit * (top_of(tensor) + abs(by))
+    explained = averaged(whole, whole) + averaged(tensor, whole)
+    return (
+        Due("low", tensor.low + by, tensor.low + by, step), Due("high", tensor.high + by, tensor.high + by, step),
+        Due("mean", tensor.mean + by, tensor.mean + by, explained),
+    )  # fmt: skip
+
+
+def averaged(tensor: Moments, whole: Moments) -> float:
+    """Return what rounding leaves in the mean: little, unless elements are so alike that all are rounded alike."""
+    share = common_share(whole.count) if whole.spread > NARROW * whole.unit * whole.size else 1.0
+    return share * whole.unit * tensor.size + tensor.mean_recorded
+
+
+def top_of(tensor: Moments) -> float:
+    return max(abs(tensor.low), abs(tensor.high))
+
+
+def norm_recorded(tensor: Moments) -> float:
+    """Return the relative error of a recorded norm, which of 16-bit tensors may be of their type."""
+    return tensor.unit if tensor.bits else tensor.recorded
+
+
+def same(whole: Moments, tensor: Moments, factor: float = 1.0) -> Sequence[Due]:
+    """All four figures are those of a tensor, times a factor."""
+    step = STEP * whole.unit * abs(factor) * top_of(tensor)
+    low, high = sorted((factor * tensor.low, factor * tensor.high))
+    mean, size = factor * tensor.mean, abs(factor) * tensor.size
+    of_mean = abs(factor) * averaged(tensor, whole) + whole.mean_recorded
+    of_norm = (common_share(whole.count) * whole.unit + norm_recorded(whole) + norm_recorded(tensor)) * size
+    return (
+        Due("low", low, low, step), Due("high", high, high, step), Due("mean", mean, mean, of_mean),
+        Due("size", size, size, of_norm + of_mean),
+    )  # fmt: skip
+
+
+def scaled(whole: Moments, parts: Sequence[Moments], operands: Operands, *, is_divided: bool) -> Sequence[Due]:
+    """A number as factor scales all four."""
+    if len(parts) != 1 or len(operands.numbers) != 1 or parts[0].count != whole.count or not operands.numbers[0]:
+        return ()
+    number = operands.numbers[0]
+    return same(whole, parts[0], 1.0 / number if is_divided else number)
+
+
+def joined(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequence[Due]:
+    """What was put together has the extremes of all, and the means of means and squares."""
+    if not parts or sum(each.count for each in parts) != whole.count:
+        return ()
+    all_of = Moments(
+        min(each.low for each in parts),
+        max(each.high for each in parts),
+        math.fsum(each.mean * each.count for each in parts) / whole.count,
+        math.sqrt(math.fsum(each.norm * each.norm for each in parts)),
+        whole.count,
+        max(each.unit for each in parts),
+        max(each.recorded for each in parts),
+        max(each.bits for each in parts),
+        max(each.step for each in parts),
+    )
+    return same(whole, all_of)
+
+
+def total(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequence[Due]:
+    """The mean of sums of so many elements each is so many times theirs."""
+    if len(parts) != 1 or parts[0].count % whole.count or parts[0].count == whole.count:
+        return ()
+    (read,), terms = parts, parts[0].count // whole.count
+    added = common_share(whole.count) * whole.unit * read.size + read.mean_recorded
+    mean = terms * read.mean
+    return (Due("mean", mean, mean, averaged(whole, whole) + terms * added),)
+
+
+def added_at(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequence[Due]:
+    """What is added to some places of a tensor adds to its sum."""
+    if len(parts) != 2 or parts[0].count != whole.count:
+        return ()
+    base, source = parts
+    terms = source.count / whole.count
+    mean = base.mean + terms * source.mean
+    added = common_share(whole.count) * whole.unit * source.size + source.mean_recorded
+    return (Due("mean", mean, mean, averaged(whole, whole) + averaged(base, whole) + terms * added),)
+
+
+def within(
+    whole: Moments, parts: Sequence[Moments], _operands: Operands, *, place: int | None = None, is_mean: bool = False
+) -> Sequence[Due]:
+    """Elements that are picked or averaged lie between the extremes of what they are picked from, or of one input."""
+    if not parts or (place is not None and place >= len(parts)):
+        return ()
+    read = parts if place is None else parts[place : place + 1]
+    low, high = min(each.low for each in read), max(each.high for each in read)
+    step = STEP * whole.unit * max(map(top_of, read))
+    found = [Due("low", low, high, step), Due("high", low, high, step)]
+    if is_mean and len(read) == 1 and not read[0].count % whole.count:
+        mean = read[0].mean
+        explained = averaged(whole, whole) + read[0].mean_recorded
+        found.append(Due("mean", mean, mean, explained))
+    return found
+
+
+def chosen(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
+    """Elements of several, numbers among them, lie between the extremes of all."""
+    ends = [*(each.low for each in parts), *(each.high for each in parts), *operands.numbers]
+    if len(ends) < 3:
+        return ()
+    step = STEP * whole.unit * max(map(abs, ends))
+    return [Due(figure, min(ends), max(ends), step) for figure in ("low", "high")]
+
+
+def largest(
+    whole: Moments, parts: Sequence[Moments], _operands: Operands, *, is_smallest: bool = False
+) -> Sequence[Due]:
+    """The largest of all is that of the largest ones along an axis, or of each two elements of two tensors."""
+    if not parts or max(each.count for each in parts) < whole.count:
+        return ()
+    pick, figure, behind = (min, "low", "high") if is_smallest else (max, "high", "low")
+    top = pick(getattr(each, figure) for each in parts)
+    least = pick(getattr(each, behind) for each in parts)
+    step = STEP * whole.unit * max(map(top_of, parts))
+    low, high = sorted((least, top))
+    return Due(figure, top, top, step), Due(behind, low, high, step)
