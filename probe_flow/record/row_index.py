@@ -34,7 +34,7 @@ from probe_flow.files.opening import open_bytes, read_whole
 from probe_flow.record.facts import DISTANCE
 from probe_flow.record.json_values import json_text, json_value, number
 from probe_flow.record.places import InExecution, Place
-from probe_flow.records import Phase, Role, Status
+from probe_flow.records import Phase, Role, Row, Status
 
 if TYPE_CHECKING:
     Integers: TypeAlias = array[int]
@@ -214,11 +214,6 @@ class RowIndex(LineIndex):
         of_rows = self.lengths, self.crcs, self.sums, self.errors, self.states
         return *of_rows, self.counts, self.places, self.calls
 
-    @property
-    def is_worth_a_file(self) -> bool:
-        """Whether there are enough rows; and their numbers are those that they say, of which there is no column."""
-        return len(self) >= LEAST_ROWS and isinstance(self.orders, range)
-
     def add_facts(self, orders: list[int], errors: Sequence[float], states: Sequence[int]) -> None:
         """Say what so many more rows are."""
         before = len(self.states)
@@ -319,6 +314,11 @@ class StoredIndex(NamedTuple):
 
     rows: RowIndex
     nodes: Digest
+
+
+def is_indexed(rows: Sequence[Row]) -> bool:
+    """Whether there are enough rows; and their numbers are those of their lines, of which there is no column."""
+    return len(rows) >= LEAST_ROWS and all(row.order == line for line, row in enumerate(rows))
 
 
 def write_index(index: RowIndex, nodes: Digest, path: Path) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,17 @@ from msgspec.structs import replace
 from probe_flow.engine.cache import PARTIAL, RunCache, collect_garbage, shared_store, tensor_store
 from probe_flow.engine.run.events import FILE_BEGUN, Clock, EventLog, open_events
 from probe_flow.engine.run.kept_comparisons import KeptStages
-from probe_flow.engine.run.outcome import StageOutcome, StageStatus, became, ended_by, exit_code, is_gap, run_verdict
+from probe_flow.engine.run.outcome import (
+    StageOutcome,
+    StageStatus,
+    became,
+    ended_by,
+    exit_code,
+    is_gap,
+    run_verdict,
+    stopped,
+    unforeseen,
+)
 from probe_flow.engine.run.output import (
     EVENTS_NAME,
     OWN_FILES,
@@ -30,8 +39,8 @@ from probe_flow.engine.run.output import (
     reopen_run_folder,
 )
 from probe_flow.engine.run.plan import Plan, PlannedStage
-from probe_flow.engine.run.record import base_record, problem_facts, stage_list, with_summaries, without_findings
-from probe_flow.engine.run.results import Results, is_strict
+from probe_flow.engine.run.record import base_record, problem_facts, so_far, stage_list, with_summaries
+from probe_flow.engine.run.results import Results, is_strict, nothing
 from probe_flow.engine.run.signals import Signals
 from probe_flow.engine.run.tasks import BATCH_LOST, MEASURED_BY, Progress, Silent, StageTasks, needs_workers
 from probe_flow.engine.schedulers.base import Scheduler
@@ -163,7 +172,9 @@ class _Run:
 
     def __post_init__(self) -> None:
         self._began = self.clock.monotonic()
-        self.results = Results(self.plan.selected, self.folder.path, self._announce, strict=self.strict)
+        writes = self.folder.path, self._announce, self.log.emit
+        workers, memory = self.scheduler.workers, self.plan.executor.memory_bytes
+        self.results = Results(self.plan.selected, *writes, strict=self.strict, workers=workers, memory_bytes=memory)
         self.cache = RunCache(
             shared=shared_store(self.cache_folder) if self.cache_folder else None,
             partial=self.folder.path / PARTIAL,
@@ -176,13 +187,16 @@ class _Run:
     def to_end(self) -> RunOutcome:
         """Run every stage that can run, then say what came of it."""
         self.log.emit("run.started", workflow=self.plan.workflow.name, stages=len(self.plan.selected))
-        with ahead(self.scheduler) as self._start_ahead:
+        with ahead(self.scheduler) as self._start_ahead, closing(self.results):
             for planned in self.plan.stages:
+                if planned.stage.type.produces is not Kind.REPORT:
+                    self._settle()
                 outcome = self._skipped(planned) or self._run_stage(planned)
                 self.outcomes.append(outcome)
                 self.results.done_with(planned)
                 self.progress.stage_ended(outcome)
                 self._save()
+            self._settle()
         return self._finish(stopped_by=self.signals.number)
 
     def _skipped(self, planned: PlannedStage) -> StageOutcome | None:
@@ -217,13 +231,20 @@ class _Run:
             if found is not None:
                 emit(found.event, **found.fields)
             result = self._result_of(planned) if found is None else found.result
-            self.results.add(planned, result)
-            if found is None:
-                self.kept.keep(planned, result, self.results.stored_of, self.results.problems)
+            keep = partial(self.kept.keep, planned, result, self.results.stored_of, self.results.problems)
+            self.results.add(planned, result, keep if found is None else nothing)
 
         outcome = replace(self._tried(outcome, work), wall_s=self.clock.monotonic() - began)
         emit("stage.ended", status=outcome.status.value, wall_s=round(outcome.wall_s, 6), reason=outcome.reason)
         return outcome
+
+    def _settle(self) -> None:
+        """Wait for records that are written while reports are; a stage whose records cannot be written failed."""
+        for place, outcome in enumerate(self.outcomes):
+            if outcome.name == self.results.writing:
+                self.outcomes[place] = ended = self._tried(outcome, self.results.settle)
+                if ended is not outcome:
+                    self.log.emit("stage.ended", stage=ended.name, status=ended.status.value, reason=ended.reason)
 
     def _result_of(self, planned: PlannedStage) -> object:
         """Do the work of a stage; what a reader finds of small files is held."""
@@ -246,7 +267,7 @@ class _Run:
             return ended_by(outcome, exc.diagnostics, is_wrong_input=isinstance(exc, UsageError))
         except Exception as exc:  # a stage of any origin: its failure must not take the record of the others along
             self.log.emit("stage.crashed", stage=outcome.name, traceback=traceback.format_exc())
-            return ended_by(outcome, (out_of_memory(exc) or _unforeseen(outcome.name, exc),))
+            return ended_by(outcome, (out_of_memory(exc) or unforeseen(outcome.name, exc),))
         return outcome
 
     def _context(self, planned: PlannedStage, scheduler: Scheduler) -> Context:
@@ -322,7 +343,7 @@ class _Run:
         )
         unfinished = [f"stage `{o.name}` {o.status.value}: {o.reason}" for o in self.outcomes if is_gap(o)]
         if stopped_by:
-            self.results.report("run", [_stopped(stopped_by, self.folder.path, self.resume_help)])
+            self.results.report("run", [stopped(stopped_by, self.folder.path, self.resume_help)])
             unfinished.insert(0, f"the run was stopped by {signal.Signals(stopped_by).name}")
         wall_s = round(self.clock.monotonic() - self._began, 6)
         self.record = structs.replace(
@@ -363,10 +384,7 @@ class _Run:
         return (*self.plan.warnings, *self.results.problems, *ended)
 
     def _save(self, *, whole: bool = False) -> None:
-        """Write the record as it stands, so that a run that is killed never leaves an older verdict behind.
-
-        Only that of the end is whole: findings may be thousands, and stages many.
-        """
+        """Write the record as it stands, so that a run that is killed never leaves an older verdict behind."""
         results = self.results
         self.record = structs.replace(
             with_summaries(self.record, results.summaries).with_reproductions(results.reproductions),
@@ -375,26 +393,5 @@ class _Run:
             artifacts=(*OWN_FILES, *results.artifacts),
             problems=problem_facts(self._diagnostics()),
         )
-        shown = self.record if whole else without_findings(self.record)
+        shown = self.record if whole else so_far(self.record, results.unwritten)
         write_run_json(shown, self.folder.path / RECORD_NAME)
-
-
-def _unforeseen(stage: str, error: Exception) -> Diagnostic:
-    return Diagnostic(
-        "PF6003",
-        f"stage `{stage}` stopped: {type(error).__name__}: {error}",
-        stage=stage,
-        help=f"the traceback is in `{EVENTS_NAME}` of the run's folder, event `stage.crashed`",
-    )
-
-
-def _stopped(number: int, folder: Path, resume_help: str) -> Diagnostic:
-    return Diagnostic(
-        "PF6014",
-        f"the run was stopped by {signal.Signals(number).name}",
-        Severity.WARNING,
-        path=str(folder),
-        help=resume_help
-        or f"`run` with `--resume --output {shlex.quote(str(folder))}` continues it; "
-        "`compare` again takes what was measured from the cache",
-    )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import enum
+import shlex
+import signal
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.errors import Diagnostic
+from probe_flow.engine.run.output import EVENTS_NAME
+from probe_flow.errors import Diagnostic, Severity
 from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_WRONG_INPUT
 
 
@@ -94,3 +98,26 @@ def run_verdict(code: int, *, compared: bool) -> str | None:
     if code != EXIT_PASSED:
         return "incomplete"
     return "pass" if compared else None
+
+
+def unforeseen(stage: str, error: Exception) -> Diagnostic:
+    """Return what to say of a stage that ended by a defect, ours or that of a package."""
+    return Diagnostic(
+        "PF6003",
+        f"stage `{stage}` stopped: {type(error).__name__}: {error}",
+        stage=stage,
+        help=f"the traceback is in `{EVENTS_NAME}` of the run's folder, event `stage.crashed`",
+    )
+
+
+def stopped(number: int, folder: Path, resume_help: str) -> Diagnostic:
+    """Return what to say of a run that a signal ended."""
+    return Diagnostic(
+        "PF6014",
+        f"the run was stopped by {signal.Signals(number).name}",
+        Severity.WARNING,
+        path=str(folder),
+        help=resume_help
+        or f"`run` with `--resume --output {shlex.quote(str(folder))}` continues it; "
+        "`compare` again takes what was measured from the cache",
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -106,11 +106,15 @@ def with_summaries(record: RunRecord, summaries: Mapping[str, Summary]) -> RunRe
     return _with(record, merged, findings, comparisons)
 
 
-def without_findings(record: RunRecord) -> RunRecord:
-    """Return the record without the findings and what points to them, which a run that goes on writes at its end."""
+def so_far(record: RunRecord, unwritten: Container[str]) -> RunRecord:
+    """Return the record of a run that goes on: without files that are not whole yet, and without its findings.
+
+    Findings may be thousands, and stages many.
+    """
     nothing: dict[str, Any] = {"first_divergence": None, "suspects": (), "nonfinite_origin": None}
     comparisons = {name: replace(part, **nothing) for name, part in record.comparisons.items()}
-    return replace(record, findings=(), comparisons=comparisons, **nothing)
+    artifacts = tuple(name for name in record.artifacts if name not in unwritten)
+    return replace(record, findings=(), comparisons=comparisons, artifacts=artifacts, **nothing)
 
 
 def _with(

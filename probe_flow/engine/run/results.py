@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.engine.run.plan import PlannedStage
 from probe_flow.engine.run.record import input_facts
 from probe_flow.errors import Diagnostic, InternalError, Severity
+from probe_flow.files.existing import exists
 from probe_flow.files.machine import return_free_memory
+from probe_flow.packages import is_extended
 from probe_flow.record.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
 from probe_flow.record.row_index import FILE as INDEX
-from probe_flow.record.row_index import write_index
+from probe_flow.record.row_index import is_indexed, write_index
 from probe_flow.record.run_json import Summary, comparison_summary
 from probe_flow.record.stored.kinds import FILE
 from probe_flow.record.stored.writing import write_comparison
@@ -27,7 +31,13 @@ from probe_flow.stages.registry import STAGES
 from probe_flow.work import Scripts
 from probe_flow.workflow.loading.fields import KIND_WORDS
 
-_Written = TypeVar("_Written")
+if TYPE_CHECKING:
+    from probe_flow.files.forked import Forked
+
+_ROWS, _NODES, _DETAILS = "comparison.jsonl", "nodes.jsonl", "details.jsonl"
+
+LEAST_FORKED_ROWS = 5_000
+"""Rows whose records take a fork to write: 0.2 s of one processor, the fork 0.02."""
 
 _RECORD_OF: Mapping[Kind, type] = {
     Kind.CATALOG: Catalog,
@@ -44,7 +54,10 @@ class Results:
         selected: the stages that run.
         folder: where the records of comparisons are written.
         announce: is told of every record before it is begun.
+        emit: sends events.
         strict: codes of warnings that count as errors, ``x`` for any digit.
+        workers: that the run may have at once; from 2 on the records of many rows are written while reports are.
+        memory_bytes: that the run may take; None = that of the machine.
     """
 
     def __init__(
@@ -52,10 +65,15 @@ class Results:
         selected: Sequence[PlannedStage],
         folder: Path,
         announce: Callable[[Path], None],
+        emit: Callable[..., None],
         *,
         strict: Sequence[str] = (),
+        workers: int = 1,
+        memory_bytes: int | None = None,
     ) -> None:
         self.selected, self.folder, self.announce, self.strict = selected, folder, announce, strict
+        self._emit, self._workers, self._memory_bytes = emit, workers, memory_bytes
+        self._records: _Records | None = None
         self._waiting = Counter(name for planned in selected for name in planned.needs)
         self._held: dict[str, Any] = {}
         self._known: dict[object, set[str]] = {}
@@ -81,8 +99,13 @@ class Results:
         """Return the results that a stage takes, by option."""
         return {option: [self._held[name] for name in names] for option, names in planned.stage.inputs.items()}
 
-    def add(self, planned: PlannedStage, result: object) -> None:
+    def add(self, planned: PlannedStage, result: object, keep: Callable[[], None]) -> None:
         """Take a stage's result: write what must be written, hold it if a consumer waits.
+
+        Args:
+            planned: the stage.
+            result: what it returned.
+            keep: keeps it for other runs, once it is written.
 
         Raises:
             InternalError: PF6004 when the result is not of the kind that the stage declares. A report is a list of
@@ -101,12 +124,14 @@ class Results:
             for file in result.files:
                 self._note(Path(file))
         elif isinstance(result, Comparison):
-            self._add_comparison(self._judged_by(planned), result)
+            self._add_comparison(planned, result, keep)
         elif kind is Kind.REPORT:
             self._add_files(planned, result)
         elif isinstance(result, Scripts):
             self._add_files(planned, result.files)
             self.reproductions += result.found
+        if not isinstance(result, Comparison):
+            keep()
         if self._waiting[name]:
             self._held[name] = result
         return_free_memory()  # of writing: the next stage needs some
@@ -125,15 +150,69 @@ class Results:
         before = next((each for each in self.selected if each.stage.name in extended), None)
         return stage.name if before is None else self._judged_by(before)
 
-    def _add_comparison(self, name: str, comparison: Comparison) -> None:
+    def _add_comparison(self, planned: PlannedStage, comparison: Comparison, keep: Callable[[], None]) -> None:
+        name = self._judged_by(planned)
         folder = self._folder_of(name)
-        self._write_lines(comparison, folder)  # their index is no more when the records are written
-        self._write(comparison, folder / FILE, write_comparison)
-        if comparison.details:
-            self._write(comparison, folder / "details.jsonl", write_details_jsonl)
+        files = tuple(folder / each for each in _files_of(comparison))
+        for path in files:
+            self.announce(path)
+            self._note(path)
+        write = partial(_write_records, comparison, folder, keep)
+        forked = self._forked(write, folder, planned.stage.name) if self._takes_a_fork(comparison) else None
+        self._records = _Records(planned.stage.name, name, files, write if forked is None else forked.result, forked)
+        if forked is None:
+            self.settle()
         self.comparisons[name] = comparison
         self.summaries[name] = comparison_summary(comparison)
         self.report(name, comparison.problems, repeats=True)
+
+    def _takes_a_fork(self, comparison: Comparison) -> bool:
+        """Whether nobody but our reports can look for the records meanwhile, and it pays."""
+        if self._workers < 2 or len(comparison.rows) < LEAST_FORKED_ROWS or is_extended():
+            return False
+        from probe_flow.files.forked import can_fork
+
+        return can_fork(self._memory_bytes)
+
+    def _forked(self, write: Callable[[], None], folder: Path, stage: str) -> Forked[None]:
+        from probe_flow.files.forked import Forked
+
+        return Forked(write, folders=[folder], lost=lambda why: self._emit("records.taken_over", stage=stage, why=why))
+
+    @property
+    def writing(self) -> str | None:
+        """The stage whose records are still being written."""
+        return None if self._records is None else self._records.stage
+
+    @property
+    def unwritten(self) -> frozenset[str]:
+        """Of `artifacts`, records that are still being written."""
+        return frozenset(map(self._name_of, () if self._records is None else self._records.files))
+
+    def settle(self) -> None:
+        """Have all records written.
+
+        Raises:
+            IncompleteError: PF7001 when one cannot be written.
+        """
+        if self._records is not None:
+            try:
+                self._records.written()
+                self._records = None
+            finally:
+                self.close()
+
+    def close(self) -> None:
+        """End what is still being written; a comparison without its records is none of the run's."""
+        records, self._records = self._records, None
+        if records is None:
+            return
+        if records.forked is not None:
+            records.forked.stop()
+            self.comparisons.pop(records.name, None)
+            self.summaries.pop(records.name, None)
+        missing = {self._name_of(path) for path in records.files if not exists(path)}
+        self.artifacts = [name for name in self.artifacts if name not in missing]
 
     def stored_of(self, name: str) -> Path:
         """Return the file that has the comparison of a stage whole."""
@@ -143,19 +222,6 @@ class Results:
         judging = [each for each in self.selected if each.stage.type.produces is Kind.COMPARISON]
         count = len({self._judged_by(each) for each in judging})
         return self.folder if count == 1 else self.folder / name
-
-    def _write_lines(self, comparison: Comparison, folder: Path) -> None:
-        """Write the lines of rows and nodes, and the index of many rows."""
-        rows = self._write(comparison, folder / "comparison.jsonl", write_comparison_jsonl)
-        nodes = self._write(comparison, folder / "nodes.jsonl", write_nodes_jsonl)
-        if rows.is_worth_a_file:
-            self._write(comparison, folder / INDEX, lambda _, path: write_index(rows, nodes, path))
-
-    def _write(self, comparison: Comparison, path: Path, write: Callable[[Comparison, Path], _Written]) -> _Written:
-        self.announce(path)
-        written = write(comparison, path)
-        self._note(path)
-        return written
 
     def report(self, stage: str, problems: Iterable[Diagnostic], *, repeats: bool = False) -> list[Diagnostic]:
         """Keep what a stage reports or puts into its result; return what was not known yet, named after the stage.
@@ -188,9 +254,12 @@ class Results:
             self._note(Path(path))
 
     def _note(self, path: Path) -> None:
-        name = str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
+        name = self._name_of(path)
         if name not in self.artifacts:
             self.artifacts.append(name)
+
+    def _name_of(self, path: Path) -> str:
+        return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
 
     def incomplete(self) -> list[str]:
         """Return why the run is incomplete as far as its results say, each reason once."""
@@ -205,6 +274,54 @@ class Results:
     def failed_gates(self) -> list[str]:
         """Return the names of the comparisons whose gate said no."""
         return [name for name, comparison in self.comparisons.items() if not comparison.gate_passed]
+
+
+class _Records(Struct, frozen=True):
+    """Records of a comparison that are being written.
+
+    Args:
+        stage: that made it.
+        name: of the comparison.
+        files: they.
+        written: waits for them, or writes them.
+        forked: who writes them, if not this process.
+    """
+
+    stage: str
+    name: str
+    files: tuple[Path, ...]
+    written: Callable[[], None]
+    forked: Forked[None] | None = None
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+def _files_of(comparison: Comparison) -> Iterator[str]:
+    yield from (_ROWS, _NODES)
+    if is_indexed(comparison.rows):
+        yield INDEX
+    yield FILE
+    if comparison.details:
+        yield _DETAILS
+
+
+def _write_records(comparison: Comparison, folder: Path, keep: Callable[[], None]) -> None:
+    """Write the files of `_files_of`, then keep the comparison."""
+    _write_lines(comparison, folder)  # their index is no more when the records are written
+    write_comparison(comparison, folder / FILE)
+    if comparison.details:
+        write_details_jsonl(comparison, folder / _DETAILS)
+    keep()
+
+
+def _write_lines(comparison: Comparison, folder: Path) -> None:
+    """Write the lines of rows and nodes, and the index of many rows."""
+    rows = write_comparison_jsonl(comparison, folder / _ROWS)
+    nodes = write_nodes_jsonl(comparison, folder / _NODES)
+    if is_indexed(comparison.rows):
+        write_index(rows, nodes, folder / INDEX)
 
 
 def is_strict(problem: Diagnostic, strict: Sequence[str]) -> bool:
