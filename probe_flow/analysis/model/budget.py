@@ -45,7 +45,13 @@ from probe_flow.analysis.model.rounding import (
     lost_bits,
     rounded_before,
 )
-from probe_flow.analysis.model.unseen_inputs import HiddenInputs, UnshownSteps, with_noise
+from probe_flow.analysis.model.unseen_inputs import (
+    HiddenInputs,
+    LatestTerms,
+    UnshownSteps,
+    decided_otherwise,
+    with_noise,
+)
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
 from probe_flow.records import FigureColumn, NodeKey, NodeKind, Pairs
 from probe_flow.records.row import Row
@@ -80,6 +86,7 @@ class Allowances:
         self._fused = FusedParts(pairs.target.graphs)
         self._past, self._common = PastErrors(), CommonFactors()
         self._unshown = UnshownSteps(pairs)
+        self._terms = LatestTerms()
         self._read: list[int] = []
         self.updates = Updates(rows, self.deviations, calls)
         self._flips, self._steps = FadingNoise(), FadingNoise()
@@ -288,10 +295,11 @@ class Allowances:
             recent = math.hypot(self.recent(number), self._unshown.error(row))
             if self._shows_modules_only and is_gradient(row.node):
                 recent += flipped_share(recent, deviation.count)  # between modules there may be gates
-            steps = UNDUMPED * max(deviation.unit, self._narrower(row)) * deviation.size
+            size = max(deviation.size, self._terms.cancelled(row, deviation))
+            steps = UNDUMPED * max(deviation.unit, self._narrower(row)) * size
             if row.is_by_statistics:  # what was in 16 bits of late hides steps of these
-                steps = max(steps, self._lost.around(row.node.execution, deviation) * deviation.size)
-            return max(UNSHOWN * recent * deviation.size, steps, updated or 0.0)
+                steps = max(steps, self._lost.around(row.node.execution, deviation) * size)
+            return max(UNSHOWN * recent * size, steps, decided_otherwise(row, recent), updated or 0.0)
         # State of earlier steps (caches, updated parameters) enters as an input without producer.
         if updated is not None:
             return updated
@@ -342,8 +350,10 @@ class Allowances:
         if row.is_by_statistics and self._sums_rows(row) and not is_suspect and deviation.size:
             self._common.add(run, deviation.gain * deviation.size / (self.scales.get(number) or deviation.size))
         self._lost.add(number, deviation, self.sources)
+        self._terms.add(row, deviation)
         if row.is_produced:
-            self._past.add(run, min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0))
+            if deviation.size or deviation.rms:  # zeros do not tell what others may be off by
+                self._past.add(run, min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0))
             self._unshown.add(row)
         elif run.step is not None:
             self._read.append(number)

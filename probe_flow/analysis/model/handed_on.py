@@ -262,8 +262,8 @@ class HandedOn:
 def apart(whole: Moments, same: Moments) -> float:
     """Return how far two records of the same elements are from each other, in what recording explains.
 
-    Extremes of 16 bits may be neighbours: an addend that is small enough to leave the golden's records as they are can
-    take the target's a step further.
+    In 16 bits an addend that is small enough to leave the golden's records as they are can take elements of the target,
+    extremes among them, a step further.
     """
     top = max(abs(same.low), abs(same.high))
     if not top or not same.size:
@@ -272,7 +272,8 @@ def apart(whole: Moments, same: Moments) -> float:
     if whole.bits and same.bits:
         ends = [(nearest_record(here, there, whole.bits) or 0.0, there) for here, there in ends]
     moved = max(abs(here - there) for here, there in ends) / (RECORDED * top)
-    mean = abs(whole.mean - same.mean) / (whole.mean_recorded + same.mean_recorded)
+    stepped = common_share(whole.count) * whole.unit * whole.size if whole.bits and same.bits else 0.0
+    mean = abs(whole.mean - same.mean) / (whole.mean_recorded + same.mean_recorded + stepped)
     norm = nearest_record(whole.norm, same.norm, whole.bits) if whole.bits else whole.norm
     return max(moved, mean, abs((norm or 0.0) - same.norm) / (whole.recorded * same.norm))
 

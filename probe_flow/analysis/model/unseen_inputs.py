@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right, insort
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from probe_flow.analysis.flow.calls import is_gradient
+from probe_flow.analysis.model.decisions import share_turned
 from probe_flow.analysis.model.deviation import TINY, Deviation, unknown_scale
 from probe_flow.analysis.model.growth import PEAK_OVER_RMS, Allowance, common_share
 from probe_flow.analysis.model.rounding import UNIT
@@ -44,6 +46,27 @@ CRESTS = (1.0, 30.0)
 
 ROUNDED_WEIGHT = 0.5
 """Root mean square error of stored values, in units of `UNIT`, which is the largest."""
+
+LATEST = 16
+"""Gradients of as many elements among which the terms of a sum are looked for."""
+
+
+def decided_otherwise(row: Row, relative: float) -> float:
+    """Return what a row may be off by of which each golden element is one of two values, as of masks, gates and spikes.
+
+    No dump tells what decided, but that was off by a relative error. With statistics the norm says how many more or
+    fewer there are of the larger value. Few golden statistics are of two values by accident: mean and norm must agree
+    to `TWO_VALUED`. 0.0 for other rows.
+    """
+    from probe_flow.analysis.model.handed_on import moments_of  # few runs need it
+
+    golden = moments_of(row, "golden")
+    if golden is None or golden.low == golden.high or not golden.is_two_valued:
+        return 0.0
+    share = share_turned(relative, golden.count)
+    if row.is_by_statistics:
+        return share * abs(golden.high**2 - golden.low**2) / (2.0 * golden.size)
+    return math.sqrt(share) * (golden.high - golden.low)
 
 
 class Noise(Struct, frozen=True):
@@ -145,6 +168,30 @@ def with_noise(allowed: Allowance, noise: Noise, output: Deviation) -> Allowance
         gain=allowed.gain + noise.shared * scale / max(output.size, TINY),
         offset=allowed.offset + noise.shared * scale,
     )
+
+
+class LatestTerms:
+    """The sizes of the latest gradients: what sums of gradients that no dump shows may be made of.
+
+    The gradient of what a result does not depend on, such as the largest value that a softmax takes off by hand, is a
+    sum that cancels: the golden holds nothing but the rounding of its terms, and so does the target, in its own type.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: dict[tuple[Execution, int], deque[float]] = defaultdict(lambda: deque(maxlen=LATEST))
+
+    def add(self, row: Row, deviation: Deviation) -> None:
+        """Take note of a judged gradient."""
+        if row.is_produced and is_gradient(row.node) and deviation.size:
+            self._sizes[row.node.execution, deviation.count].append(deviation.size)
+
+    def cancelled(self, row: Row, deviation: Deviation) -> float:
+        """Return the size of the terms of which a golden's row holds the rounding alone; 0.0 where it holds more."""
+        sizes = self._sizes.get((row.node.execution, deviation.count), ())
+        if not sizes or row.pair.golden is None or not is_gradient(row.node):
+            return 0.0
+        largest = max(sizes)
+        return largest if deviation.size <= UNIT.get(row.pair.golden.dtype, 0.0) * largest else 0.0
 
 
 class UnshownSteps:

@@ -35,3 +35,10 @@ def test_the_mean_of_a_tiny_gradient_in_float16_is_recorded_to_half_a_step_of_ze
     step = 2.0**-24
     given = Moments(-3e-4, 3e-4, 262 * step, 1e-4 * 32, 1024, 2.0**-11, 2.0**-13, 11, step)
     assert (apart(replace(given, mean=given.mean + off * step), given) > 1.0) is is_apart
+
+
+@pytest.mark.parametrize(("off", "is_apart"), [(7e-7, False), (1e-5, True)])
+def test_what_is_added_on_the_way_may_move_the_mean_of_16_bits_by_a_step_of_its_elements(off, is_apart):
+    """Gradients of size 2.9e-4 in bfloat16, of which each of 32 may have gone half a step (5.7e-7) further."""
+    given = Moments(-7.1e-4, 6.4e-4, -3.29e-5, 2.9e-4 * 32**0.5, 32, 2.0**-8, 2.0**-10, 8)
+    assert (apart(replace(given, mean=given.mean + off), given) > 1.0) is is_apart
