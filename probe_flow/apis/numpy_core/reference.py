@@ -28,7 +28,7 @@ _CHAPTERS = {
 _HEAD = """# Operators that are computed again
 
 `compare` computes suspects again in float64, by numpy alone, from the target's own inputs
-([how that is used](../explanation/diagnosis.md#evidence-that-needs-no-allowance)). These are the operators that it
+([how that is used](../explanation/evidence.md#results-computed-again)). These are the operators that it
 knows; other functions of PyTorch, `mint` and MindSpore are computed by the framework itself, on the processor, where it
 is installed. This page is made from the program; do not edit it.
 
