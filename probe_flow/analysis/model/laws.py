@@ -58,6 +58,12 @@ EPSILON = 1e-5
 QUIETER = 8.0
 """How many times smaller than that of all elements the variance of the quietest rows may be on average."""
 
+CHANCE = 6.0
+"""What chance may do to a channel of one row, in what data that are as uneven as independent rows do to it."""
+
+ORDINARY = 4.0
+"""Largest value, in root mean squares, up to which no channel of the golden's holds more than others."""
+
 RISEN = 1.0
 """From here on gelu, silu and their kin rise, and what is largest before is largest behind."""
 
@@ -68,7 +74,12 @@ Law: TypeAlias = "Callable[[Moments, Sequence[Moments], Operands], Sequence[Due]
 @lru_cache(maxsize=4096)
 def law_of(op_type: str) -> Law | None:
     """Return the law of an operator by its type (``__add__``, ``BatchNorm2d``), None where it has none."""
-    return _LAWS.get(_DIMENSIONS.sub("", op_type).replace("_", "").lower())
+    return _LAWS.get(bare(op_type))
+
+
+def bare(op_type: str) -> str:
+    """Return a type without case, underscores and dimensions: ``LayerNorm`` and ``layer_norm`` are one."""
+    return _DIMENSIONS.sub("", op_type).replace("_", "").lower()
 
 
 _DIMENSIONS = re.compile(r"\dd_*$", re.IGNORECASE)  # of pooling and norms
@@ -147,15 +158,22 @@ def _magnitude(whole: Moments, parts: Sequence[Moments], _operands: Operands) ->
     return Due("size", read.size, read.size, of_norm), Due("high", top, top, step), Due("low", 0.0, top, step)
 
 
+def _weighted(whole: Moments, parts: Sequence[Moments]) -> tuple[Moments | None, Moments | None] | None:
+    """Return weight and bias of a norm; None where it reads something else."""
+    if not parts or len(parts) > _MOST_OF_NORM or parts[0].count != whole.count:
+        return None
+    weight, bias, *_ = (*parts[1:][-2:], None, None)
+    return None if any(each is not None and whole.count % each.count for each in (weight, bias)) else (weight, bias)
+
+
 def _normalised(
     whole: Moments, parts: Sequence[Moments], _operands: Operands, *, by_channel: bool, is_centred: bool = True
 ) -> Sequence[Due]:
     """Rows of mean 0 and variance 1, times weights, plus a bias."""
-    if not parts or len(parts) > _MOST_OF_NORM or parts[0].count != whole.count:
+    given = _weighted(whole, parts)
+    if given is None:
         return ()
-    weight, bias, *_ = (*parts[1:][-2:], None, None)
-    if any(each is not None and whole.count % each.count for each in (weight, bias)):
-        return ()
+    weight, bias = given
     least, most = (1.0, 1.0) if weight is None else _magnitudes(weight)
     moved, mean = (bias.size, bias.mean) if bias is not None else (0.0, 0.0)
     low, high = least - moved, most + moved
@@ -163,20 +181,76 @@ def _normalised(
     if by_channel:
         low = high = math.hypot(1.0 if weight is None else weight.size, moved)
         tilted = 0.0
-    (source, *_), channels = parts, 1 if weight is None else weight.count
-    spread = (source.spread if is_centred else source.size) / math.sqrt(QUIETER)
-    if not spread:
-        return ()
-    # A kernel may round mean and variance of each group, so that all its elements are off alike.
+    channels = 1 if weight is None else weight.count
     groups = channels if by_channel else whole.count // channels
-    rounded = common_share(groups) * whole.unit * whole.size * max(1.0, source.size / spread)
-    of_norm = rounded + (norm_recorded(whole) + EPSILON / (2.0 * spread * spread)) * whole.size
+    of_norm, of_mean = _rounded(whole, parts[0], groups, is_centred=is_centred)
+    if math.isinf(of_norm):
+        return ()
     found = [Due("size", low, high, of_norm)]
     if is_centred:
-        explained = rounded + whole.mean_recorded
-        found.append(Due("mean", mean - tilted, mean + tilted, explained))
+        found.append(Due("mean", mean - tilted, mean + tilted, of_mean))
     return found
 
+
+def _rounded(whole: Moments, source: Moments, groups: int, *, is_centred: bool) -> tuple[float, float]:
+    """Return what rounding leaves in root mean square and mean behind a norm.
+
+    A kernel may round mean and variance of each group, so that all its elements are off alike.
+    """
+    spread = (source.spread if is_centred else source.size) / math.sqrt(QUIETER)
+    if not spread:
+        return math.inf, math.inf
+    rounded = common_share(groups) * whole.unit * whole.size * max(1.0, source.size / spread)
+    of_norm = rounded + (norm_recorded(whole) + EPSILON / (2.0 * spread * spread)) * whole.size
+    return of_norm, rounded + whole.mean_recorded
+
+
+def as_uneven(
+    whole: Moments, parts: Sequence[Moments], golden: Moments, golden_parts: Sequence[Moments], *, is_centred: bool
+) -> Sequence[Due]:
+    """What root mean square and mean are due to be behind a norm of rows whose weights differ, by the golden's.
+
+    Weights make more of some channels than of others, so that both follow how uneven the data are as well. That has
+    nothing to do with the weights: over ``n`` channels chance moves the mean square by the standard deviation of what
+    weights do to a channel, over the root of ``n``. More is allowed where rows are few, where the golden's largest
+    value shows that few channels may hold most, and where weights follow the golden's data. Rows that became constant,
+    by what was read, have nothing to normalise.
+    """
+    given, theirs = _weighted(whole, parts), _weighted(golden, golden_parts)
+    if given is None or theirs is None or (weight := given[0]) is None or weight.count < 2:
+        return ()
+    (square, mean), (their_square, their_mean) = _even(*given), _even(*theirs)
+    rows = whole.count // weight.count
+    of_norm, of_mean = _rounded(whole, parts[0], rows, is_centred=is_centred)
+    if math.isinf(of_norm) or rows < 2 or not golden.size or not golden_parts[0].size:
+        return ()
+    few = top_of(golden) / (ORDINARY * golden.size)
+    chance = max(1.0, CHANCE / math.sqrt(rows), few * few) / math.sqrt(weight.count)
+    spread = math.hypot(weight.spread, given[1].spread if given[1] is not None else 0.0)
+    tilt = golden.size * golden.size - their_square
+    may = max(chance * spread * (2.0 * abs(weight.mean) + spread), abs(tilt))
+    constant = max(0.0, 1.0 - (parts[0].size / golden_parts[0].size) ** 2)
+    high, low = math.sqrt(max(0.0, square + tilt)), math.sqrt(max(0.0, (square + tilt) * (1.0 - constant)))
+    if not low:
+        return ()
+    found = [Due("size", low, high, may / (2.0 * low) + of_norm)]
+    if is_centred:
+        due = mean + golden.mean - their_mean
+        found.append(Due("mean", due, due, max(chance * weight.spread, abs(golden.mean - their_mean)) + of_mean))
+    return found
+
+
+def _even(weight: Moments | None, bias: Moments | None) -> tuple[float, float]:
+    """Return mean square and mean behind a norm of data that are the same in all channels."""
+    square = 1.0 if weight is None else weight.size * weight.size
+    return (square, 0.0) if bias is None else (square + bias.size * bias.size, bias.mean)
+
+
+CENTRED = frozenset(("layernorm", "groupnorm"))
+"""Types of norms of rows that take off the mean."""
+
+OF_ROWS = CENTRED | {"rmsnorm"}
+"""Types of norms of rows."""
 
 _MOST_OF_NORM = 5  # a batch norm's: what is normalised, running mean and variance, weight, bias
 
@@ -282,7 +356,7 @@ _LAWS: Mapping[str, Law] = {
     "abs": _magnitude,
     "softmax": _softmax,
     "normalize": _of_length_one,
-    **dict.fromkeys(("layernorm", "groupnorm"), partial(_normalised, by_channel=False)),
+    **dict.fromkeys(CENTRED, partial(_normalised, by_channel=False)),
     "rmsnorm": partial(_normalised, by_channel=False, is_centred=False),
     **dict.fromkeys(("batchnorm", "instancenorm"), partial(_normalised, by_channel=True)),
     "pow": partial(_squared, exponent=(2.0,)),

@@ -15,7 +15,7 @@ from msgspec import Struct
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.model.dues import Due, Made, Operands
 from probe_flow.analysis.model.handed_on import Moments, apart, differing, moments_of
-from probe_flow.analysis.model.laws import Law, law_of
+from probe_flow.analysis.model.laws import CENTRED, OF_ROWS, Law, as_uneven, bare, law_of
 from probe_flow.analysis.model.rounding import UNIT
 from probe_flow.records import Phase
 from probe_flow.records.row import Row
@@ -79,23 +79,28 @@ class OwnInputs:
             return None
         found = self._against(row, call, read, law, "target")
         if found is None or found.gap <= 1.0:
-            return self._of_picked(row, call, read) if kind.replace("_", "") in PICKING else None
+            return self._beside_golden(row, call, read, law)
         golden = self._against(row, call, read, law, "golden")
         return None if golden is None or golden.gap > 1.0 or self._is_in_place(call, row, read) else found
 
     def _against(self, row: Row, call: Call, read: Sequence[int], law: Law | None, side: str) -> Contradiction | None:
         """Return how far one side's result is from what its inputs make; None where its statistics do not tell."""
-        whole, *parts = (moments_of(each, side) for each in (row, *(self._rows[n] for n in read)))
+        whole, known = self._known(row, read, side)
         if whole is None:
             return None
-        known = [each for each in parts if each is not None]
-        if len(known) < len(parts):  # some laws are of the result alone: masked scores are infinite
-            known = []
         if law is None:
             return _of_same(whole, known)
         dues = law(whole, known, self._operands(row, call, side))
         worst = max(dues, key=lambda due: due.gap(whole), default=None)
         return None if worst is None else Contradiction(worst.gap(whole), _told(worst, whole))
+
+    def _known(self, row: Row, read: Sequence[int], side: str) -> tuple[Moments | None, Sequence[Moments]]:
+        """Return the statistics of a result and of all that was read: none of these where one is not known.
+
+        Some laws are of the result alone: masked scores are infinite.
+        """
+        known = [own for n in read if (own := moments_of(self._rows[n], side)) is not None]
+        return moments_of(row, side), known if len(known) == len(read) else ()
 
     def _operands(self, row: Row, call: Call, side: str) -> Operands:
         """Return what a call reads beside tensors, on one side."""
@@ -127,6 +132,24 @@ class OwnInputs:
         found = {_identity(self._rows[each.written[0]]): each for each in told}
         found.pop(None, None)
         return found
+
+    def _beside_golden(self, row: Row, call: Call, read: Sequence[int], law: Law | None) -> Contradiction | None:
+        """Return what a result is not by its own inputs and by what the golden's is of the golden's inputs."""
+        assert call.node is not None
+        kind = bare(call.node.op_type)
+        if kind in PICKING:
+            return self._of_picked(row, call, read)
+        if kind not in OF_ROWS:
+            return None
+        (whole, parts), (other, others) = (self._known(row, read, side) for side in ("target", "golden"))
+        golden = self._against(row, call, read, law, "golden")
+        if whole is None or other is None or golden is None or golden.gap > 1.0:
+            return None
+        dues = as_uneven(whole, parts, other, others, is_centred=kind in CENTRED)
+        worst = max(dues, key=lambda due: due.gap(whole), default=None)
+        if worst is None or worst.gap(whole) <= 1.0:
+            return None
+        return Contradiction(worst.gap(whole), f"{_told(worst, whole)} where they are as uneven as the golden's")
 
     def _of_picked(self, row: Row, call: Call, read: Sequence[int]) -> Contradiction | None:
         """Return what a result is not that in the golden is what a choice had picked, by the same indices.

@@ -227,6 +227,15 @@ def test_a_law_says_something_or_nothing_of_whatever_a_call_reads(kind, whole, p
         assert due.gap(whole) >= 0.0
 
 
+@given(
+    moments(), st.lists(moments(), min_size=1, max_size=4), moments(), st.lists(moments(), min_size=1, max_size=4),
+    st.booleans(),
+)  # fmt: skip
+def test_what_the_golden_says_of_a_norm_is_something_or_nothing(whole, parts, golden, golden_parts, is_centred):
+    for due in laws.as_uneven(whole, parts, golden, golden_parts, is_centred=is_centred):
+        assert due.gap(whole) >= 0.0
+
+
 def softmax_of_masked(spoil=lambda out: out):
     """Scores of which a causal mask left a half: their statistics are infinite."""
     chance = np.random.default_rng(5)
@@ -244,3 +253,78 @@ def test_what_a_softmax_adds_up_to_needs_no_statistics_of_its_scores():
     assert gap(*softmax_of_masked()) == 0.0
     assert gap(*softmax_of_masked(element)) > 1.0
     assert gap(*softmax_of_masked(larger)) > 1.0
+
+
+UNEVEN = (np.random.default_rng(1).normal(1.0, 0.1, 4 * WIDTH), np.random.default_rng(2).normal(0.0, 0.1, 4 * WIDTH))
+
+
+def normed(dtype, *, seed, spoil=lambda out: out, channels=None, rows=4 * ROWS, constant=0, weights=UNEVEN, other=1.0):
+    """A layer norm of learnt weights, of data that differ from the golden's by ``other`` of their size.
+
+    Args:
+        dtype, seed, spoil: as in `called`.
+        channels: how large each channel is, of both sides.
+        rows: how many.
+        constant: rows of the target's input that are constant.
+        weights: and bias.
+        other: by how much, in their size.
+    """
+    chance = np.random.default_rng(seed)
+    wide = np.ones(len(weights[0])) if channels is None else channels
+    right = chance.standard_normal((rows, len(wide))) * wide
+    read = right + other * chance.standard_normal(right.shape) * wide
+    read[:constant] = 0.0
+    read = rounded(read, dtype, chance)
+    made, due = rounded(spoil(layer_norm(read, *weights)), dtype, chance), layer_norm(right, *weights)
+
+    def shown(role, place, target, golden):
+        sides = statistics_of(target, dtype), statistics_of(golden, "float32")
+        measured = statistics_measured(*sides, count=golden.size)
+        return row("a", role, place, measurement=measured, dtype=dtype, golden_dtype="float32")
+
+    held = [shown(IN, place, rounded(each, dtype, chance), each) for place, each in enumerate(weights, 1)]
+    rows = [shown(IN, 0, read, right), *held, shown(OUT, 0, made, due)]
+    return rows, pairs_of(rows, {"a": "layer_norm"})
+
+
+def quarter_zero(out):
+    return out * np.where(np.arange(len(out)) % 4 == 0, 0.0, 1.0)[:, None]
+
+
+OUTLIERS = np.where(np.arange(4 * WIDTH) % 31 == 7, 12.0, 1.0)
+FOLLOWING = 0.5 + UNEVEN[0] * np.where(np.arange(4 * WIDTH) % 2, 3.0, 0.2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"rows": 3},
+        {"channels": OUTLIERS},
+        {"channels": FOLLOWING},
+        {"constant": 30, "other": 0.1},
+        {"other": 0.1},
+        {"other": 8.0},
+    ],
+)
+def test_other_data_are_as_uneven_behind_learnt_weights(given, dtype):
+    """Independent rows, few of them, channels that hold most, weights that follow the data, and rows of zeros."""
+    for seed in range(40):
+        assert gap(*normed(dtype, seed=seed, **given)) == 0.0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("spoil", [lambda out: 1.05 * out, lambda out: out + 0.05, quarter_zero])
+def test_what_is_wrong_behind_learnt_weights_is_not(spoil, dtype):
+    rows, pairs = normed(dtype, seed=0, spoil=spoil)
+    assert gap(rows, pairs) > 1.0
+    assert law_gap(rows, pairs) == 0.0
+
+
+def law_gap(rows, pairs):
+    """The same where the golden is no layer norm at all: nothing is concluded."""
+    golden = rows[-1].measurement.golden_statistics
+    other = replace(golden, mean=golden.mean + 1.0, l2norm=3.0 * golden.l2norm)
+    measured = statistics_measured(rows[-1].measurement.target_statistics, other, count=rows[-1].measurement.count)
+    return gap([*rows[:-1], replace(rows[-1], measurement=measured)], pairs)
