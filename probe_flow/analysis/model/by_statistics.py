@@ -16,7 +16,7 @@ from probe_flow.analysis.model.arithmetic import COPY, Arithmetic
 from probe_flow.analysis.model.decisions import is_decided
 from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.families import Family
-from probe_flow.analysis.model.growth import Allowance, common_share, mean_of
+from probe_flow.analysis.model.growth import Allowance, common_share, mean_of, product_length
 from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps
 
 STATISTICS_SLACK = 2.0
@@ -101,6 +101,9 @@ class StatisticsAllowances:
         behind = [n for n, _ in inputs]
         turned = self._flips.reaching(behind, execution, is_known=is_known)
         stepped = self._steps.reaching(behind, execution, is_known=is_known)
+        if stepped and Family.PRODUCT in families and len(shown) > 1 and all(self._sources(n) for n in behind):
+            # All rows share what an update did, and so all terms of a product of two computed tensors may (q k^T).
+            stepped *= math.sqrt(product_length(output, *sorted(shown, key=lambda each: -each.count)[:2]))
         if arithmetic.is_gated(call):
             turned = math.hypot(turned, FLIPPED * allowed.explained / size)  # gates turn independently
         self._flips.fade(number, execution, turned)

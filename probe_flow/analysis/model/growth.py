@@ -258,10 +258,10 @@ def _typical(output: Deviation, inputs: Sequence[Deviation]) -> float:
 
 def typical_product(output: Deviation, first: Deviation, second: Deviation) -> float:
     """Return the size that a product of unrelated factors has: s_a * s_b * sqrt(length of the sum)."""
-    return first.size * second.size * math.sqrt(_length(output, first, second))
+    return first.size * second.size * math.sqrt(product_length(output, first, second))
 
 
-def _length(output: Deviation, first: Deviation, second: Deviation) -> float:
+def product_length(output: Deviation, first: Deviation, second: Deviation) -> float:
     """Return how many terms each element of a product sums up."""
     return math.sqrt(max(1.0, first.count * second.count / max(1, output.count)))
 
@@ -348,7 +348,9 @@ def coherent_error(family: Family, output: Deviation, inputs: Sequence[Deviation
 
 def coherent_product(output: Deviation, first: Deviation, second: Deviation) -> float:
     """Return the same for a product of two tensors."""
-    return _length(output, first, second) * (abs(first.offset) * mean_of(second) + abs(second.offset) * mean_of(first))
+    return product_length(output, first, second) * (
+        abs(first.offset) * mean_of(second) + abs(second.offset) * mean_of(first)
+    )
 
 
 def mean_of(tensor: Deviation) -> float:

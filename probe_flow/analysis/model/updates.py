@@ -176,7 +176,7 @@ class Updates:
         read = (*call.read, *saved)
         total, has_weight = 0.0, any(self._has_axes(n) for n in read)
         for n in read:
-            hidden, deviation = self._hidden.get(n, 0.0), self._deviations[n]
+            hidden, deviation = self.error_of(n) if n in self._hidden else 0.0, self._deviations[n]
             if hidden and deviation is not None:
                 is_bias = has_weight and not self._has_axes(n) and output.size > 0
                 total += hidden * (min(1.0, deviation.size / output.size) if is_bias else 1.0)

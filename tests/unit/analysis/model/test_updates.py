@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from comparison_rows import IN, key, pairs_of, passes, row, tensor
+from comparison_rows import IN, OUT, key, pairs_of, passes, row, statistics_measured, tensor
 from msgspec.structs import replace
 
 from probe_flow.analysis.search.conclude import conclude
-from probe_flow.records import FindingKind, Phase
+from probe_flow.records import FindingKind, Phase, Statistics
 
 NODES = ("first", "second", "third", "last")
 
@@ -39,3 +40,65 @@ def test_a_vector_moves_as_far_as_half_of_the_others_though_its_statistics_stay(
     found, _ = conclude(rows, pairs_of(rows, dict.fromkeys(NODES, "linear")), passes(rows))
     accused = [each for each in found if each.kind is FindingKind.ORIGIN and each.fails]
     assert [each.node.name for each in accused if each.node.phase is Phase.FORWARD] == named
+
+
+ROWS, WIDTH = 30, 16
+
+
+def by_statistics(node, role, place, target, golden, *, is_parameter=False):
+    """A row of two arrays in float32 of which statistics were recorded."""
+    sides = [
+        Statistics(
+            min=float(each.min()), max=float(each.max()), mean=float(each.mean()), l2norm=float(np.linalg.norm(each)),
+            nan=0, inf=0,
+        )
+        for each in (target, golden)
+    ]  # fmt: skip
+    measured = statistics_measured(*sides, count=golden.size)
+    found = row(node, role, place, measurement=measured, dtype="float32")
+    shown = [
+        tensor(node, role, place, dtype="float32", shape=golden.shape, requires_grad=is_parameter or None)
+        for _ in sides
+    ]
+    return replace(found, pair=replace(found.pair, target=shown[0], golden=shown[1]))
+
+
+def attended(moved, *, spoil=1.0):
+    """Queries and keys of one product, and their scores, in two steps.
+
+    The bias of the keys has a gradient of zero in mathematics, so that Adam moves it by a whole step of ``moved`` one
+    way or the other; that of the queries moves alike. The gradients of both together agree to 2**-23.
+    """
+    chance = np.random.default_rng(3)
+    read = [chance.standard_normal((ROWS, WIDTH)) for _ in range(2)]
+    weight, signs = chance.standard_normal((WIDTH, 2 * WIDTH)) / 8.0, np.tile((1.0, -1.0), WIDTH)
+    rows = []
+    for step, x in enumerate(read):
+        product, scores = key("qk", step=step), key("scores", step=step)
+        moves = [np.repeat((moved, way), WIDTH) for way in (moved, -moved)]  # of queries and keys, on both sides
+        sides = [(np.repeat((0.8, 0.26), WIDTH) + step * each) * signs for each in moves]
+        made = [x @ weight + each for each in sides]
+        rows += [
+            by_statistics(product, IN, 0, x, x),
+            by_statistics(product, IN, 1, weight, weight, is_parameter=True),
+            by_statistics(product, IN, 2, *sides, is_parameter=True),
+            by_statistics(product, OUT, 0, *made),
+        ]
+        parts = [[each[:, :WIDTH], each[:, WIDTH:].T] for each in made]
+        split = key("split", step=step)
+        rows.append(by_statistics(split, IN, 0, *made))
+        rows += [by_statistics(split, OUT, place, *two) for place, two in enumerate(zip(*parts, strict=True))]
+        rows += [by_statistics(scores, IN, place, *two) for place, two in enumerate(zip(*parts, strict=True))]
+        rows.append(by_statistics(scores, OUT, 0, spoil * parts[0][0] @ parts[0][1], parts[1][0] @ parts[1][1]))
+        grads = chance.standard_normal((WIDTH, 2 * WIDTH)), np.append(chance.standard_normal(WIDTH), np.zeros(WIDTH))
+        back = replace(product, phase=Phase.BACKWARD)
+        rows += [by_statistics(back, OUT, place, (1.0 + 2.0**-23) * each, each) for place, each in enumerate(grads, 1)]
+    return rows, pairs_of(rows, {"qk": "linear", "split": "chunk", "scores": "matmul"})
+
+
+@pytest.mark.parametrize(("moved", "spoil", "named"), [(1e-3, 1.0, []), (0.0, 1.0, []), (0.0, 1.005, ["scores"])])
+def test_a_bias_of_keys_that_moved_by_noise_takes_its_error_into_the_scores(moved, spoil, named):
+    rows, pairs = attended(moved, spoil=spoil)
+    found, _ = conclude(rows, pairs, passes(rows))
+    accused = [each for each in found if each.kind is FindingKind.ORIGIN and each.fails]
+    assert [each.node.name for each in accused][:1] == named
