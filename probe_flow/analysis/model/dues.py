@@ -162,6 +162,16 @@ def total(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequ
     return (Due("mean", mean, mean, averaged(whole, whole) + terms * added),)
 
 
+def scattered(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequence[Due]:
+    """What is put, or added, to places of something else keeps its sum: the gradient of what was picked or added."""
+    if len(parts) != 1:
+        return ()
+    (read,), terms = parts, parts[0].count / whole.count
+    added = common_share(min(read.count, whole.count)) * whole.unit * read.size + read.mean_recorded
+    mean = terms * read.mean
+    return (Due("mean", mean, mean, averaged(whole, whole) + terms * added),)
+
+
 def added_at(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequence[Due]:
     """What is added to some places of a tensor adds to its sum."""
     if len(parts) != 2 or parts[0].count != whole.count:

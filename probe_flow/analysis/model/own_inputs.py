@@ -13,7 +13,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from probe_flow.analysis.flow.calls import Call, Calls
-from probe_flow.analysis.model.dues import Due, Made, Operands
+from probe_flow.analysis.model.dues import Due, Made, Operands, scattered
 from probe_flow.analysis.model.handed_on import Moments, apart, differing, moments_of
 from probe_flow.analysis.model.laws import CENTRED, OF_ROWS, Law, as_uneven, bare, law_of
 from probe_flow.analysis.model.rounding import UNIT
@@ -36,6 +36,17 @@ MAKERS = frozenset(("sum", "rsqrt", "softmax"))
 
 CHOOSING = frozenset(("topk", "sort"))
 """Types that return what they picked, and where from."""
+
+SPREADING = frozenset(
+    (
+        "add", "radd", "expand", "mean", "gather", "takealongdim", "indexselect", "getitem", "select", "narrow",
+        "embedding", "maxpool", "avgpool", "adaptiveavgpool",
+    )
+)  # fmt: skip
+"""Types whose gradients add up to that which reached them."""
+
+WITH_BIAS = ("linear", "conv", "layernorm", "groupnorm", "batchnorm")
+"""Beginnings of types that add a bias."""
 
 PICKING = frozenset(("gather", "takealongdim", "indexselect"))
 """Types that pick by such indices."""
@@ -68,18 +79,19 @@ class OwnInputs:
     def contradiction(self, number: int) -> Contradiction | None:
         """Return what a result is not; None where nothing contradicts, or the golden has no such rule."""
         row, call = self._rows[number], self._calls.of[number]
-        if call is None or call.node is None or call.key.phase is not Phase.FORWARD:
+        if call is None or call.node is None:
             return None
-        kind = _kind(call)
-        law = None if kind in MOVED else law_of(call.node.op_type)
-        if (law is None and kind not in MOVED) or (len(call.written) != 1 and kind not in PARTS):
+        kind, is_forward = _kind(call), call.key.phase is Phase.FORWARD
+        is_moved = kind in MOVED
+        law = None if is_moved else law_of(call.node.op_type) if is_forward else _law_of_gradient(row, call)
+        if (law is None and not is_moved) or (is_forward and len(call.written) != 1 and kind not in PARTS):
             return None
         read = [n for n in call.read if _is_of_fractions(self._rows[n])]
         if any(self._rows[n].pair.is_guess or self._rows[n].pair.rule.is_self for n in (number, *read)):
             return None
         found = self._against(row, call, read, law, "target")
         if found is None or found.gap <= 1.0:
-            return self._beside_golden(row, call, read, law)
+            return self._beside_golden(row, call, read, law) if is_forward else None
         golden = self._against(row, call, read, law, "golden")
         return None if golden is None or golden.gap > 1.0 or self._is_in_place(call, row, read) else found
 
@@ -180,10 +192,7 @@ class OwnInputs:
 
         Sums in place have a name of their own; activations have an argument for it.
         """
-        assert call.node is not None
-        kind = call.node.op_type
-        is_named = kind.startswith("__i") or (kind.endswith("_") and not kind.endswith("__"))
-        if _kind(call) in _NEVER_IN_PLACE and not is_named:
+        if _kind(call) in _NEVER_IN_PLACE and not _is_named_in_place(call):
             return False
         whole = moments_of(row, "target")
         return whole is not None and any(_is_same(whole, moments_of(self._rows[n], "target")) for n in read)
@@ -195,6 +204,19 @@ _NEVER_IN_PLACE = frozenset(("add", "radd", "sub", "rsub")) | MOVED
 def _kind(call: Call) -> str:
     assert call.node is not None
     return call.node.op_type.strip("_").lower()
+
+
+def _law_of_gradient(row: Row, call: Call) -> Law | None:
+    """Return the law of a gradient that adds up to that which reached its call: of what was picked, or of a bias."""
+    kind = bare(call.node.op_type) if call.node is not None and not _is_named_in_place(call) else ""
+    is_bias = kind.startswith(WITH_BIAS) and len(row.pair.shown.shape or ()) == 1
+    return scattered if is_bias or kind in SPREADING else None
+
+
+def _is_named_in_place(call: Call) -> bool:
+    """Whether a call overwrites what it reads, by its name: ``__iadd__``, ``relu_``."""
+    kind = call.node.op_type if call.node is not None else ""
+    return kind.startswith("__i") or (kind.endswith("_") and not kind.endswith("__"))
 
 
 def _identity(row: Row) -> object:

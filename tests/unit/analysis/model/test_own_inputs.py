@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Calls
 from probe_flow.analysis.model.own_inputs import OwnInputs
 from probe_flow.analysis.search.conclude import conclude
-from probe_flow.records import FindingKind, Statistics
+from probe_flow.records import FindingKind, Phase, Statistics
 from probe_flow.testing.builders import key
 
 
@@ -173,6 +173,68 @@ def test_wrong_shares_norms_and_attention_written_out_do(steps, spoil):
 def test_a_share_is_not_blamed_for_a_wrong_sum_nor_a_norm_for_a_wrong_mean_square():
     assert gap(*chained(over(summed=lambda x: 1.3 * x.sum(-1, keepdims=True)))) == 0.0
     assert gap(*chained(normed(square=lambda x: 1.3 * mean_square(x)))) == 0.0
+
+
+def put_back(gradient):
+    """The gradient of what was picked from 40 rows, some of them twice."""
+    out = np.zeros((40, gradient.shape[1]))
+    np.add.at(out, np.arange(len(gradient)) * 7 % 40 // 2, gradient)
+    return out
+
+
+GRADIENTS = {
+    "linear": lambda gradient: gradient.sum(0),
+    "conv2d": lambda gradient: gradient.sum(0),
+    "embedding": put_back,
+    "index_select": put_back,
+    "__add__": lambda gradient: gradient.sum(0, keepdims=True),
+    "__getitem__": put_back,
+    "reshape": lambda gradient: gradient,
+    "mean": lambda gradient: np.repeat(gradient, 5, axis=0) / 5.0,
+    "max_pool2d": lambda gradient: np.kron(gradient, ((0.0, 1.0), (0.0, 0.0))),
+}
+
+
+def gradient_of(kind, spoil=lambda out: out, *, dtype="bfloat16", seed=6, other=0.3, golden=None, made_by=None):
+    """What a call gives back of a gradient that is off by ``other`` of its size, whatever made it so."""
+    chance = np.random.default_rng(seed)
+    right = chance.standard_normal((24, 16)) + 0.2
+    reached = rounded(right + other * chance.standard_normal(right.shape), dtype)
+    node = replace(key("a"), phase=Phase.BACKWARD)
+    function = GRADIENTS[made_by or kind]
+    made = rounded(spoil(function(reached)), dtype)
+    rows = [shown(node, IN, 0, reached, right, dtype), shown(node, OUT, 0, made, (golden or function)(right), dtype)]
+    return rows, pairs_of(rows, {"a": kind})
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("kind", GRADIENTS)
+def test_the_gradient_of_what_was_picked_added_or_moved_adds_up_to_what_reached_it(kind, dtype):
+    for seed in range(20):
+        assert gap(*gradient_of(kind, dtype=dtype, seed=seed)) == 0.0
+    assert gap(*gradient_of(kind, lambda out: 1.3 * out, dtype=dtype)) > 1.0
+    assert gap(*gradient_of(kind, lambda out: out + 0.3, dtype=dtype)) > 1.0
+    assert gap(*gradient_of(kind, larger, dtype=dtype, golden=lambda x: 2.0 * GRADIENTS[kind](x))) == 0.0
+
+
+def test_what_is_called_in_place_or_is_no_bias_has_no_such_gradient():
+    for kind in ("add_", "__iadd__", "linear_"):
+        assert gap(*gradient_of(kind, larger, made_by="reshape")) == 0.0
+
+
+def test_a_gradient_that_a_lookup_puts_to_each_place_once_misses_those_of_places_picked_twice():
+    """Rows that overwrite each other where they should add up."""
+
+    def overwritten(gradient):
+        out = np.zeros((40, gradient.shape[1]))
+        out[np.arange(len(gradient)) * 7 % 40 // 2] = gradient
+        return out
+
+    rows, pairs = gradient_of("embedding")
+    reached = rounded(np.random.default_rng(6).standard_normal((24, 16)) + 0.2, "bfloat16")
+    rows[0] = shown(rows[0].node, IN, 0, reached, reached, "bfloat16")
+    rows[1] = shown(rows[1].node, OUT, 0, overwritten(reached), put_back(reached), "bfloat16")
+    assert gap(rows, pairs) > 1.0
 
 
 def index_row(name, role, place, high):
