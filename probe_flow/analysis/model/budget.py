@@ -155,9 +155,16 @@ class Allowances:
         return None if self._families.of(call) == COPY else lost_bits(row)
 
     def contradiction(self, number: int) -> Contradiction | None:
-        """Return what a result of a program is not by its own inputs, where statistics are all that is known."""
-        is_asked = self.rows[number].is_produced and self.rows[number].is_by_statistics and not self.pairs.target.edges
-        return self._own_inputs.contradiction(number) if is_asked else None
+        """Return what a result of a program is not by its own inputs, where statistics are all that is known.
+
+        Or what an input is not that nothing recorded wrote.
+        """
+        row = self.rows[number]
+        if not row.is_by_statistics or self.pairs.target.edges:
+            return None
+        if not row.is_produced:
+            return self._own_inputs.no_one_hot(number) if self.sources(number) is None else None
+        return self._own_inputs.contradiction(number)
 
     @cached_property
     def _own_inputs(self) -> OwnInputs:

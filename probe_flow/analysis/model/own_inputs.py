@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.model.dues import Due, Made, Operands, scattered
-from probe_flow.analysis.model.handed_on import Moments, apart, differing, moments_of
+from probe_flow.analysis.model.handed_on import RECORDED, Moments, apart, differing, moments_of
 from probe_flow.analysis.model.laws import CENTRED, OF_ROWS, Law, as_uneven, bare, law_of
 from probe_flow.analysis.model.rounding import UNIT
 from probe_flow.records import Phase
@@ -94,6 +94,35 @@ class OwnInputs:
             return self._beside_golden(row, call, read, law) if is_forward else None
         golden = self._against(row, call, read, law, "golden")
         return None if golden is None or golden.gap > 1.0 or self._is_in_place(call, row, read) else found
+
+    def no_one_hot(self, number: int) -> Contradiction | None:
+        """Return what the mean of one-hot rows is that were made floats, which no dump shows, if they are none."""
+        row, shape = self._rows[number], self._rows[number].pair.shown.shape or ()
+        made = self._one_hot.get(row.node.execution.identity, {}).get(shape)
+        mine, golden = (moments_of(row, side) for side in ("target", "golden"))
+        if made is None or made > number or mine is None or golden is None or row.pair.is_guess:
+            return None
+        share = 1.0 / shape[-1]
+        if (golden.low, golden.high) != (0.0, 1.0) or not golden.is_two_valued:
+            return None
+        gaps = [abs(each.mean - share) / (RECORDED + each.mean_recorded) for each in (mine, golden)]
+        if gaps[0] <= 1.0 or gaps[1] > 1.0:
+            return None
+        name = self._rows[made].pair.shown.id
+        return Contradiction(
+            gaps[0], f"is not one-hot, as `{name}` is: its mean is {mine.mean:.4g} in place of {share:.4g}"
+        )
+
+    @cached_property
+    def _one_hot(self) -> Mapping[object, Mapping[tuple[int, ...], int]]:
+        """Execution -> shape -> the first result of ``one_hot``."""
+        found: dict[object, dict[tuple[int, ...], int]] = {}
+        for call in self._calls:
+            if call.node is not None and _kind(call) == "one_hot" and call.key.phase is Phase.FORWARD:
+                for number in call.written:
+                    shapes = found.setdefault(call.key.execution.identity, {})
+                    shapes.setdefault(self._rows[number].pair.shown.shape or (), number)
+        return found
 
     def _against(self, row: Row, call: Call, read: Sequence[int], law: Law | None, side: str) -> Contradiction | None:
         """Return how far one side's result is from what its inputs make; None where its statistics do not tell."""

@@ -240,11 +240,9 @@ class Search:
         """
         row = self.rows[found.row]
         proof, is_produced = proof_of(row), row.is_produced
-        if not is_produced:
-            found = self._handed_on(found, proof)
-            if found.is_proven:
-                return found, None
-        elif (against := self.allowances.contradiction(found.row)) is not None:
+        if not is_produced and (found := self._handed_on(found, proof)).is_proven:
+            return found, None
+        if (against := self.allowances.contradiction(found.row)) is not None:
             score = max(found.score, against.gap)
             return replace(
                 found, figure=ErrorFigure.OWN, score=score, inherits=False, limit=1.0, is_proven=True, told=against.told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from comparison_rows import IN, OUT, pairs_of, passes, row, statistics_measured
+from comparison_rows import IN, OUT, pairs_of, passes, row, statistics_measured, tensor
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
@@ -268,6 +268,43 @@ def test_what_is_picked_by_the_indices_of_a_choice_is_what_the_choice_shows():
     assert gap(*picked(7)) > 1.0
     assert gap(*picked(7, other=0.3)) > 1.0
     assert gap(*picked(7, high=14.0)) == 0.0  # by other indices
+
+
+def read_as_floats(wrong=lambda hot: hot, *, kind="one_hot", right=lambda hot: hot, dtype="bfloat16"):
+    """Twelve one-hot rows of seven classes, which are integers, and what a product reads of them."""
+    hot = np.eye(7)[np.arange(12) * 5 % 7]
+    ends = Statistics(min=0.0, max=1.0, mean=None, l2norm=None, nan=0, inf=0)
+    made = row("h", OUT, 0, measurement=statistics_measured(ends, ends, count=hot.size), dtype="int64")
+    rows = [made, shown("m", IN, 0, wrong(hot), right(hot), dtype), shown("m", OUT, 0, hot, hot, dtype)]
+    for number, (name, role, of) in enumerate((("h", OUT, "int64"), ("m", IN, dtype))):
+        sides = tensor(name, role, 0, dtype=of, shape=hot.shape), tensor(name, role, 0, dtype=of, shape=hot.shape)
+        rows[number] = replace(rows[number], pair=replace(rows[number].pair, target=sides[0], golden=sides[1]))
+    found, _ = conclude(rows, pairs_of(rows, {"h": kind, "m": "matmul"}), passes(rows))
+    return [each for each in found if each.kind is FindingKind.ORIGIN and each.fails and each.slot.role is IN]
+
+
+def two_of_one(hot):
+    return np.where(np.arange(hot.size).reshape(hot.shape) == np.argmin(hot), 1.0, hot)
+
+
+def other_class(hot):
+    return np.roll(hot, 1, axis=0) if hot[0, 0] else np.roll(hot, 1, axis=1)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_what_one_hot_gives_stays_one_hot_as_floats(dtype):
+    (found,) = read_as_floats(two_of_one, dtype=dtype)
+    assert found.node == key("m")
+    assert "is not one-hot, as `h.output.0` is: its mean is 0.1548 in place of 0.1429" in found.evidence
+    assert not read_as_floats(dtype=dtype)
+    assert not read_as_floats(other_class, dtype=dtype)
+
+
+def test_masks_and_what_the_golden_does_not_hold_as_one_hot_are_no_such_rows():
+    spread = lambda hot: 0.9 * hot + 0.1 / 7.0  # noqa: E731
+    evidence = [each.evidence for each in read_as_floats(two_of_one, kind="gt")]
+    evidence += [each.evidence for each in read_as_floats(two_of_one, right=spread)]
+    assert not [each for each in evidence if "one-hot" in each]
 
 
 @pytest.mark.parametrize(("spoil", "named"), [(lambda out: out, []), (channel, ["a"])])
