@@ -439,3 +439,20 @@ def test_a_schema_that_cannot_be_written_is_told(folder, capsys):
     said = capsys.readouterr().err
     assert folder in said
     assert "PF9001" not in said
+
+
+def test_a_command_ends_its_process_behind_all_that_waits_for_the_end(tmp_path: Path) -> None:
+    last = tmp_path / "last"
+    script = f"""
+import atexit, sys, threading, time
+from probe_flow.cli.main import main
+sys.argv = ["probe-flow", "explain", "PF1"]
+code = main()
+atexit.register(lambda: open({str(last)!r}, "a").write("handler"))
+threading.Thread(target=lambda: (time.sleep(0.1), open({str(last)!r}, "a").write("thread "))).start()
+print("said", end="")
+sys.exit(code)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, last.read_text()) == (2, "said", "thread handler")
+    assert "there is no code `PF1`" in ended.stderr

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zipfile
+from importlib import metadata
+
 import pytest
 from packages_on_path import Site
 
@@ -10,7 +13,7 @@ from probe_flow.dumps.registry import READERS
 from probe_flow.errors import UsageError
 from probe_flow.metrics.accumulators.registry import ACCUMULATORS
 from probe_flow.metrics.catalogue.registry import METRICS
-from probe_flow.packages import PackageError, Plugin, Registry, groups
+from probe_flow.packages import PackageError, Plugin, Registry, groups, version_of
 from probe_flow.reports.layout import LAYOUTS
 from probe_flow.stages.registry import STAGES
 from probe_flow.stages.report.report import FORMATS
@@ -134,3 +137,48 @@ def test_the_entry_points_of_a_thing_are_known_without_loading_it(site: Site) ->
         len(known.built_in) + 1
     )
     assert site.imported == set()
+
+
+def test_the_entry_points_of_a_package_in_an_archive_are_known(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.announce("acme_a", GROUP, "gouda = acme_a:X")
+    archive = site.root.parent / "acme.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in (site.root / "acme_a-1.0.dist-info").iterdir():
+            file.write(path, f"acme_z-2.0.dist-info/{path.name}")
+    monkeypatch.setattr("sys.path", [str(archive)])
+    assert groups() == (GROUP,)
+    assert "gouda" in cheeses()
+
+
+def test_a_finder_of_packages_of_another_kind_is_asked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.announce("acme_a", GROUP, "gouda = acme_a:X")
+
+    class Elsewhere:
+        """Finds nothing to import, and the packages of one folder, which is not on the search path."""
+
+        @staticmethod
+        def find_spec(*_: object) -> None:
+            return None
+
+        @staticmethod
+        def find_distributions(context: metadata.DistributionFinder.Context) -> object:
+            there = metadata.DistributionFinder.Context(name=context.name, path=[str(site.root)])
+            return metadata.MetadataPathFinder.find_distributions(there)
+
+    monkeypatch.setattr("sys.path", [])
+    assert groups() == ()
+    monkeypatch.setattr("sys.path", [str(site.root.parent / "nothing")])
+    monkeypatch.setattr("sys.meta_path", [Elsewhere])
+    assert groups() == (GROUP,)
+    assert version_of("acme_a") == "1.0"
+
+
+def test_a_version_is_what_the_metadata_say(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, file, version in (
+        ("Acme_A-1.0.dist-info", "METADATA", "1.0+local.7"),
+        ("acme_b.egg-info", "PKG-INFO", "3"),
+    ):
+        (site.root / folder).mkdir()
+        (site.root / folder / file).write_text(f"Metadata-Version: 2.1\nVersion: {version}\n\nVersion: 9\n")
+    monkeypatch.setattr("sys.path", [str(site.root)])
+    assert [version_of(name) for name in ("acme_a", "acme_b", "acme_c")] == ["1.0+local.7", "3", None]

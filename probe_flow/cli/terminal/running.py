@@ -141,12 +141,12 @@ def _by_options(error: UsageError, how: How) -> UsageError:
 
 
 def _import_structlog() -> None:
-    """Import structlog, and neither rich nor asyncio, which take most of the time of its import.
+    """Import structlog, and neither rich, colorama nor asyncio, which take most of the time of its import.
 
-    It looks for rich to draw tracebacks, and uses asyncio in coroutines of its own; here it writes JSON lines. Only for
-    a process that is ours: in one that belongs to somebody else, structlog is what they expect.
+    It looks for the first two to draw tracebacks and colours, and uses asyncio in coroutines of its own; here it writes
+    JSON lines. Only for a process that is ours: in one that belongs to somebody else, structlog is what they expect.
     """
-    with _without("rich"), _put_off("asyncio"):
+    with _without("rich"), _without("colorama"), _put_off("asyncio"):
         import structlog  # noqa: F401
 
 

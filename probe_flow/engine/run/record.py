@@ -5,8 +5,6 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +14,7 @@ from msgspec.structs import asdict, replace
 from probe_flow.engine.run.outcome import StageOutcome
 from probe_flow.engine.run.plan import Plan
 from probe_flow.errors import Diagnostic
+from probe_flow.packages import version_of
 from probe_flow.record.run_json import NOTHING, Summary, begun
 from probe_flow.record.types.conclusions import (
     ComparisonRecord,
@@ -44,10 +43,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 def versions() -> dict[str, str]:
     """Return the versions of probe_flow, Python and the libraries whose arithmetic or files matter."""
     found = {"probe_flow": __version__, "python": platform.python_version()}
-    for library in _LIBRARIES:
-        with suppress(PackageNotFoundError):
-            found[library] = version(library)
-    return found
+    return found | {library: known for library in _LIBRARIES if (known := version_of(library)) is not None}
 
 
 def workflow_facts(plan: Plan) -> WorkflowRecord:

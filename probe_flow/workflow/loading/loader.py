@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
@@ -15,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from probe_flow.errors import Diagnostic, Severity, Span, WorkflowError
 from probe_flow.files.yaml.places import Place
 from probe_flow.files.yaml.positions import Document
+from probe_flow.packages import metadata_put_off
 from probe_flow.stages.base import StageOptions, StageType
 from probe_flow.stages.registry import STAGES
 from probe_flow.workflow.loading.extends import Layers
@@ -27,6 +29,9 @@ from probe_flow.workflow.loading.raw_stages import Draft, DraftReader, odd_name
 from probe_flow.workflow.model.models import NAME, WorkflowFile
 from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
 from probe_flow.workflow.sources import COMMAND_LINE, PYTHON, Given, Sources
+
+with metadata_put_off(), suppress(ImportError):  # where pydantic would look for plugins, were it not told to let it be
+    import pydantic.plugin._loader  # noqa: F401
 
 
 def arrange(problems: Sequence[Diagnostic], sources: Sources, extended_at: Mapping[str, Span]) -> list[Diagnostic]:
