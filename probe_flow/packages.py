@@ -292,7 +292,8 @@ def version_of(distribution: str) -> str | None:
     """
     folders = _information(tuple(sys.path))
     if folders is not None:
-        named = [each for each in folders if Path(each).stem.partition("-")[0].lower() == distribution]
+        begins = f"{distribution}-", f"{distribution}."
+        named = [each for each in folders if os.path.basename(each).lower().startswith(begins)]  # noqa: PTH119 - of 100
         if not named:
             return None
         found = re.search(rb"^Version: *(\S+)", _bytes(named[0], "METADATA"), re.MULTILINE)

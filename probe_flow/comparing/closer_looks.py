@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct, structs
+from msgspec.json import Encoder
 from msgspec.structs import replace
 
 from probe_flow.elements.blocks import open_tensor
@@ -22,6 +23,8 @@ from probe_flow.measure.result_keys import Sources, key_of, label_of, task_text
 from probe_flow.metrics.kernel.error_maps import LAYOUT, ErrorMaps, indexed_shape
 from probe_flow.metrics.kernel.kept_blocks import count_of_first
 from probe_flow.metrics.sums.record import BLOCK
+from probe_flow.record.json_values import json_number
+from probe_flow.record.json_values import number as number_of
 from probe_flow.records import ErrorMap, Mode, Role, Row, Status, TensorDetail, TensorRef
 from probe_flow.work import Context
 
@@ -40,6 +43,8 @@ CLASSES = 32
 that is larger) downwards; the lowest takes everything below."""
 
 BATCH_BYTES, BATCH_ROWS = 8 * 2**20, 64
+
+_JSON = Encoder()
 
 _MANTISSA_BITS, _OF_ONE = 52, 1023
 """Of float64: bits below the exponent, and the exponent of 1 as it is stored."""
@@ -224,13 +229,14 @@ def _numbers(values: np.ndarray) -> tuple[float, ...]:
 
 
 def _text(detail: TensorDetail) -> str:
-    maps = [list(structs.asdict(each).values()) for each in detail.maps]
-    return json.dumps(
-        [detail.start, detail.target, detail.golden, detail.edges, detail.counts, detail.equal, maps], allow_nan=True
-    )
+    sides = [list(map(json_number, each)) for each in (detail.target, detail.golden, detail.edges)]
+    maps = [structs.astuple(replace(each, errors=tuple(map(json_number, each.errors)))) for each in detail.maps]
+    return _JSON.encode([detail.start, *sides, detail.counts, detail.equal, maps]).decode()
 
 
 def _detail_of(text: str) -> TensorDetail:
     start, target, golden, edges, counts, equal, maps = json.loads(text)
-    found = tuple(ErrorMap(*map(tuple, fields)) for fields in maps)
-    return TensorDetail(start, tuple(target), tuple(golden), tuple(edges), tuple(counts), equal, found)
+    found = [ErrorMap(*map(tuple, fields)) for fields in maps]
+    target, golden, edges = (tuple(map(float, each)) for each in (target, golden, edges))
+    maps = tuple(replace(each, errors=tuple(map(number_of, each.errors))) for each in found)
+    return TensorDetail(start, target, golden, edges, tuple(counts), equal, maps)

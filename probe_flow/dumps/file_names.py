@@ -9,7 +9,6 @@ the name that ``mapping.csv`` of the same folder gives it.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -228,6 +227,8 @@ def read_name_mapping(
         label: its name in messages.
         taken: what counts of a real name; default: what follows the last ``/``.
     """
+    import csv  # few dumps have such a file
+
     mapping: dict[str, str] = {}
     lines: dict[str, int] = {}
     problems: list[Problem] = []

@@ -5,7 +5,6 @@ Their tree is drawn in the package's docstring.
 
 from __future__ import annotations
 
-import difflib
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -109,6 +108,8 @@ class Diagnostic(Struct, frozen=True):
 
 def did_you_mean(name: str, candidates: Iterable[str], *, limit: int = 3) -> str | None:
     """Return ``did you mean `x`?`` (at most `limit` names, nearest first), or None when nothing is near."""
+    import difflib  # 2 ms, which only mistakes cost
+
     near = difflib.get_close_matches(name, sorted(set(candidates)), n=limit, cutoff=0.6)
     if not near:
         return None

@@ -80,11 +80,6 @@ def json_value(value: object, *, depth: int = 0) -> Any:
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=json_value)
 
 
-def json_line(record: Mapping[str, Any]) -> str:
-    """Return one record as a line that no line reader splits, with its line end."""
-    return unsplit(_ENCODER.encode(record)) + "\n"
-
-
 def json_text(value: object) -> str:
     """Return a value of JSON as text, a part of a line that passes `unsplit`."""
     if type(value) is str:

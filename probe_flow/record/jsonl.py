@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TypeVar
 
 from probe_flow.files.atomic import atomic_bytes, atomic_text
-from probe_flow.record.json_values import json_line, json_number, json_text, json_value, unsplit
+from probe_flow.record.json_values import json_text, json_value, number_texts, unsplit
 from probe_flow.record.row_index import Digest, RowIndex, call_code, head_of, state_byte
 from probe_flow.record.row_lines import RowLines
 from probe_flow.record.rows import TensorsByNode, name_in_dump, shape_of
-from probe_flow.record.run_json import plain
-from probe_flow.record.types.rows import DetailRecord, MapRecord
 from probe_flow.records import (
     Catalog,
     Comparison,
@@ -24,6 +22,7 @@ from probe_flow.records import (
     Node,
     NodeKey,
     Row,
+    TensorDetail,
     TensorRef,
 )
 
@@ -218,22 +217,35 @@ def write_details_jsonl(comparison: Comparison, path: Path) -> None:
     """
     with atomic_text(path) as file:
         for order, detail in sorted(comparison.details.items()):
-            record = DetailRecord(
-                order,
-                detail.start,
-                tuple(map(json_number, detail.target)),
-                tuple(map(json_number, detail.golden)),
-                tuple(map(json_number, detail.edges)),
-                detail.counts,
-                detail.equal,
-                tuple(map(_map, detail.maps)),
-            )
-            file.write(json_line(plain(record)))
+            file.write(_detail_line(order, detail))
 
 
-def _map(found: ErrorMap) -> MapRecord:
-    errors = tuple(map(json_number, found.errors))
-    return MapRecord(found.shape, found.down, found.across, found.cell, errors, found.alike, found.mismatch)
+def _detail_line(order: int, detail: TensorDetail) -> str:
+    """Return the line of a `DetailRecord`: a hundred numbers and little else, which become text together."""
+    errors = chain.from_iterable(each.errors for each in detail.maps)
+    texts = iter(number_texts([*detail.target, *detail.golden, *detail.edges, *errors]))
+
+    def figures(values: Sequence[float | None]) -> str:
+        return f"[{', '.join(islice(texts, len(values)))}]"
+
+    start, target, golden, edges = detail.start, figures(detail.target), figures(detail.golden), figures(detail.edges)
+    maps = ", ".join(_map(each, figures(each.errors)) for each in detail.maps)
+    return (
+        f'{{"order": {order}, "start": {start}, "target": {target}, "golden": {golden}, "edges": {edges}, '
+        f'"counts": {_whole(detail.counts)}, "equal": {detail.equal}, "maps": [{maps}]}}\n'
+    )
+
+
+def _map(found: ErrorMap, errors: str) -> str:
+    return (
+        f'{{"shape": {_whole(found.shape)}, "down": {_whole(found.down)}, "across": {_whole(found.across)}, '
+        f'"cell": {_whole(found.cell)}, "errors": {errors}, "alike": {_whole(found.alike)}, '
+        f'"mismatch": {_whole(found.mismatch)}}}'
+    )
+
+
+def _whole(values: Iterable[int]) -> str:
+    return f"[{', '.join(map(str, values))}]"
 
 
 def _chunks(items: Iterable[_T]) -> Iterator[list[_T]]:

@@ -6,7 +6,6 @@ size or order of axes.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -65,6 +64,8 @@ class NearestNames:
                 for bucket in {_NUMBER.sub("", known), known[:3]}:
                     self._buckets[bucket].append(known)
         base = self._buckets.get(_NUMBER.sub("", name)) or self._buckets.get(name[:3]) or []
+        import difflib
+
         near = difflib.get_close_matches(name, base[:_MAX_CANDIDATES], n=3, cutoff=0.6)
         return "; nearest: " + ", ".join(f"`{known}`" for known in near) if near else ""
 

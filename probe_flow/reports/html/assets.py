@@ -6,13 +6,13 @@ import base64
 import hashlib
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from msgspec import Struct
 
 from probe_flow.reports.palette import palette_css
 
-_ROOT = "probe_flow.reports"
+_ROOT = Path(__file__).parents[1] / "assets"
 
 _STYLES = ("vendor/uplot/uPlot.min.css", "vendor/tabulator/tabulator_simple.min.css", "report.css")
 _EARLY_SCRIPTS = ("js/theme.js",)
@@ -88,7 +88,7 @@ def assets() -> Assets:
 
 def asset_text(name: str) -> str:
     """Return the text of a file below ``assets``."""
-    return files(_ROOT).joinpath("assets", *name.split("/")).read_text(encoding="utf-8")
+    return (_ROOT / name).read_text(encoding="utf-8")
 
 
 def _inline(name: str) -> str:

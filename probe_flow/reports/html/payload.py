@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from probe_flow.errors import Diagnostic, Severity, UsageError
@@ -21,6 +21,7 @@ from probe_flow.records import (
 )
 from probe_flow.reports.html.columns import (
     TEXTS_AT_ONCE,
+    Cell,
     Member,
     Pieces,
     Strings,
@@ -152,13 +153,19 @@ def _definitions(ids: Iterable[str]) -> dict[str, Any]:
 
 
 def _details(comparison: Comparison, places: Mapping[int, int]) -> Iterator[Member]:
-    for order, detail in sorted(comparison.details.items()):
-        if order in places:
-            yield str(places[order]), (json_bytes(_detail(detail)),)
+    shown = [(order, detail) for order, detail in sorted(comparison.details.items()) if order in places]
+    numbers = iter(short_numbers([*chain.from_iterable(_numbers(detail) for _, detail in shown)]))
+    for order, detail in shown:
+        yield str(places[order]), (json_bytes(_detail(detail, numbers)),)
 
 
-def _detail(detail: TensorDetail) -> dict[str, Any]:
-    numbers = iter(short_numbers([*detail.target, *detail.golden, *detail.edges]))
+def _numbers(detail: TensorDetail) -> Iterator[float | None]:
+    """Yield what is shortened, of all details together: numpy takes its time for the hundred of each."""
+    return chain(detail.target, detail.golden, detail.edges, *(each.errors for each in detail.maps))
+
+
+def _detail(detail: TensorDetail, numbers: Iterator[Cell]) -> dict[str, Any]:
+    """Return a detail; ``numbers``: those of `_numbers`, shortened, which are taken."""
     target, golden, edges = (list(islice(numbers, len(each))) for each in (detail.target, detail.golden, detail.edges))
     found = {
         "start": detail.start,
@@ -168,10 +175,10 @@ def _detail(detail: TensorDetail) -> dict[str, Any]:
         "counts": list(detail.counts),
         "equal": detail.equal,
     }
-    return {**found, "maps": [_map(each) for each in detail.maps]} if detail.maps else found
+    return {**found, "maps": [_map(each, numbers) for each in detail.maps]} if detail.maps else found
 
 
-def _map(found: ErrorMap) -> dict[str, Any]:
+def _map(found: ErrorMap, numbers: Iterator[Cell]) -> dict[str, Any]:
     rows, columns = found.cells
     return {
         "shape": found.shape,
@@ -180,7 +187,7 @@ def _map(found: ErrorMap) -> dict[str, Any]:
         "cell": found.cell,
         "rows": rows,
         "columns": columns,
-        "errors": short_numbers(found.errors),
+        "errors": list(islice(numbers, len(found.errors))),
         "alike": found.alike,
         "mismatch": found.mismatch,
     }

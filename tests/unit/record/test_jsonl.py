@@ -395,6 +395,17 @@ def test_a_closer_look_tells_where_the_errors_are(tmp_path: Path) -> None:
     ]
 
 
+def test_numbers_of_a_closer_look_are_written_as_python_does(tmp_path: Path) -> None:
+    found = ErrorMap((3,), (), (0,), (1, 2), (1e-05, None))
+    detail = TensorDetail(3, (1e-07, -0.0, 1e16), (math.nan, -math.inf, 0.1), (0.0, 2.5e-9), (7,), 2, (found,))
+    write_details_jsonl(comparison(good_row(0), details={0: detail}), tmp_path / "details.jsonl")
+    assert (tmp_path / "details.jsonl").read_text() == (
+        '{"order": 0, "start": 3, "target": [1e-07, -0.0, 1e+16], "golden": ["nan", "-inf", 0.1], '
+        '"edges": [0.0, 2.5e-09], "counts": [7], "equal": 2, "maps": [{"shape": [3], "down": [], "across": [0], '
+        '"cell": [1, 2], "errors": [1e-05, null], "alike": [], "mismatch": []}]}\n'
+    )
+
+
 def test_nodes_are_written_in_linear_time(tmp_path: Path) -> None:
     """With stacks, edges and several tensors a node, in the order of the dump and out of it."""
 
