@@ -34,6 +34,7 @@ print(code, [name for name in {heavy!r} if name in sys.modules], file=sys.stderr
 
 UNUSED_BY_RUNS = (
     "dask",
+    "h5py",
     "rich",
     "jinja2",
     "pygments",

@@ -15,6 +15,7 @@ ELSEWHERE = {
     "metrics/backends/code_files.py": "looks at the owner of the file too, and waits for nothing",
     "metrics/backends/compiled_code.py": "files of the package",
     "cli/main.py": "/dev/null, for writing",
+    "packages.py": "stands below `files`; what installers wrote, as importlib.metadata reads it",
     "apis/values.py": "imports nothing else of ours; looks first whether it is a regular file",
     "apis/scripts/op_script.py": "imports nothing else of ours, and runs alone; a file that its own user names",
     "scripts/trials/trial_process.py": "runs where nothing of ours is installed; the null device, a pipe it has",
