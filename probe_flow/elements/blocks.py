@@ -148,14 +148,15 @@ def open_tensor(
             loaded by torch.
     """
     numel = _check(ref)
-    extent = ref.extents[0] if ref.extents else Extent(ref.source or "", 0, 0)
+    extents = ref.extents
+    extent = extents[0] if extents else Extent(ref.source or "", 0, 0)
     encoding = parse_encoding(extent.encoding)
     stored_as = encoding.stored_as or ref.dtype
     dtype = _block_dtype(stored_as)
     if numel == 0:
         return TensorBlocks(0, ref.dtype, dtype, None, None)
     memory = Loan(spare)
-    if len(ref.extents) > 1:
+    if len(extents) > 1:
         return _open_parts(ref, numel, dtype, io, memory)
     offsets = _offsets(ref, encoding)
     if extent.encoding == TORCH:

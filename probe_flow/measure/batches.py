@@ -86,9 +86,10 @@ class Task(Struct, frozen=True, gc=False):
         golden = self.golden
         if golden is None:
             return (self.pair,)
-        if len(golden.extents) != 1:
-            return (golden.extents, golden.layout, golden.shape, golden.logical_shape, self.first_block)
-        only = golden.extents[0]
+        extents = golden.extents
+        if len(extents) != 1:
+            return (extents, golden.layout, golden.shape, golden.logical_shape, self.first_block)
+        (only,) = extents
         place = only.file, only.offset, only.nbytes, only.encoding, golden.dtype
         return (*place, golden.layout, golden.sub_format, golden.shape, golden.logical_shape, self.first_block)
 
