@@ -7,8 +7,9 @@ import shlex
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -57,25 +58,10 @@ def show_run(
         is_annotated: also print annotations for GitHub.
         how: cache, resume and failed stages.
     """
-    from probe_flow.api.progress import can_redraw, progress_on
-    from probe_flow.api.running import run_plan
-    from probe_flow.record.conclusion import last_line, report_path
+    from probe_flow.record.conclusion import last_line
     from probe_flow.record.run_json import run_json_text
 
-    @contextmanager
-    def watch(planned: Plan) -> Iterator[Progress]:
-        if not quiet:
-            show(planned.warnings, sources=planned.workflow.sources)
-        is_live = can_redraw(os.environ, is_terminal=sys.stderr.isatty())
-        # What is left of the bars would push the summary's first lines out of a terminal of 24.
-        with progress_on(sys.stderr, quiet=quiet, is_live=is_live, keeps_done=bool(is_verbose)) as progress:
-            yield progress
-
-    _import_structlog()
-    try:
-        outcome = run_plan(plan, output=output, cwd=cwd, watch=watch, how=how)
-    except UsageError as error:
-        raise _by_options(error, how) from error
+    outcome = _run(plan, output=output, cwd=cwd, quiet=quiet, keeps_done=bool(is_verbose), how=how)
     ended = [diagnostic for stage in outcome.stages for diagnostic in stage.diagnostics]
     folder = shown_path(outcome.folder, cwd)
     if not quiet:
@@ -90,43 +76,54 @@ def show_run(
     elif quiet:
         click.echo(last_line(outcome.record, folder=folder))
     else:
-        width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
-        comparisons = list(outcome.comparisons.values())
-        is_terminal = sys.stdout.isatty()
-        color = wants_color(os.environ, is_terminal=is_terminal)
-        record = _without_what_is_above(outcome) if _is_one_place() else outcome.record
-        if is_verbose:
-            from probe_flow.reports.terminal.console import render_summary
-
-            summary = render_summary(
-                record,
-                comparisons,
-                color=color,
-                width=width,
-                folder=folder,
-                resume=how.resume_option,
-                to_terminal=is_terminal,
-            )
-        else:
-            from probe_flow.reports.terminal.short import render_short
-
-            by = f"`probe-flow show -v {shlex.quote(folder)}`" if is_verbose is None else "`-v`"
-            more = f"{by} shows coverage, gaps, the largest errors and the files"
-            summary = render_short(
-                record,
-                color=color,
-                width=width,
-                folder=folder,
-                resume=how.resume_option,
-                more=more,
-                to_terminal=is_terminal,
-            )
-        if color:
-            from probe_flow.cli.terminal.links import linked
-
-            summary = linked(summary, report_path(record, folder), cwd / report_path(record, folder), is_terminal=True)
-        click.echo(summary, nl=False, color=color)
+        _show_summary(outcome, cwd, is_verbose=is_verbose, resume=how.resume_option)
     return outcome.exit_code
+
+
+def _run(plan: Plan, *, output: Path | None, cwd: Path, quiet: bool, keeps_done: bool, how: How) -> RunOutcome:
+    """Run a plan behind its warnings and with progress, unless it is to be quiet."""
+    from probe_flow.api.progress import can_redraw, progress_on
+    from probe_flow.api.running import run_plan
+
+    @contextmanager
+    def watch(planned: Plan) -> Iterator[Progress]:
+        if not quiet:
+            show(planned.warnings, sources=planned.workflow.sources)
+        is_live = can_redraw(os.environ, is_terminal=sys.stderr.isatty())
+        # What is left of the bars would push the summary's first lines out of a terminal of 24.
+        with progress_on(sys.stderr, quiet=quiet, is_live=is_live, keeps_done=keeps_done) as progress:
+            yield progress
+
+    _import_structlog()
+    try:
+        return run_plan(plan, output=output, cwd=cwd, watch=watch, how=how)
+    except UsageError as error:
+        raise _by_options(error, how) from error
+
+
+def _show_summary(outcome: RunOutcome, cwd: Path, *, is_verbose: bool | None, resume: str) -> None:
+    """Print what came of a run, for people, with links and colours where a terminal has them."""
+    folder, is_terminal = shown_path(outcome.folder, cwd), sys.stdout.isatty()
+    color = wants_color(os.environ, is_terminal=is_terminal)
+    record = _without_what_is_above(outcome) if _is_one_place() else outcome.record
+    width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
+    if is_verbose:
+        from probe_flow.reports.terminal.console import render_summary
+
+        render: Callable[..., str] = partial(render_summary, comparisons=list(outcome.comparisons.values()))
+    else:
+        from probe_flow.reports.terminal.short import render_short
+
+        by = f"`probe-flow show -v {shlex.quote(folder)}`" if is_verbose is None else "`-v`"
+        render = partial(render_short, more=f"{by} shows coverage, gaps, the largest errors and the files")
+    summary = render(record, color=color, width=width, folder=folder, resume=resume, to_terminal=is_terminal)
+    if color:
+        from probe_flow.cli.terminal.links import linked
+        from probe_flow.record.conclusion import report_path
+
+        report = report_path(record, folder)
+        summary = linked(summary, report, cwd / report, is_terminal=True)
+    click.echo(summary, nl=False, color=color)
 
 
 def _by_options(error: UsageError, how: How) -> UsageError:
