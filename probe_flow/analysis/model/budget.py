@@ -47,7 +47,7 @@ from probe_flow.analysis.model.rounding import (
 )
 from probe_flow.analysis.model.unseen_inputs import (
     HiddenInputs,
-    LatestTerms,
+    LatestGradients,
     UnshownSteps,
     decided_otherwise,
     with_noise,
@@ -86,7 +86,7 @@ class Allowances:
         self._fused = FusedParts(pairs.target.graphs)
         self._past, self._common = PastErrors(), CommonFactors()
         self._unshown = UnshownSteps(pairs)
-        self._terms = LatestTerms()
+        self._gradients = LatestGradients()
         self._read: list[int] = []
         self.updates = Updates(rows, self.deviations, calls)
         self._flips, self._steps = FadingNoise(), FadingNoise()
@@ -300,9 +300,10 @@ class Allowances:
         updated = self._of_update(number, step, is_known=sources is not None) if step else None
         if sources is None:
             recent = math.hypot(self.recent(number), self._unshown.error(row))
+            recent = max(recent, self._gradients.error(row, deviation))
             if self._shows_modules_only and is_gradient(row.node):
                 recent += flipped_share(recent, deviation.count)  # between modules there may be gates
-            size = max(deviation.size, self._terms.cancelled(row, deviation))
+            size = max(deviation.size, self._gradients.cancelled(row, deviation))
             steps = UNDUMPED * max(deviation.unit, self._narrower(row)) * size
             if row.is_by_statistics:  # what was in 16 bits of late hides steps of these
                 steps = max(steps, self._lost.around(row.node.execution, deviation) * size)
@@ -357,7 +358,7 @@ class Allowances:
         if row.is_by_statistics and self._sums_rows(row) and not is_suspect and deviation.size:
             self._common.add(run, deviation.gain * deviation.size / (self.scales.get(number) or deviation.size))
         self._lost.add(number, deviation, self.sources)
-        self._terms.add(row, deviation)
+        self._gradients.add(row, deviation, self.scales.get(number, 0.0))
         if row.is_produced:
             if deviation.size or deviation.rms:  # zeros do not tell what others may be off by
                 self._past.add(run, min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0))

@@ -44,9 +44,11 @@ NARROW = 8.0
 MOST = 16
 """Ways to tell which gradient of a call is of which of its arguments that are tried."""
 
+LEAST_SQUARE = 2.0**-149
+"""Step of float32 near zero, which squares of elements below 1e-19 are rounded to in a recorded norm."""
+
 TWO_VALUED = 1e-4
 """Relative distance from a tensor of two values, such as a mask, which has the statistics of many others."""
-
 
 FEW = 8
 """Rows before its result among which a call's arguments are looked for."""
@@ -120,7 +122,8 @@ def moments_of(row: Row, side: str) -> Moments | None:
         return None
     is_recorded = measured.mode is Mode.STATISTICS
     unit = UNIT[tensor.dtype]
-    recorded = max(RECORDED, RESTATED * unit if is_recorded else 0.0)
+    lost = measured.count * LEAST_SQUARE / max(norm * norm, LEAST_SQUARE)
+    recorded = max(RECORDED, RESTATED * unit, lost) if is_recorded else RECORDED
     bits = SIGNIFICANT_BITS.get(tensor.dtype, 0) if is_recorded else 0
     step = STEP.get(tensor.dtype, 0.0) if is_recorded else 0.0
     return Moments(low, high, mean, norm, measured.count, unit, recorded, bits, step)

@@ -47,7 +47,7 @@ CRESTS = (1.0, 30.0)
 ROUNDED_WEIGHT = 0.5
 """Root mean square error of stored values, in units of `UNIT`, which is the largest."""
 
-LATEST = 16
+LATEST = 64
 """Gradients of as many elements among which the terms of a sum are looked for."""
 
 
@@ -170,28 +170,39 @@ def with_noise(allowed: Allowance, noise: Noise, output: Deviation) -> Allowance
     )
 
 
-class LatestTerms:
-    """The sizes of the latest gradients: what sums of gradients that no dump shows may be made of.
+class LatestGradients:
+    """The sizes and errors of the latest gradients of so many elements: what no dump shows may be made of such.
 
-    The gradient of what a result does not depend on, such as the largest value that a softmax takes off by hand, is a
-    sum that cancels: the golden holds nothing but the rounding of its terms, and so does the target, in its own type.
+    The gradient of what a result does not depend on, such as the largest value that a softmax takes off by hand or a
+    bias before a batch norm, is a sum that cancels: the golden holds nothing but the rounding of its terms, and so does
+    the target, in its own type. An optimizer reads gradients that were clipped, so that they show nowhere else.
     """
 
     def __init__(self) -> None:
-        self._sizes: dict[tuple[Execution, int], deque[float]] = defaultdict(lambda: deque(maxlen=LATEST))
+        self._latest: dict[tuple[Execution, int], deque[tuple[float, float]]] = defaultdict(
+            lambda: deque(maxlen=LATEST)
+        )
 
-    def add(self, row: Row, deviation: Deviation) -> None:
-        """Take note of a judged gradient."""
+    def add(self, row: Row, deviation: Deviation, scale: float) -> None:
+        """Take note of a judged gradient that was summed from terms of a size."""
         if row.is_produced and is_gradient(row.node) and deviation.size:
-            self._sizes[row.node.execution, deviation.count].append(deviation.size)
+            known = self._latest[row.node.execution, deviation.count]
+            known.append((max(deviation.size, scale), deviation.relative))
 
     def cancelled(self, row: Row, deviation: Deviation) -> float:
         """Return the size of the terms of which a golden's row holds the rounding alone; 0.0 where it holds more."""
-        sizes = self._sizes.get((row.node.execution, deviation.count), ())
-        if not sizes or row.pair.golden is None or not is_gradient(row.node):
+        known = self._of(row, deviation)
+        if not known or row.pair.golden is None:
             return 0.0
-        largest = max(sizes)
+        largest = max(size for size, _ in known)
         return largest if deviation.size <= UNIT.get(row.pair.golden.dtype, 0.0) * largest else 0.0
+
+    def error(self, row: Row, deviation: Deviation) -> float:
+        """Return the largest relative error of those that a row behind the backward pass may be; 0.0 for others."""
+        return 0.0 if is_gradient(row.node) else max((error for _, error in self._of(row, deviation)), default=0.0)
+
+    def _of(self, row: Row, deviation: Deviation) -> Collection[tuple[float, float]]:
+        return self._latest.get((row.node.execution, deviation.count), ())
 
 
 class UnshownSteps:

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from probe_flow.analysis.model.deviations import Deviations
-from probe_flow.analysis.model.handed_on import Moments, moments_of
+from probe_flow.analysis.model.dues import norm_recorded
+from probe_flow.analysis.model.growth import common_share
+from probe_flow.analysis.model.handed_on import NARROW, Moments, moments_of
 from probe_flow.analysis.model.updates import Updates
 from probe_flow.records import Phase
 from probe_flow.records.row import Row
@@ -35,6 +38,9 @@ LEAST = 4
 
 STORED = 4.0
 """Rounding steps that a parameter must change by: smaller updates get lost where parameters are stored in 16 bits."""
+
+
+Observation: TypeAlias = "tuple[float, float, float]"
 
 
 class Fit(Struct, frozen=True):
@@ -106,15 +112,15 @@ class UpdateFits:
         run = row.node.execution
         steps = self._of_steps()
         now, before = (steps.get((run.rank, run.graph, step), {}) for step in (run.step, (run.step or 0) - 1))
-        seen: list[tuple[int, Sequence[tuple[float, float, float]]]] = []
+        seen: dict[int, Sequence[Observation]] = {}
         for identity, number in now.items():
             earlier = before.get(identity)
             observed = None if earlier is None else self._observed(earlier, number)
             if observed is not None:
-                seen.append((number, observed))
+                seen[number] = observed
         if len(seen) < LEAST:
             return None
-        return fitted([each for _, observed in seen for each in observed], tuple(number for number, _ in seen))
+        return fitted([each for observed in seen.values() for each in observed], tuple(seen))
 
     def _of_steps(self) -> Mapping[object, Mapping[object, int]]:
         """Return the parameters of each step by what they are, each where it is read first."""
@@ -127,8 +133,12 @@ class UpdateFits:
                     of_run.setdefault(self._updates.identity(number), number)
         return self._latest
 
-    def _observed(self, before: int, number: int) -> Sequence[tuple[float, float, float]] | None:
-        """Return the golden's update, the parameter and the target's update, by mean and by norm, in units of noise."""
+    def _observed(self, before: int, number: int) -> Sequence[Observation] | None:
+        """Return the golden's update, the parameter and the target's update, by mean and by norm, in units of noise.
+
+        Besides the elements' own noise that is what storing and recording them in 16 bits leaves. Storing does not
+        average out over elements of about one value, as the weights of a norm are: all of them are rounded alike.
+        """
         rows = self._rows[before], self._rows[number]
         old, new = (moments_of(row, "golden") for row in rows)
         own_old, own_new = (moments_of(row, "target") for row in rows)
@@ -140,16 +150,23 @@ class UpdateFits:
         change = _change(old, new)
         if change <= STORED * max(new.unit, own_new.unit) * new.size:
             return None
-        by_noise = math.sqrt(new.count) / change
-        scale = new.size
-        return [
-            (by_noise * (new.mean - old.mean), by_noise * old.mean, by_noise * (own_new.mean - own_old.mean)),
+        unit = max(new.unit, own_new.unit)
+        share = common_share(new.count) if new.spread > NARROW * unit * new.size else 1.0
+        rounding = share * unit * new.size
+        recorded = (
+            max(each.mean_recorded for each in (own_old, own_new)),
+            max(norm_recorded(each) for each in (own_old, own_new)) * new.size,
+        )
+        seen = (
+            (new.mean - old.mean, old.mean, own_new.mean - own_old.mean),
             (
-                by_noise * _of_squares(old, new, scale),
-                by_noise * old.size * old.size / scale,
-                by_noise * _of_squares(own_old, own_new, scale),
+                _of_squares(old, new, new.size),
+                old.size * old.size / new.size,
+                _of_squares(own_old, own_new, new.size),
             ),
-        ]
+        )
+        noise = [math.hypot(change / math.sqrt(new.count), rounding, each) for each in recorded]
+        return [(u / n, z / n, v / n) for (u, z, v), n in zip(seen, noise, strict=True)]
 
 
 def _of_squares(old: Moments, new: Moments, scale: float) -> float:
@@ -162,7 +179,7 @@ def _change(old: Moments, new: Moments) -> float:
     return max(abs(new.low - old.low), abs(new.high - old.high), abs(new.mean - old.mean), abs(new.size - old.size))
 
 
-def fitted(observed: Sequence[tuple[float, float, float]], rows: tuple[int, ...]) -> Fit | None:
+def fitted(observed: Sequence[Observation], rows: tuple[int, ...]) -> Fit | None:
     """Fit factor and decay to observations: the golden's update, the parameter itself, the target's update.
 
     What is left over is the noise of each; the parameters are as many as the observations that are independent.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from comparison_rows import row, statistics, statistics_measured
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.handed_on import Moments, apart
+from probe_flow.analysis.model.handed_on import Moments, apart, moments_of
 
 STEP = 2.0**-13
 """Of bfloat16 between 2**-6 and 2**-5."""
@@ -42,3 +43,11 @@ def test_what_is_added_on_the_way_may_move_the_mean_of_16_bits_by_a_step_of_its_
     """Gradients of size 2.9e-4 in bfloat16, of which each of 32 may have gone half a step (5.7e-7) further."""
     given = Moments(-7.1e-4, 6.4e-4, -3.29e-5, 2.9e-4 * 32**0.5, 32, 2.0**-8, 2.0**-10, 8)
     assert (apart(replace(given, mean=given.mean + off), given) > 1.0) is is_apart
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1e-20, 1.4e-45 / 1e-40), (1e-3, 2.0**-20)])
+def test_the_norm_of_tiny_elements_lost_digits_of_its_squares(size, expected):
+    """Second moments of a gradient that cancels: squares of 1e-20 are numbers of float32 that are 1.4e-45 apart."""
+    seen = statistics(min=-size, max=size, mean=0.0, l2norm=10.0 * size)
+    found = moments_of(row(measurement=statistics_measured(seen, seen), dtype="float32"), "target")
+    assert found.recorded == pytest.approx(expected, rel=0.01)

@@ -24,7 +24,7 @@ from comparison_rows import (
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.growth import Allowance
-from probe_flow.analysis.model.unseen_inputs import HiddenInputs, LatestTerms, Noise, UnshownSteps, with_noise
+from probe_flow.analysis.model.unseen_inputs import HiddenInputs, LatestGradients, Noise, UnshownSteps, with_noise
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import (
     Expectation,
@@ -272,14 +272,24 @@ def test_a_gradient_that_cancels_in_the_golden_is_rounding_on_both_sides(golden,
 
 def test_terms_are_gradients_of_as_many_elements():
     first, last = (NodeKey(key(name).execution, name, phase=Phase.BACKWARD) for name in ("first", "last"))
-    terms, whole = LatestTerms(), deviation(size=1e-9, count=100)
+    latest, whole = LatestGradients(), deviation(size=1e-9, count=100)
     for written, count in ((key("first"), 100), (first, 99)):
-        terms.add(row(written), deviation(size=1.0, count=count))
+        latest.add(row(written), deviation(size=1.0, count=count), 0.0)
     read = row(last, IN, dtype="float32")
-    assert terms.cancelled(read, whole) == 0.0
-    terms.add(row(first), deviation(size=0.5, count=100))
-    assert terms.cancelled(read, whole) == 0.5
-    assert terms.cancelled(read, deviation(size=1e-6, count=100)) == 0.0
+    assert latest.cancelled(read, whole) == 0.0
+    latest.add(row(first), deviation(size=0.01, count=100), 0.5)
+    assert latest.cancelled(read, whole) == 0.5
+    assert latest.cancelled(read, deviation(size=1e-6, count=100)) == 0.0
+
+
+def test_what_an_optimizer_reads_may_be_off_by_what_a_gradient_of_as_many_elements_is():
+    """Clipped, so that it shows nowhere else: the sum of a bias gradient that nearly cancels."""
+    backward = NodeKey(key("first").execution, "first", phase=Phase.BACKWARD)
+    latest = LatestGradients()
+    latest.add(row(backward), deviation(size=1e-3, rms=1.4e-4, count=100), 0.1)
+    assert latest.error(row("lerp_", IN), deviation(count=100)) == pytest.approx(0.14)
+    assert latest.error(row("lerp_", IN), deviation(count=99)) == 0.0
+    assert latest.error(row(backward, IN), deviation(count=100)) == 0.0
 
 
 @pytest.mark.parametrize(("size", "named"), [(0.0, []), (1.0, ["last"])])

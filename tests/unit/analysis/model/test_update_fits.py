@@ -32,6 +32,21 @@ def shown(node, role, place, target, golden):
     return replace(found, pair=replace(found.pair, target=sides[0], golden=sides[1]))
 
 
+def in_bfloat16(values):
+    """Values rounded to eight bits."""
+    fraction, exponent = np.frexp(values)
+    return np.ldexp(np.rint(fraction * 256.0), exponent - 8)
+
+
+def shown_in_16_bits(node, role, place, target, golden):
+    """The same, with the target's mean and norm recorded in its own type."""
+    found = shown(node, role, place, target, golden)
+    mine = statistics_of(target)
+    mine = replace(mine, mean=float(in_bfloat16(mine.mean)), l2norm=float(in_bfloat16(mine.l2norm)))
+    measured = statistics_measured(mine, statistics_of(golden), count=golden.size)
+    return replace(found, measurement=measured)
+
+
 def network(train, *, count: int = 8, wrong: float = 0.004, seed: int = 5):
     """Products of two steps with their weights and gradients; ``train`` makes the target's weights of the second step.
 
@@ -81,6 +96,23 @@ def test_a_wrong_rate_and_a_wrong_decay_are_named_once_at_the_first_parameter(tr
     (found,) = origins(network(train))
     assert (found.node.name, found.node.execution.step) == ("linear0", 1)
     assert told in found.evidence
+
+
+def test_steps_that_storing_and_recording_in_16_bits_takes_are_no_other_optimizer():
+    """A large weight and four biases in bfloat16, whose recorded norm moves by a step of 2**-8 of itself or by none."""
+    for seed in range(30):
+        chance = np.random.default_rng(seed)
+        rows, later = [], []
+        for place, count in enumerate((1200, 20, 20, 20, 20)):
+            weight, gradient = 0.07 * chance.standard_normal(count), chance.standard_normal(count)
+            call = key(f"linear{place}", step=0)
+            backward = NodeKey(call.execution, call.name, 0, Phase.BACKWARD)
+            golden = weight - 0.003 * np.sign(gradient)
+            stored = in_bfloat16(in_bfloat16(weight) - in_bfloat16(0.003 * np.sign(gradient)))
+            rows += [shown_in_16_bits(call, IN, 1, in_bfloat16(weight), weight)]
+            rows += [shown(backward, OUT, 1, gradient, gradient)]
+            later.append(shown_in_16_bits(key(f"linear{place}", step=1), IN, 1, stored, golden))
+        assert not any("changed" in each.evidence for each in origins([*rows, *later])), seed
 
 
 def test_where_gradients_differ_so_may_updates():
