@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct, field
 
@@ -17,6 +17,9 @@ from probe_flow.files.small_files import SmallFiles
 from probe_flow.files.yaml.places import Place
 from probe_flow.jobs import TaskMap
 from probe_flow.record.types.run import RunRecord
+
+Result = TypeVar("Result")
+Found = TypeVar("Found", covariant=True)
 
 
 class Emit(Protocol):
@@ -70,6 +73,54 @@ def no_processes(workers: int, seconds: int | None, unit: str) -> TaskMap:  # no
     raise RuntimeError("whoever made this context has no worker processes to give")
 
 
+class Begun(Protocol[Found]):
+    """Work that is done, or that a fork of this process does meanwhile."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its result is known."""
+        ...
+
+    def result(self) -> Found:
+        """Wait for its result, or raise what the work raises."""
+        ...
+
+    def stop(self) -> None:
+        """End it if it is not done."""
+        ...
+
+
+class Beside(Protocol):
+    """Begin work whose result is not needed at once: in a fork of this process where that pays, else do it now.
+
+    Args:
+        work: what is done; doing it twice gives the same. It tells nobody anything and its result can be pickled.
+        rows: what it takes, in rows of a comparison.
+        folders: where it writes.
+    """
+
+    def __call__(self, work: Callable[[], Result], *, rows: int, folders: Iterable[Path] = ()) -> Begun[Result]: ...
+
+
+class Done(Struct, Generic[Result], frozen=True):
+    """The result of work that is done."""
+
+    found: Result
+    is_done: bool = True
+
+    def result(self) -> Result:
+        """Return it."""
+        return self.found
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+
+def at_once(work: Callable[[], Result], *, rows: int, folders: Iterable[Path] = ()) -> Begun[Result]:  # noqa: ARG001
+    """Do it now: the `Beside` of contexts without processes."""
+    return Done(work())
+
+
 class Settings(Struct, frozen=True):
     """Run-wide settings of the workflow file that stages need.
 
@@ -109,6 +160,7 @@ class Context(Struct, frozen=True):
         compile_later: called where compiled code would serve this run, and is not there yet.
         place: where the stage's options were written, for problems that show only while it runs; None = nowhere.
         isolate: gives a map whose batches may end their process (`Isolate`).
+        beside: begins work that can be done while the stage does other work (`Beside`).
         consumed: the names of the stages whose results each option gets, in the order of these.
     """
 
@@ -125,6 +177,7 @@ class Context(Struct, frozen=True):
     compile_later: Callable[[], object] = lambda: None
     place: Place | None = None
     isolate: Isolate = no_processes
+    beside: Beside = at_once
     consumed: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def file_suffixes(self, option: str, count: int) -> list[str]:

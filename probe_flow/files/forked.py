@@ -74,6 +74,7 @@ class Forked(Generic[Result]):
     ) -> None:
         self._work, self._folders, self._lost = work, tuple(folders), lost
         self._process, self._why = 0, ""
+        self._done: tuple[Result] | None = None
         self._freezes = not gc.get_freeze_count()
         if self._freezes:
             gc.freeze()  # the collector writes to all objects, which would copy them
@@ -91,17 +92,22 @@ class Forked(Generic[Result]):
             self.stop()
             raise
 
+    @property
+    def is_done(self) -> bool:
+        """Whether its result is known here."""
+        return self._done is not None
+
     def result(self) -> Result:
         """Wait for the fork and return what it found; do the work here if it has not done it."""
-        try:
-            found = self._read()
-        finally:
-            self.stop()
-        if found is None:
-            self._lost(self._why)
-            return self._work()
-        answer: Result = pickle.loads(found)  # noqa: S301 - of our own fork
-        return answer
+        if self._done is None:
+            try:
+                found = self._read()
+            finally:
+                self.stop()
+            if found is None:
+                self._lost(self._why)
+            self._done = (self._work() if found is None else pickle.loads(found),)  # noqa: S301 - of our own fork
+        return self._done[0]
 
     def stop(self) -> None:
         """End the fork if it is still at work, and remove what it then leaves; once it has ended nothing happens."""

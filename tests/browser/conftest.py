@@ -10,7 +10,7 @@ import pytest
 from headless import start_chromium
 
 from probe_flow.records import Comparison
-from probe_flow.reports.html.nodes import NO_FIGURES, CallFigures
+from probe_flow.reports.html.nodes import CallFigures
 from probe_flow.reports.html.page import write_html
 from probe_flow.testing.run_records import run_record
 
@@ -92,8 +92,8 @@ def open_page(chromium: Any) -> Iterator[Callable[[Path], Page]]:
 def open_report(open_page: Callable[..., Page], tmp_path: Path) -> Callable[..., Page]:
     """Write the report of a comparison and open it."""
 
-    def opened(comparison: Comparison, *, figures: CallFigures = NO_FIGURES, **how: str) -> Page:
-        write_html(comparison, tmp_path / "report.html", run=RUN, figures=figures)
+    def opened(comparison: Comparison, *, figures: CallFigures | None = None, **how: str) -> Page:
+        write_html(comparison, tmp_path / "report.html", run=RUN, figures=lambda: figures or CallFigures())
         return open_page(tmp_path / "report.html", **how)
 
     return opened

@@ -42,7 +42,7 @@ from probe_flow.engine.run.plan import Plan, PlannedStage
 from probe_flow.engine.run.record import base_record, problem_facts, so_far, stage_list, with_summaries
 from probe_flow.engine.run.results import Results, is_strict, nothing
 from probe_flow.engine.run.signals import Signals
-from probe_flow.engine.run.tasks import BATCH_LOST, MEASURED_BY, Progress, Silent, StageTasks, needs_workers
+from probe_flow.engine.run.tasks import BATCH_LOST, MEASURED_BY, Forks, Progress, Silent, StageTasks, needs_workers
 from probe_flow.engine.schedulers.base import Scheduler
 from probe_flow.engine.schedulers.choice import ahead, held
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
@@ -167,14 +167,15 @@ class _Run:
     results: Results = field(init=False)
     kept: KeptStages = field(init=False)
     cache: RunCache = field(init=False)
+    _forks: Forks = field(init=False)
     _began: float = field(init=False)
     _start_ahead: Callable[[Sequence[str]], None] = field(init=False)
 
     def __post_init__(self) -> None:
         self._began = self.clock.monotonic()
-        writes = self.folder.path, self._announce, self.log.emit
-        workers, memory = self.scheduler.workers, self.plan.executor.memory_bytes
-        self.results = Results(self.plan.selected, *writes, strict=self.strict, workers=workers, memory_bytes=memory)
+        self._forks = Forks(self.scheduler.workers, self.plan.executor.memory_bytes, self.log.emit)
+        folder, selected = self.folder.path, self.plan.selected
+        self.results = Results(selected, folder, self._announce, self._forks, strict=self.strict)
         self.cache = RunCache(
             shared=shared_store(self.cache_folder) if self.cache_folder else None,
             partial=self.folder.path / PARTIAL,
@@ -297,6 +298,7 @@ class _Run:
             consumed=planned.stage.inputs,
             place=planned.stage.place,
             isolate=partial(self._isolated, name),
+            beside=self._forks,
         )
 
     def _isolated(self, stage: str, workers: int, seconds: int | None, unit: str) -> StageTasks:

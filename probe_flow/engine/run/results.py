@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +17,6 @@ from probe_flow.engine.run.record import input_facts
 from probe_flow.errors import Diagnostic, InternalError, Severity
 from probe_flow.files.existing import exists
 from probe_flow.files.machine import return_free_memory
-from probe_flow.packages import is_extended
 from probe_flow.record.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
 from probe_flow.record.row_index import FILE as INDEX
 from probe_flow.record.row_index import is_indexed, write_index
@@ -28,16 +27,10 @@ from probe_flow.record.types.run import InputRecord
 from probe_flow.records import Catalog, Comparison, Pairs
 from probe_flow.stages.base import Kind
 from probe_flow.stages.registry import STAGES
-from probe_flow.work import Scripts
+from probe_flow.work import Begun, Beside, Scripts
 from probe_flow.workflow.loading.fields import KIND_WORDS
 
-if TYPE_CHECKING:
-    from probe_flow.files.forked import Forked
-
 _ROWS, _NODES, _DETAILS = "comparison.jsonl", "nodes.jsonl", "details.jsonl"
-
-LEAST_FORKED_ROWS = 5_000
-"""Rows whose records take a fork to write: 0.2 s of one processor, the fork 0.02."""
 
 _RECORD_OF: Mapping[Kind, type] = {
     Kind.CATALOG: Catalog,
@@ -54,10 +47,8 @@ class Results:
         selected: the stages that run.
         folder: where the records of comparisons are written.
         announce: is told of every record before it is begun.
-        emit: sends events.
+        beside: begins to write records, which may go on while reports are made.
         strict: codes of warnings that count as errors, ``x`` for any digit.
-        workers: that the run may have at once; from 2 on the records of many rows are written while reports are.
-        memory_bytes: that the run may take; None = that of the machine.
     """
 
     def __init__(
@@ -65,14 +56,12 @@ class Results:
         selected: Sequence[PlannedStage],
         folder: Path,
         announce: Callable[[Path], None],
-        emit: Callable[..., None],
+        beside: Beside,
         *,
         strict: Sequence[str] = (),
-        workers: int = 1,
-        memory_bytes: int | None = None,
     ) -> None:
         self.selected, self.folder, self.announce, self.strict = selected, folder, announce, strict
-        self._emit, self._workers, self._memory_bytes = emit, workers, memory_bytes
+        self._beside = beside
         self._records: _Records | None = None
         self._waiting = Counter(name for planned in selected for name in planned.needs)
         self._held: dict[str, Any] = {}
@@ -158,26 +147,15 @@ class Results:
             self.announce(path)
             self._note(path)
         write = partial(_write_records, comparison, folder, keep)
-        forked = self._forked(write, folder, planned.stage.name) if self._takes_a_fork(comparison) else None
-        self._records = _Records(planned.stage.name, name, files, write if forked is None else forked.result, forked)
-        if forked is None:
-            self.settle()
+        try:
+            begun = self._beside(write, rows=len(comparison.rows), folders=[folder])
+        except BaseException:
+            self._forget_missing(files)
+            raise
+        self._records = None if begun.is_done else _Records(planned.stage.name, name, files, begun)
         self.comparisons[name] = comparison
         self.summaries[name] = comparison_summary(comparison)
         self.report(name, comparison.problems, repeats=True)
-
-    def _takes_a_fork(self, comparison: Comparison) -> bool:
-        """Whether nobody but our reports can look for the records meanwhile, and it pays."""
-        if self._workers < 2 or len(comparison.rows) < LEAST_FORKED_ROWS or is_extended():
-            return False
-        from probe_flow.files.forked import can_fork
-
-        return can_fork(self._memory_bytes)
-
-    def _forked(self, write: Callable[[], None], folder: Path, stage: str) -> Forked[None]:
-        from probe_flow.files.forked import Forked
-
-        return Forked(write, folders=[folder], lost=lambda why: self._emit("records.taken_over", stage=stage, why=why))
 
     @property
     def writing(self) -> str | None:
@@ -197,7 +175,7 @@ class Results:
         """
         if self._records is not None:
             try:
-                self._records.written()
+                self._records.begun.result()
                 self._records = None
             finally:
                 self.close()
@@ -205,13 +183,14 @@ class Results:
     def close(self) -> None:
         """End what is still being written; a comparison without its records is none of the run's."""
         records, self._records = self._records, None
-        if records is None:
-            return
-        if records.forked is not None:
-            records.forked.stop()
+        if records is not None:
+            records.begun.stop()
             self.comparisons.pop(records.name, None)
             self.summaries.pop(records.name, None)
-        missing = {self._name_of(path) for path in records.files if not exists(path)}
+            self._forget_missing(records.files)
+
+    def _forget_missing(self, files: Iterable[Path]) -> None:
+        missing = {self._name_of(path) for path in files if not exists(path)}
         self.artifacts = [name for name in self.artifacts if name not in missing]
 
     def stored_of(self, name: str) -> Path:
@@ -277,21 +256,19 @@ class Results:
 
 
 class _Records(Struct, frozen=True):
-    """Records of a comparison that are being written.
+    """Records of a comparison that are being written while the run goes on.
 
     Args:
         stage: that made it.
         name: of the comparison.
         files: they.
-        written: waits for them, or writes them.
-        forked: who writes them, if not this process.
+        begun: the writing.
     """
 
     stage: str
     name: str
     files: tuple[Path, ...]
-    written: Callable[[], None]
-    forked: Forked[None] | None = None
+    begun: Begun[None]
 
 
 def nothing() -> None:

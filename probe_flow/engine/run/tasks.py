@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from probe_flow.engine.run.outcome import StageOutcome
@@ -11,11 +12,12 @@ from probe_flow.engine.schedulers.base import RETRIES, Batch, BatchError, BatchL
 from probe_flow.engine.schedulers.choice import LARGE_WORK_BYTES, AutoScheduler
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, out_of_memory
 from probe_flow.jobs import BYTES
+from probe_flow.packages import is_extended
 
 if TYPE_CHECKING:
     from probe_flow.engine.run.plan import Plan
     from probe_flow.records import Catalog
-    from probe_flow.work import Emit  # without the library of options, which `probe-flow reduce` does without
+    from probe_flow.work import Begun, Emit  # without the library of options, which `probe-flow reduce` does without
 
 BATCH_LOST = "batch.lost"
 """Event: what a batch would have found is not known."""
@@ -24,6 +26,9 @@ MEASURED_BY = ("probe_flow.measure.batches",)
 """What worker processes need that measure pairs."""
 
 COMPARED = "compare"
+
+LEAST_FORKED_ROWS = 5_000
+"""Rows whose files take a fork to write: 0.2 s of one processor, the fork 0.02."""
 
 
 def needs_workers(plan: Plan, dump: Catalog) -> bool:
@@ -41,6 +46,30 @@ def needs_workers(plan: Plan, dump: Catalog) -> bool:
         if total > LARGE_WORK_BYTES:
             return True
     return False
+
+
+class Forks:
+    """Begins work in forks of the run (`work.Beside`), where there is enough of it and nobody else can see that.
+
+    Args:
+        workers: that the run may have at once; of one there are no forks.
+        memory_bytes: that the run may take; None = that of the machine.
+        emit: is told of work that a fork did not do.
+    """
+
+    def __init__(self, workers: int, memory_bytes: int | None, emit: Callable[..., None]) -> None:
+        self._workers, self._memory_bytes, self._emit = workers, memory_bytes, emit
+
+    def __call__(self, work: Callable[[], Result], *, rows: int, folders: Iterable[Path] = ()) -> Begun[Result]:
+        """Begin work; the stages of packages may look for files that are not there yet, so with them it is done now."""
+        if self._workers > 1 and rows >= LEAST_FORKED_ROWS and not is_extended():
+            from probe_flow.files.forked import Forked, can_fork
+
+            if can_fork(self._memory_bytes):
+                return Forked(work, folders=folders, lost=lambda why: self._emit("work.taken_over", why=why))
+        from probe_flow.work import at_once
+
+        return at_once(work, rows=rows, folders=folders)
 
 
 class StageTasks:

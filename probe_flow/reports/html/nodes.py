@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
@@ -65,7 +65,9 @@ class CallFigures(Struct, frozen=True):
     sides: Mapping[str, SideFigures] = field(default_factory=dict)
 
 
-NO_FIGURES = CallFigures()
+AskFigures: TypeAlias = Callable[[], CallFigures]
+"""Gives what graphs say of calls; asked after all rows, so that they may be made meanwhile."""
+
 _NOTHING_SAID = SideFigures()
 _LINK = ("node", "direction", "other")
 
@@ -76,12 +78,12 @@ class NodeTable:
     Args:
         strings: where names go.
         catalogs: of the comparison, by side.
-        figures: what graphs say of calls.
+        figures: gives what graphs say of calls.
     """
 
-    def __init__(self, strings: Strings, catalogs: Mapping[str, Catalog], figures: CallFigures = NO_FIGURES) -> None:
+    def __init__(self, strings: Strings, catalogs: Mapping[str, Catalog], figures: AskFigures = CallFigures) -> None:
         self._strings = strings
-        self._figures = figures
+        self._ask = figures
         self._catalogs = tuple(catalogs.values())
         # One dump may be on both sides: its nodes are those of the target.
         self._names = {id(catalog): side for side, catalog in reversed(list(catalogs.items()))}
@@ -104,6 +106,10 @@ class NodeTable:
             self._keys.append(key)
         side.last, side.last_number = key, side.numbers[place]
         return side.last_number
+
+    @cached_property
+    def _figures(self) -> CallFigures:
+        return self._ask()
 
     def _side(self, catalog: Catalog) -> _Side:
         found = self._sides[id(catalog)] = _Side(catalog, self._names.get(id(catalog), catalog.side))

@@ -15,7 +15,7 @@ from probe_flow.record.rows import reason_of
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison, Row
 from probe_flow.reports.html.assets import Assets, assets
-from probe_flow.reports.html.nodes import NO_FIGURES, CallFigures
+from probe_flow.reports.html.nodes import AskFigures, CallFigures
 from probe_flow.reports.html.payload import Payload
 from probe_flow.reports.marks import LOOKS, Mark
 
@@ -33,14 +33,14 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;",
 _WRONG = frozenset({Mark.ORIGIN, Mark.DRIFT, Mark.INHERITED, Mark.OVER})
 
 
-def write_html(comparison: Comparison, path: Path, *, run: RunRecord, figures: CallFigures = NO_FIGURES) -> None:
+def write_html(comparison: Comparison, path: Path, *, run: RunRecord, figures: AskFigures = CallFigures) -> None:
     """Write the report as one file, whole or not at all.
 
     Args:
         comparison: what is reported.
         path: where the file shall be.
         run: the record of the run so far.
-        figures: what graphs say of calls, for the graph of the page.
+        figures: gives what graphs say of calls, for the graph of the page.
 
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
@@ -49,7 +49,7 @@ def write_html(comparison: Comparison, path: Path, *, run: RunRecord, figures: C
         file.writelines(html_pieces(comparison, run=run, figures=figures))
 
 
-def html_pieces(comparison: Comparison, *, run: RunRecord, figures: CallFigures = NO_FIGURES) -> Iterator[bytes]:
+def html_pieces(comparison: Comparison, *, run: RunRecord, figures: AskFigures = CallFigures) -> Iterator[bytes]:
     """Yield the report, in UTF-8.
 
     The page makes no request and runs no script but its own: its Content-Security-Policy names their digests. Texts

@@ -31,7 +31,7 @@ from probe_flow.reports.html.columns import (
     short_numbers,
     stretches,
 )
-from probe_flow.reports.html.nodes import NO_FIGURES, CallFigures, NodeTable
+from probe_flow.reports.html.nodes import AskFigures, CallFigures, NodeTable
 from probe_flow.reports.html.rows import metric_ids, row_members
 from probe_flow.reports.html.summary import summary
 from probe_flow.reports.marks import Mark, RowMarks, marks_data
@@ -56,14 +56,14 @@ class Payload:
     Args:
         comparison: what is reported.
         run: the record of the run so far.
-        figures: what graphs say of calls.
+        figures: gives what graphs say of calls.
 
     Attributes:
         ranks: the rank of the mark of each row.
         summary: what stands above the rows.
     """
 
-    def __init__(self, comparison: Comparison, *, run: RunRecord, figures: CallFigures = NO_FIGURES) -> None:
+    def __init__(self, comparison: Comparison, *, run: RunRecord, figures: AskFigures = CallFigures) -> None:
         self._comparison = comparison
         self._figures = figures
         self._run = run

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypedDict
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
@@ -22,10 +23,11 @@ from probe_flow.records.model_graph import GraphLayout, GraphPair
 from probe_flow.reports.graph_files.msprobe_scores import msprobe_scored
 from probe_flow.reports.graph_files.vis import write_vis
 from probe_flow.reports.graph_files.vis_db import graph_database
+from probe_flow.reports.html.nodes import CallFigures
 from probe_flow.reports.html.page import write_html
 from probe_flow.stages.report.call_figures import Figures
 from probe_flow.stages.report.report import as_known
-from probe_flow.work import Context
+from probe_flow.work import Begun, Context
 
 _MODE, _FOLDER_MODE = 0o640, 0o750
 """What the viewer takes of users that are not root: nobody else may write."""
@@ -133,33 +135,71 @@ def write_graphs(
         IncompleteError: there is no graph at all.
     """
     sides = sides_of(source)
-    problems = list(sides.problems)
-    figures = Figures()
-    written: list[Path] = []
+    for word, folder in folders.items():
+        for path in Writing(sides, asked, word, folder).paths():
+            context.announce(path)
+    rows = source.rows if isinstance(source, Comparison) else source.tensors
+    begun = context.beside(partial(_written, sides, asked, folders), rows=len(rows), folders=folders.values())
+    try:
+        if page is not None:  # it shows what was compared even where no graph could be made of it
+            _write_page(source, page, begun, context)
+        found = begun.result()
+    finally:
+        begun.stop()
+    if found.failure is not None:
+        raise found.failure
+    problems = _once(found.problems)
+    if not found.files:
+        errors = [problem for problem in problems if problem.severity is Severity.ERROR]
+        raise IncompleteError(errors or [_nothing(sides)])
+    context.report(problems)
+    return found.files if page is None else [*found.files, page]
+
+
+class _Written(Struct, frozen=True):
+    """What came of all formats.
+
+    Args:
+        files: that are there.
+        problems: what is left out of them.
+        figures: what the graphs say of calls.
+        failure: the mistake of the user that ended it.
+    """
+
+    files: list[Path]
+    problems: list[Diagnostic]
+    figures: CallFigures
+    failure: UsageError | None
+
+
+def _written(sides: Sides, asked: Asked, folders: Mapping[str, Path]) -> _Written:
+    """Write the files of each format."""
+    problems, figures = list(sides.problems), Figures()
+    files: list[Path] = []
     failure: UsageError | None = None
     for word, folder in folders.items():
-        writing = Writing(sides, asked, word, folder, context.announce, problems, figures)
         try:
-            written += writing.files()
+            files += Writing(sides, asked, word, folder, problems, figures).files()
         except UsageError as error:
             failure = error
             break
         except IncompleteError as error:
             problems += error.diagnostics
-        if written:
-            problems += _hindrances(folder, word, written)
-    if page is not None:  # it shows what was compared even where no graph could be made of it
-        context.announce(page)
-        shown = as_known(source if isinstance(source, Comparison) else _unexamined(source), context, problems)
-        write_html(shown, page, run=context.facts, figures=figures.of_calls())
-    if failure is not None:
-        raise failure
-    problems = _once(problems)
-    if not written:
-        errors = [problem for problem in problems if problem.severity is Severity.ERROR]
-        raise IncompleteError(errors or [_nothing(sides)])
-    context.report(problems)
-    return written if page is None else [*written, page]
+        if files:
+            problems += _hindrances(folder, word, files)
+    return _Written(files, problems, figures.of_calls(), failure)
+
+
+def _write_page(source: Catalog | Comparison, page: Path, begun: Begun[_Written], context: Context) -> None:
+    """Write the page, which says what the graphs say of calls, and what makes the run incomplete."""
+    context.announce(page)
+    shown = source if isinstance(source, Comparison) else _unexamined(source)
+    while True:
+        problems = begun.result().problems if begun.is_done else ()
+        known = as_known(shown, context, problems)
+        write_html(known, page, run=context.facts, figures=lambda: begun.result().figures)
+        if as_known(shown, context, begun.result().problems).incomplete == known.incomplete:
+            return  # as nearly always: no error was met after the page began
 
 
 def _unexamined(dump: Catalog) -> Comparison:
@@ -173,15 +213,18 @@ def _once(problems: Sequence[Diagnostic]) -> list[Diagnostic]:
 
 
 class Writing(Struct, frozen=True):
-    """The files of one format, while they are written; the last two take what is left out, and what is shown."""
+    """The files of one format; the last two take what is left out, and what is shown."""
 
     sides: Sides
     asked: Asked
     word: str
     folder: Path
-    announce: Callable[[Path], object]
-    problems: list[Diagnostic]
-    figures: Figures
+    problems: list[Diagnostic] = field(default_factory=list)
+    figures: Figures = field(default_factory=Figures)
+
+    def paths(self) -> Iterator[Path]:
+        """Yield where files may come to lie."""
+        yield from [self._path("")] if self.word == "vis_db" else map(self._path, map(self._place, self.sides.runs))
 
     def files(self) -> list[Path]:
         """Write them and return their paths."""
@@ -193,7 +236,7 @@ class Writing(Struct, frozen=True):
 
     def _one_each(self) -> Iterator[Path]:
         for pair, place in self._placed():
-            path = self._announced(place)
+            path = self._path(place)
             write_vis(pair, path, is_lean=not self.asked.has_all_frames, has_levels=self.asked.has_levels)
             yield path
 
@@ -202,21 +245,23 @@ class Writing(Struct, frozen=True):
             database, path = None, self.folder
             for pair, _ in self._placed():
                 if database is None:  # only now: one without a graph is none
-                    path = self._announced("")
+                    path = self._path("")
                     database = opened.enter_context(graph_database(path, has_levels=self.asked.has_levels))
                 database.add(pair)
         if database is not None:
             yield path
 
-    def _announced(self, place: str) -> Path:
-        path = self.folder / f"{self.sides.kind}_{place}{self.asked.time}{_SUFFIXES[self.word]}"
-        self.announce(path)
-        return path
+    def _path(self, place: str) -> Path:
+        return self.folder / f"{self.sides.kind}_{place}{self.asked.time}{_SUFFIXES[self.word]}"
+
+    def _place(self, run: Execution) -> str:
+        """Return what names of files say of an execution, depending on how deep below the given path the dump lies."""
+        parts, place = _depth(self.sides.target), f"rank{run.rank or 0}_"
+        return f"step{run.step or 0}_{place}" if parts > 2 else place if parts > 1 else ""
 
     def _placed(self) -> Iterator[tuple[GraphPair, str]]:
         """Yield each pair of graphs with its place in names; of several at one place the first."""
         taken: dict[tuple[int, int], Execution] = {}
-        parts = _depth(self.sides.target)
         for pair in self._linked():
             run = pair.target.execution
             step, rank = run.step or 0, run.rank or 0
@@ -225,7 +270,7 @@ class Writing(Struct, frozen=True):
                 continue
             taken[step, rank] = run
             self.figures.add(pair)
-            yield pair, f"step{step}_rank{rank}_" if parts > 2 else f"rank{rank}_" if parts > 1 else ""
+            yield pair, self._place(run)
 
     def _linked(self) -> Iterator[GraphPair]:
         """Yield the graphs with their links across ranks, for which all are made once before."""

@@ -40,20 +40,21 @@ def _html(request: Request, _option: None) -> tuple[ReportFile, ...]:
     def write(path: Path) -> None:
         from probe_flow.reports.html.page import write_html
 
-        write_html(comparison, path, run=request.run, figures=_call_figures(comparison))
+        found = _call_figures(comparison)
+        write_html(comparison, path, run=request.run, figures=lambda: found)
 
     return request.one("report", ".html", write)
 
 
 def _call_figures(comparison: Comparison) -> CallFigures:
     """Return what graphs say of the calls: scores where two dumps were compared, levels of a dump examined alone."""
-    from probe_flow.reports.html.nodes import NO_FIGURES
+    from probe_flow.reports.html.nodes import CallFigures
 
     pairs = comparison.pairs
     target, task = pairs.target, pairs.target.task
     runs = [run for run in target.executions if target.call_order.get(run)]
     if not runs:
-        return NO_FIGURES
+        return CallFigures()
     from msgspec.structs import replace
 
     from probe_flow.graphs.compare import ComparedRows, rows_by_execution

@@ -17,7 +17,7 @@ from fake_stages import STAGES
 from msgspec.structs import replace
 
 from benchmarks.same_files import differing
-from probe_flow.engine.run import results
+from probe_flow.engine.run import results, tasks
 from probe_flow.engine.run.execute import RunOutcome, execute
 from probe_flow.engine.run.plan import make_plan
 from probe_flow.engine.schedulers.choice import make_scheduler
@@ -34,7 +34,7 @@ EXTENDED = """\
 @pytest.fixture
 def run(demo, tmp_path, monkeypatch) -> Callable[..., RunOutcome]:
     """Return a function that runs a workflow of fake stages in a folder of that name; rows are many from 3 on."""
-    monkeypatch.setattr(results, "LEAST_FORKED_ROWS", 3)
+    monkeypatch.setattr(tasks, "LEAST_FORKED_ROWS", 3)
     monkeypatch.setattr("probe_flow.record.row_index.LEAST_ROWS", 3)
     monkeypatch.setattr(forked, "usable_cpus", lambda: 2)
 
@@ -89,7 +89,7 @@ def test_few_rows_and_a_run_without_workers_take_no_fork(run, tmp_path, monkeypa
 
 def test_where_packages_add_something_nobody_may_find_records_missing(run, tmp_path, monkeypatch):
     forks = processes(monkeypatch, tmp_path)
-    monkeypatch.setattr(results, "is_extended", lambda: True)
+    monkeypatch.setattr(tasks, "is_extended", lambda: True)
     run()
     assert forks() == [False]
 
@@ -137,8 +137,8 @@ def test_a_fork_that_is_killed_costs_nothing_but_time(run, monkeypatch):
     beside = run("out-of-two")
     assert beside.exit_code == 0
     assert differing(alone.folder, beside.folder) == []
-    lost = [event for event in events_of(beside) if event["event"] == "records.taken_over"]
-    assert [(event["stage"], event["why"]) for event in lost] == [("result", "it was ended by SIGKILL")]
+    lost = [event for event in events_of(beside) if event["event"] == "work.taken_over"]
+    assert [event["why"] for event in lost] == ["it was ended by SIGKILL"]
 
 
 @pytest.mark.parametrize(

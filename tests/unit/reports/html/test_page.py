@@ -555,7 +555,7 @@ def test_what_graphs_say_of_calls_is_in_columns_by_side() -> None:
         "golden": SideFigures(levels={golden: "high"}, micro_steps={golden: 2}),
     }
     figures = CallFigures({target: 0.123456789}, sides)
-    data = json.loads(b"".join(Payload(comparison(both), run=RUN, figures=figures).pieces()))
+    data = json.loads(b"".join(Payload(comparison(both), run=RUN, figures=lambda: figures).pieces()))
     nodes = data["nodes"]
     assert nodes["score"] == [0.123457, None, None]
     assert nodes["level"]["steps"][0] is None
