@@ -31,6 +31,9 @@ IDLE_S = 30.0
 LEAST_TIMES_MEMORY = 4
 """A fork copies what it looks at, at most all that this process holds; so many times that must be there."""
 
+MOST_BYTES = 512 * 2**20
+"""A process that holds more makes no fork: time matters less than memory there."""
+
 END_S = 2.0
 """Seconds that a fork gets to remove what it has not finished, once it is told to end."""
 
@@ -52,8 +55,8 @@ def can_fork(memory_bytes: int | None = None) -> bool:
     """
     if not sys.platform.startswith("linux") or usable_cpus() < 2:  # elsewhere libraries do not bear it
         return False
-    limit = memory_bytes or memory_of_machine()
-    return limit is None or LEAST_TIMES_MEMORY * _resident_bytes() <= limit
+    held, limit = _resident_bytes(), memory_bytes or memory_of_machine()
+    return held <= MOST_BYTES and (limit is None or LEAST_TIMES_MEMORY * held <= limit)
 
 
 class Forked(Generic[Result]):

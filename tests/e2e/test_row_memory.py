@@ -34,8 +34,8 @@ from probe_flow.files.small_files import SmallFiles
 SmallFiles.add = lambda *_: None  # at most 16 MiB of a run, whatever its rows
 add, held = Results.add, {}
 
-def counted(self, planned, result):
-    add(self, planned, result)
+def counted(self, planned, result, keep):
+    add(self, planned, result, keep)
     gc.collect()
     held[planned.stage.name] = tracemalloc.get_traced_memory()[0]
 

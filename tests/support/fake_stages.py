@@ -47,6 +47,7 @@ Trouble = Literal["usage", "incomplete", "defect", "interrupt", "wrong_kind", "w
 class DumpOptions(StageOptions):
     uses: Literal["dump.fake"]
     path: DumpPath
+    task: str = "tensor"
     trouble: Trouble | None = None
 
 
@@ -99,7 +100,7 @@ def run_dump(options: DumpOptions, inputs: Mapping[str, Sequence[Any]], context:
     return Catalog(
         side=context.stage,
         framework=Framework("fake"),
-        task="tensor",
+        task=options.task,
         root=options.path,
         nodes={key: Node(key, "Fake", order=number) for number, key in enumerate(keys)},
         tensors=tuple(tensors),

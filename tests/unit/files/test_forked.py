@@ -228,6 +228,8 @@ def test_a_fork_needs_a_processor_and_memory_of_its_own(monkeypatch, platform, c
     assert can_fork() is expected
     monkeypatch.setattr(forked, "memory_of_machine", lambda: None)
     assert can_fork(times * 100) is expected
+    monkeypatch.setattr(forked, "_resident_bytes", lambda: forked.MOST_BYTES + 1)
+    assert not can_fork()
 
 
 def test_memory_is_that_of_this_process():

@@ -38,8 +38,10 @@ def run(demo, tmp_path, monkeypatch) -> Callable[..., RunOutcome]:
     monkeypatch.setattr("probe_flow.record.row_index.LEAST_ROWS", 3)
     monkeypatch.setattr(forked, "usable_cpus", lambda: 2)
 
-    def run_demo(output: str = "out", *, scheduler: str = "auto", **project: Any) -> RunOutcome:
-        plan = make_plan(demo(**project))
+    def run_demo(
+        output: str = "out", *, scheduler: str = "auto", task: str = "statistics", **project: Any
+    ) -> RunOutcome:
+        plan = make_plan(demo(on_target=f"task: {task}", on_golden=f"task: {task}", **project))
         made = make_scheduler(scheduler, 2)
         return execute(plan, scheduler=made, cwd=tmp_path, output=Path(output), keeps_going=True)
 
@@ -80,8 +82,8 @@ def test_a_fork_leaves_the_same_files(run, tmp_path, monkeypatch):
     assert begun == ["comparison.jsonl", "nodes.jsonl", "comparison.index", "comparison.msgpack"]
 
 
-@pytest.mark.parametrize("project", [{"target": "1 2", "golden": "1 2"}, {"scheduler": "sync"}])
-def test_few_rows_and_a_run_without_workers_take_no_fork(run, tmp_path, monkeypatch, project):
+@pytest.mark.parametrize("project", [{"target": "1 2", "golden": "1 2"}, {"scheduler": "sync"}, {"task": "tensor"}])
+def test_few_rows_tensors_and_a_run_without_workers_take_no_fork(run, tmp_path, monkeypatch, project):
     forks = processes(monkeypatch, tmp_path)
     run(**project)
     assert forks() == [False]
