@@ -77,6 +77,7 @@ def law_of(op_type: str) -> Law | None:
     return _LAWS.get(bare(op_type))
 
 
+@lru_cache(maxsize=4096)
 def bare(op_type: str) -> str:
     """Return a type without case, underscores and dimensions: ``LayerNorm`` and ``layer_norm`` are one."""
     return _DIMENSIONS.sub("", op_type).replace("_", "").lower()

@@ -64,6 +64,10 @@ class Contradiction(Struct, frozen=True):
     told: str
 
 
+NOTHING = Contradiction(0.0, "")
+"""What is within rounding."""
+
+
 class OwnInputs:
     """Finds results whose statistics contradict those of their own inputs.
 
@@ -133,7 +137,10 @@ class OwnInputs:
             return _of_same(whole, known)
         dues = law(whole, known, self._operands(row, call, side))
         worst = max(dues, key=lambda due: due.gap(whole), default=None)
-        return None if worst is None else Contradiction(worst.gap(whole), _told(worst, whole))
+        if worst is None:
+            return None
+        gap = worst.gap(whole)
+        return Contradiction(gap, _told(worst, whole)) if gap > 1.0 else NOTHING
 
     def _known(self, row: Row, read: Sequence[int], side: str) -> tuple[Moments | None, Sequence[Moments]]:
         """Return the statistics of a result and of all that was read: none of these where one is not known.
@@ -276,9 +283,12 @@ def _is_of_fractions(row: Row) -> bool:
 def _of_same(whole: Moments, parts: Sequence[Moments]) -> Contradiction | None:
     if len(parts) != 1 or parts[0].count != whole.count or parts[0].unit != whole.unit:
         return None
+    gap = apart(whole, parts[0])
+    if gap <= 1.0:
+        return NOTHING
     name, here, there = differing(whole, parts[0])
     told = f"holds other elements than its own input, unlike the golden's: its {name} is {here:.4g}, there {there:.4g}"
-    return Contradiction(apart(whole, parts[0]), told)
+    return Contradiction(gap, told)
 
 
 def _is_same(whole: Moments, part: Moments | None) -> bool:
