@@ -29,13 +29,15 @@ LEAST_STEPS = 0.25
 RARE = 0.02
 """Expected number of flipped gates below which none is allowed."""
 
+DECIDING = frozenset((Family.DISCRETE, Family.ORDER))
+
 PICKS = ("arg", "top", "sort")
 """Words of operators that make one decision a row of scores; others make one each."""
 
 
 def is_decided(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> bool:
     """Whether indices or masks are picked from values that are off by so little that none may turn (`RARE`)."""
-    if family is not Family.DISCRETE or output.unit:
+    if family not in DECIDING or output.unit:
         return False
     return not flipped_share(max(map(wavering, inputs), default=1.0), output.count)
 
@@ -68,7 +70,7 @@ def turned_share(row: Row, deviation: Deviation, call: Call) -> float:
         deviation: of the row.
         call: any call.
     """
-    if call.node is None or call.is_gradient or family_of(call.node.op_type) is not Family.DISCRETE:
+    if call.node is None or call.is_gradient or family_of(call.node.op_type) not in DECIDING:
         return 0.0
     assert row.measurement is not None
     is_measured = row.measurement.mode is Mode.TENSOR

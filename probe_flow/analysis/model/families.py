@@ -18,13 +18,15 @@ class Family(enum.Enum):
     REDUCE = "reduce"  # mean, norm, deviation over axes
     TOTAL = "total"  # sum over axes: errors add over everything summed
     SCALE = "scale"  # mul, pow: relative errors add
+    UNITS = "units"  # quantise, dequantise: relative errors add, those of whole numbers relative to their spread
     QUOTIENT = "quotient"  # div: the same, but single elements follow the smallest denominators
     PRODUCT = "product"  # matmul, linear, conv, attention scores
     WEIGHTED = "weighted"  # the same with weights that are not shown: what is known is multiplied with them, or added
     NORMALISE = "normalise"  # layer norm and kin: errors relative to the spread, not the size
     EXPONENTIAL = "exponential"  # softmax, exp: an absolute error becomes a relative one
     ATTENTION = "attention"  # fused softmax(QK)V
-    DISCRETE = "discrete"  # argmax, topk, comparison: no first-order growth at all
+    DISCRETE = "discrete"  # argmax, comparison: no first-order growth at all
+    ORDER = "order"  # topk, sort: places are decisions, the values that are put in order are only moved
     STEP = "step"  # floor, round and kin: whole numbers, off by one at most where the input comes near an edge
     UNKNOWN = "unknown"
 
@@ -46,7 +48,10 @@ _KEYWORDS: tuple[tuple[Family, str], ...] = (
     ),
     (Family.EXPONENTIAL, "softmax logsoftmax logsumexp crossentropy nllloss exp expm softplus"),
     (Family.UNKNOWN, "log logaddexp"),  # turns a relative error into an absolute one
-    (Family.MOVE, "quantizelinear dequantizelinear"),
+    (
+        Family.UNITS,
+        "quantizelinear dequantizelinear ascendquant dequant requant antiquant quantize dequantize",
+    ),
     (
         Family.PRODUCT,
         "matmul rmatmul mm bmm mv addmm baddbmm addbmm linear dense conv convolution einsum gemm tensordot "
@@ -54,9 +59,11 @@ _KEYWORDS: tuple[tuple[Family, str], ...] = (
     ),
     (Family.DISCRETE, "floordivide floordiv floormod floordivision"),
     (Family.STEP, "floor ceil round rint trunc"),
+    (Family.DISCRETE, "gatingtopk"),  # scores of its own among the results
+    (Family.ORDER, "topk sort maxwithvalue minwithvalue"),
     (
         Family.DISCRETE,
-        "argmax argmin argsort topk sort eq ne lt le gt ge equal notequal greater less logical bitwise isnan isinf "
+        "argmax argmin argsort eq ne lt le gt ge equal notequal greater less logical bitwise isnan isinf "
         "nonzero unique and or xor invert",
     ),
     (Family.TOTAL, "sum reducesum nansum biasaddgrad"),
@@ -70,7 +77,6 @@ _KEYWORDS: tuple[tuple[Family, str], ...] = (
     ),
     (
         Family.MOVE,
-        "ascendquant dequant requant antiquant quantize dequantize "
         "transdata transpose permute reshape view cast bitcast copy clone contiguous concat cat split slice gather "
         "embedding select stack unbind expand tile repeat pad identity t squeeze unsqueeze chunk index scatter dropout "
         "flatten unflatten fill to getitem setitem roll flip where maximum minimum maxpool clamp clip broadcast narrow "

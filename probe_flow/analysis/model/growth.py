@@ -44,7 +44,7 @@ ALIKE = 4.0
 
 AMPLIFIED = {
     Family.MOVE: 1.2, Family.CONTRACT: 1.2, Family.SUM: 1.2, Family.REDUCE: 1.2, Family.TOTAL: 1.2,
-    Family.SLOPE: 1.5, Family.SCALE: 1.5, Family.QUOTIENT: 1.5, Family.PRODUCT: 1.5,
+    Family.SLOPE: 1.5, Family.SCALE: 1.5, Family.UNITS: 1.5, Family.QUOTIENT: 1.5, Family.PRODUCT: 1.5,
     Family.NORMALISE: 2.0, Family.UNKNOWN: 3.0,
 }  # fmt: skip
 """What comes out of an error to first order, in what the family's bound says: slopes that are a little above 1, factors
@@ -90,6 +90,7 @@ def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) ->
 
     Every figure is finite and at least 0, and none shrinks when an input's error grows.
     """
+    family = _of_output(family, output)
     if family is Family.DISCRETE:
         return _decisions(output, inputs)
     if family is Family.STEP:
@@ -110,9 +111,21 @@ def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) ->
 
 def explained_error(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
     """Return how much of an error those of the inputs explain: `Allowance.explained` of `allowance` alone."""
+    family = _of_output(family, output)
     if family in (Family.DISCRETE, Family.STEP):
         return allowance(family, output, inputs).explained
     return _bounded(_explained(family, output, inputs))
+
+
+def _of_output(family: Family, output: Deviation) -> Family:
+    """Return the arithmetic behind one output of an operator that puts values in order.
+
+    Places (whole numbers) are decisions. The k-th largest of some values is off by no more than the worst of them,
+    whichever element it is, so the values that come with them are as if only moved.
+    """
+    if family is not Family.ORDER:
+        return family
+    return Family.MOVE if output.unit else Family.DISCRETE
 
 
 def bounded(tensor: Deviation) -> float:
@@ -268,10 +281,17 @@ def product_length(output: Deviation, first: Deviation, second: Deviation) -> fl
     return math.sqrt(max(1.0, first.count * second.count / max(1, output.count)))
 
 
+def _relative(family: Family, inputs: Sequence[Deviation]) -> float:
+    """Return the sum of the relative errors of inputs, as far as each is followed."""
+    if family is not Family.UNITS:
+        return sum([bounded(tensor) for tensor in inputs])
+    return sum([min(tensor.rms / max(_yardstick(family, tensor), TINY), MOST) for tensor in inputs])
+
+
 def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
     if not any(tensor.rms or tensor.peak for tensor in inputs):
         return 0.0
-    relative = sum([bounded(tensor) for tensor in inputs])
+    relative = _relative(family, inputs)
     absolute = sum([tensor.rms * math.sqrt(_terms(tensor, output)) for tensor in inputs])
     amplified = AMPLIFIED.get(family, 1.0)
     if family in (Family.MOVE, Family.CONTRACT):
@@ -281,7 +301,7 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
         return amplified * _of_slope(output.size, [tensor.size for tensor in inputs]) * relative
     if family is Family.SUM:
         return amplified * absolute
-    if family in (Family.SCALE, Family.QUOTIENT):
+    if family in (Family.SCALE, Family.UNITS, Family.QUOTIENT):
         return max(amplified * output.size * relative, _at_smallest(family, output, inputs) / math.sqrt(output.count))
     if family in (Family.REDUCE, Family.TOTAL):
         is_mean = family is Family.REDUCE
@@ -361,7 +381,9 @@ def mean_of(tensor: Deviation) -> float:
 
 
 def _yardstick(family: Family, tensor: Deviation) -> float:
-    return min(tensor.size, tensor.spread) if family is Family.NORMALISE else tensor.size
+    """Return the size that an error is relative to: that of the spread where a mean or a zero point is taken off."""
+    is_centred = family is Family.NORMALISE or (family is Family.UNITS and not tensor.unit)
+    return min(tensor.size, tensor.spread) if is_centred else tensor.size
 
 
 def of_copy(output: Deviation, known: Sequence[Deviation]) -> Allowance:

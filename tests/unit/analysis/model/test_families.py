@@ -21,7 +21,8 @@ DEVICE = {
     Family.MOVE: "Cast TransData Transpose TransposeD Reshape GatherV2 StridedSliceD ConcatV2D ConcatD SplitVD Pack "
     "Unpack ExpandDims BroadcastTo TileD PadV3 SelectV2 MaskedFill MaxPoolV3 AdaptiveMaxPool2d TensorMove Identity",
     Family.CONTRACT: "Relu Relu6 LeakyRelu PRelu Gelu GeluV2 FastGelu Sigmoid Swish Tanh Neg Abs",
-    Family.DISCRETE: "ArgMaxV2 ArgMaxD TopKV2 TopKD MoeGatingTopK Greater LogicalNot Equal NotEqual",
+    Family.DISCRETE: "ArgMaxV2 ArgMaxD MoeGatingTopK Greater LogicalNot Equal NotEqual",
+    Family.ORDER: "TopKV2 TopKD Sort ArgMaxWithValue",
     Family.UNKNOWN: "FusedMulAdd Log Log1p DynamicQuant",
 }
 ATEN = {
@@ -37,7 +38,8 @@ ATEN = {
     Family.MOVE: "t.default _to_copy.default view.default expand.default cat.default embedding.default where.self "
     "index.Tensor unsqueeze.default max_pool2d_with_indices.default transpose.int slice.Tensor clone.default",
     Family.CONTRACT: "upsample_bilinear2d.vec gelu.default silu.default neg.default amax.default relu_.default",
-    Family.DISCRETE: "eq.Scalar argmax.default logical_not.default topk.default bitwise_and.Tensor",
+    Family.DISCRETE: "eq.Scalar argmax.default logical_not.default bitwise_and.Tensor",
+    Family.ORDER: "topk.default sort.default",
     Family.UNKNOWN: "log.default addcmul.default",
 }
 FUNCTIONS = {
@@ -50,14 +52,15 @@ FUNCTIONS = {
     Family.ATTENTION: "scaled_dot_product_attention npu_fusion_attention",
     Family.MOVE: "to t T float half type __getitem__ dropout embedding masked_fill all_gather max_pool2d",
     Family.REDUCE: "adaptive_avg_pool2d all_reduce",
-    Family.DISCRETE: "__eq__ __and__ argsort topk floor_divide",
+    Family.DISCRETE: "__eq__ __and__ argsort floor_divide",
+    Family.ORDER: "topk sort",
     Family.CONTRACT: "relu relu6 silu interpolate sigmoid",
 }
 ORIGINAL = {
     Family.PRODUCT: "Convolution InnerProduct Deconvolution DepthwiseConv2dNative Gemm",
     Family.REDUCE: "Pooling GlobalAveragePool AveragePool AvgPool",
-    Family.MOVE: "AscendQuant AscendDequant AscendAntiQuant AscendRequant DeQuant QuantizeLinear "
-    "DequantizeLinear MaxPool",
+    Family.UNITS: "AscendQuant AscendDequant AscendAntiQuant AscendRequant DeQuant QuantizeLinear DequantizeLinear",
+    Family.MOVE: "MaxPool",
 }
 """Operators of Caffe, ONNX and TensorFlow, and those of quantisation."""
 MODULES = {

@@ -200,6 +200,29 @@ def test_decisions_may_flip_a_few_times_once_inputs_differ():
     assert near.peak == 10_000.0
 
 
+def test_values_put_in_order_are_off_by_no_more_than_what_was_ordered():
+    scores = deviation(rms=1e-3, peak=4e-3)
+    values = allowance(Family.ORDER, deviation(count=10), [scores])
+    # Sorting moves no value by more than the worst of what it sorts: 1.2 x (rms of 10 elements a slot of the result).
+    assert values.explained == pytest.approx(1.2 * 1e-3 * math.sqrt(10.0))
+    assert values.peak < 0.05
+    places = deviation(size=1000.0, top=5000.0, unit=0.0)
+    assert allowance(Family.ORDER, places, [scores]) == allowance(Family.DISCRETE, places, [scores])
+
+
+def test_what_dequantisation_reads_counts_in_its_own_units():
+    # int32 sums of size 16,000 that are off by 150 are off by 1 %, and so may be the fractions of size 0.6 behind them.
+    sums = deviation(rms=150.0, peak=600.0, size=16_000.0, spread=16_000.0, top=47_000.0, unit=0.0)
+    found = allowance(Family.UNITS, deviation(size=0.6, top=1.8), [sums])
+    assert found.explained == pytest.approx(1.5 * 0.6 * 150.0 / 16_000.0)
+    assert found.peak < 0.3
+    # Around a zero point of 128 one step is a large part of what is left when it is taken off.
+    bytes_ = deviation(rms=0.2, peak=1.0, size=128.0, spread=4.0, top=136.0, unit=0.0)
+    near = allowance(Family.UNITS, deviation(size=0.04, top=0.08), [bytes_])
+    assert near.explained == pytest.approx(1.5 * 0.04 * 0.2 / 4.0)
+    assert near.peak > 0.01  # one step
+
+
 def test_whole_numbers_made_of_fractions_are_off_by_one():
     found = allowance(Family.MOVE, deviation(unit=0.0, size=40.0), [deviation(rms=1e-4, size=40.0)])
     assert found.peak > 1.0
