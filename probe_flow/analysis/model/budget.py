@@ -347,6 +347,19 @@ class Allowances:
         self._read.clear()
         return self.updates.error(number, min(1.0, UNSHOWN * self._past.usual_before(step)), is_known=is_known)
 
+    def is_overwritten(self, number: int) -> bool:
+        """Whether the device shows what an operator read as it left it: a cache, a variable that it writes in place.
+
+        Devices write a dump when the operator is over, of both ends. The target then has one tensor on both, and the
+        golden two.
+        """
+        row, call = self.rows[number], self.calls.of[number]
+        if call is None or row.is_produced or not self.pairs.target.edges:
+            return False
+        before = _shown(row)
+        written = [after for n in call.written if before and (after := _shown(self.rows[n])) is not None]
+        return any(after[0] == before[0] and after[1] != before[1] for after in written if before)
+
     def forget(self, number: int) -> None:
         """Take a row for one that was not compared."""
         self.deviations.forget(number)
@@ -365,6 +378,17 @@ class Allowances:
             self._unshown.add(row)
         elif run.step is not None:
             self._read.append(number)
+
+
+def _shown(row: Row) -> tuple[object, object] | None:
+    """Return type, size and statistics of both sides of a row; None where not all of it is known."""
+    pair, found = row.pair, row.measurement
+    if pair.target is None or pair.golden is None or found is None or found.target is None or found.golden is None:
+        return None
+    target, golden = found.target.statistics, found.golden.statistics
+    if target.l2norm is None or golden.l2norm is None:
+        return None
+    return (pair.target.dtype, pair.target.numel, target), (pair.target.dtype, pair.target.numel, golden)
 
 
 def _rounding_between(pairs: Pairs) -> Rounding:

@@ -158,6 +158,9 @@ class Search:
         if not (row.is_by_statistics and self.shaken.noise) and self.allowances.is_rounding(number, deviation):
             self.scores[number] = 0.0
             return True
+        if self.allowances.is_overwritten(number):
+            self.allowances.forget(number)
+            return False
         self.is_any_off = True
         sources = self.allowances.sources(number)
         produced = row.is_produced

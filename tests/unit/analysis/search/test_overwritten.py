@@ -1,0 +1,47 @@
+"""What an operator in place reads is shown as it left it: devices write a dump when the operator is over."""
+
+from __future__ import annotations
+
+import pytest
+
+from probe_flow.analysis.search.conclude import conclude
+from probe_flow.records import Measurement, Mode, SideSummary, Statistics
+from tests.support.comparison_rows import IN, edge, pairs_of, passes, row, statistics
+
+CACHE, FILLED, WRONG = (statistics(max=value, l2norm=norm) for value, norm in ((1.0, 2.0), (3.0, 10.0), (5.0, 17.0)))
+
+
+def measured(target: Statistics, golden: Statistics, relative: float) -> Measurement:
+    return Measurement.of(
+        Mode.TENSOR,
+        {"cosine": 1.0, "euclidean_distance": 10.0 * relative, "relative_euclidean_distance": relative,
+         "max_abs_err": 3.0 * relative},
+        SideSummary(target), SideSummary(golden), count=100, backend="hand",
+    )  # fmt: skip
+
+
+def named(before: Statistics, after: Statistics, *, edges: bool = True) -> list[tuple[str, object]]:
+    """The origins where an operator read and wrote this on the target; the golden has a cache, and it filled."""
+    rows = [
+        row("update", IN, 0, measurement=measured(before, CACHE, 0.0 if before == CACHE else 4.0)),
+        row("update", IN, 1),
+        row("update", measurement=measured(after, FILLED, 0.0 if after == FILLED else 0.7)),
+        row("next", IN, 0, measurement=measured(after, FILLED, 0.0 if after == FILLED else 0.7)),
+    ]
+    links = [edge("update", "next")] if edges else []
+    found, _ = conclude(rows, pairs_of(rows, {"update": "ScatterNdUpdate"}, links), passes(rows))
+    return [(each.node.name, each.slot.role) for each in found]
+
+
+def test_a_cache_that_was_written_in_place_is_no_wrong_input():
+    assert named(FILLED, FILLED) == []
+
+
+def test_the_operator_is_blamed_where_what_it_left_is_wrong():
+    assert [name for name, _ in named(WRONG, WRONG)] == ["update"]
+    assert all(role is not IN for _, role in named(WRONG, WRONG))
+
+
+@pytest.mark.parametrize(("before", "after"), [(WRONG, FILLED), (FILLED, WRONG)])
+def test_another_tensor_than_its_result_is_a_wrong_input(before, after):
+    assert ("update", IN) in named(before, after)
