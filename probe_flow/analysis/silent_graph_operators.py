@@ -142,13 +142,13 @@ class _DeviceRun:
         self._strangers: list[int] = []
         for node in nodes:
             name = node.key.name
-            split = links.split(name)
+            parts = links.parts_of(node)
             self._keys.setdefault(name, node.key)
             dumped, before = outputs.get(node.key, _NONE), self._dumped.get(name)
             self._dumped[name] = before | dumped if before else dumped  # slices of one operator have one name
-            if split is not None:
-                self._parts[name] = split.parts
-                for part in split.parts:
+            if parts:
+                self._parts[name] = parts
+                for part in parts:
                     self._owners.setdefault(part, node)
             elif not any(word in node.op_type for word in PRIVATE_TYPES):
                 self._strangers.append(node.order)

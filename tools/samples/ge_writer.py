@@ -66,6 +66,7 @@ class DumpTensor:
         address: device address.
         sub_format: number of groups of a FRACTAL_Z weight; data is then ``(groups * n, c per group, h, w)``.
         original_shape: shape before the device's layout as the header gives it, default: that of ``data``.
+        original_op: operator before fusion that an output is of, as the header gives it; empty: it gives none.
     """
 
     data: np.ndarray
@@ -76,6 +77,7 @@ class DumpTensor:
     address: int = 0
     sub_format: int = 0
     original_shape: Sequence[int] | None = None
+    original_op: str = ""
 
 
 def write_dump(
@@ -189,6 +191,7 @@ def _op(tensor: DumpTensor, shape: Sequence[int], size: int, data: bytes, first:
         field_varint(1, DATA_TYPES[tensor.dtype])
         + field_varint(2, FORMATS[tensor.layout])
         + field_bytes(3, shape_message(shape))
+        + (field_bytes(4, field_bytes(1, tensor.original_op.encode())) if tensor.original_op else b"")
         + (field_bytes(first, data) if data else b"")
         + field_varint(first + 1, size)
         + field_bytes(

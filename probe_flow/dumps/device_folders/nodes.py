@@ -23,7 +23,7 @@ from probe_flow.dumps.device_folders.slice_files import (
     slice_number,
 )
 from probe_flow.dumps.file_names import safe_name, without_slice, without_subgraph
-from probe_flow.dumps.graph.links import GraphLinks
+from probe_flow.dumps.graph.links import PRIVATE_TYPES, VIEW_TYPES, GraphLinks
 from probe_flow.dumps.selection import Duplicates, choose, left_out_duplicate
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.files.arrays.npy import npy_tensor_ref
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from probe_flow.dumps.reduced.reduced_files import ReducedDevice
 
 
+_ENDS = (SlotRole.INPUT, SlotRole.OUTPUT)
+
+
 class GeNodes(Struct):
     """The nodes of one execution.
 
@@ -62,6 +65,7 @@ class GeNodes(Struct):
     parts: dict[NodeKey, tuple[str, ...]] = field(default_factory=dict)
     tensors: dict[NodeKey, list[TensorRef]] = field(default_factory=dict)
     tables: TensorTables = field(default_factory=TensorTables)
+    written: set[str] = field(default_factory=set)
     beside: list[str] = field(default_factory=list)
 
     def read(self, files: Sequence[GeFile]) -> Iterator[tuple[Node, Sequence[TensorRef]]]:
@@ -71,6 +75,7 @@ class GeNodes(Struct):
             name = file.name
             groups[(name.op_type, name.base_name, name.manual_slice is not None)].append(file)
         chosen = [self._choose(group) for (_, name, _), group in groups.items() if self._selected(name)]
+        self.written = {safe_name(name) for _, name, _ in groups}
         names: dict[str, int] = defaultdict(int)
         for group in sorted(chosen, key=lambda group: (group[0].name.timestamp, group[0].file.name)):
             if self.keeps_slices and group[0].form == "raw" and is_slice(group[0]):
@@ -150,7 +155,28 @@ class GeNodes(Struct):
             slot = Slot(SlotRole.OUTPUT, (0,))
             refs = [TensorRef.of(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)]
         self.tensors[key] = [ref.stored_in(self.tables) for ref in refs]
-        return self._describe(key, files, header_name), self.tensors[key]
+        parts = self._absorbed(file, key, content) if isinstance(content, GeDump) else ()
+        return self._describe(key, files, header_name, parts), self.tensors[key]
+
+    def _absorbed(self, file: GeFile, key: NodeKey, content: GeDump) -> tuple[str, ...]:
+        """Return the graph operators behind one whose name does not tell all of them; usually none."""
+        if self.links is None or any(word in file.name.op_type for word in PRIVATE_TYPES):
+            return ()
+        links, split = self.links, self.links.split(key.name)
+        named = split.parts if split is not None else ()
+        told = [links.operator(tensor.original_op) for tensor in content.outputs if tensor.original_op]
+        results = [op.name for op in told if op is not None and op.op_type not in VIEW_TYPES]
+        if set(results) <= set(named):
+            results = []
+        is_short = len(named) == 1 and 0 < len(links.ops[named[0]].inputs) < len(content.inputs)
+        if not results and not is_short:
+            return ()
+        from probe_flow.dumps.graph.absorbed import absorbed_parts
+
+        inputs, outputs = ([ref.numel for ref in self.tensors[key] if ref.slot.role is role] for role in _ENDS)
+        found = absorbed_parts(links, named, results, inputs, outputs, lambda name: safe_name(name) not in self.written)
+        self.written.update(map(safe_name, found))
+        return found
 
     def _without_header(self, file: GeFile, key: NodeKey) -> list[TensorRef]:
         if file.form == "array":
@@ -182,21 +208,24 @@ class GeNodes(Struct):
 
         return with_graph_facts(refs, self.links, split.parts)
 
-    def _describe(self, key: NodeKey, files: Sequence[GeFile], header_name: str) -> Node:
+    def _describe(
+        self, key: NodeKey, files: Sequence[GeFile], header_name: str, absorbed: tuple[str, ...] = ()
+    ) -> Node:
         file = files[0]
         is_renamed = header_name and safe_name(without_slice(header_name)) != safe_name(file.name.base_name)
         originals: tuple[str, ...] = ()
         types: tuple[str, ...] = ()
         golden: tuple[str, ...] = ()
         split = self.links.split(key.name) if self.links is not None else None
-        if split is not None and self.links is not None:
-            self.parts[key] = split.parts
-            types = _shared(*(self.links.ops[part].op_type for part in split.parts))
-            if len(split.parts) > 1:
-                originals = split.parts
-                found = (self.links.fx_name((part, 0)) for part in split.parts)
+        parts = absorbed or (split.parts if split is not None else ())
+        if parts and self.links is not None:
+            self.parts[key] = parts
+            types = _shared(*(self.links.ops[part].op_type for part in parts))
+            if len(parts) > 1 or absorbed:
+                originals = parts
+                found = (self.links.fx_name((part, 0)) for part in parts)
                 golden = tuple(name for name in found if name is not None)
-            if split.alternative is not None:
+            if split is not None and split.alternative is not None and not absorbed:
                 self.problems.append(_ambiguous(key, split.parts, split.alternative))
         facts = DeviceFacts(
             file.file.folder.relative,

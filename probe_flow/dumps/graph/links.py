@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from msgspec import Struct
 
 from probe_flow.dumps.file_names import safe_name
-from probe_flow.records import Execution, Graph, GraphOp, GraphTensor
+from probe_flow.records import Execution, Graph, GraphOp, GraphTensor, Node
 
 MAX_NAME_LENGTH = 4096
 MAX_STATES = 200_000
@@ -189,12 +189,31 @@ class GraphLinks:
 
     def split(self, name: str) -> FusedSplit | None:
         """Return the graph operators that a dump name means (one, or the parts of a fused operator), or None."""
-        found = self._spellings.get(name) or self._spellings.get(safe_name(name))
-        if found:
+        if found := self._spelled(name):
             return FusedSplit(found[:1], found[1:2] or None)
         if name not in self._fused:  # every step of a graph asks the same
             self._fused[name] = split_fused_name(name, self._spellings, self._is_connected, lengths=self._lengths)
         return self._fused[name]
+
+    def parts_of(self, node: Node) -> tuple[str, ...]:
+        """Return the operators that a dumped node stands for: what its reader found, or its name means."""
+        if node.originals and all(part in self.ops for part in node.originals):
+            return node.originals
+        split = self.split(node.key.name)
+        return split.parts if split is not None else ()
+
+    def _spelled(self, name: str) -> tuple[str, ...]:
+        return self._spellings.get(name) or self._spellings.get(safe_name(name)) or ()
+
+    def operator(self, name: str) -> GraphOp | None:
+        """Return the one operator that a name means, as it is or as file names spell it."""
+        found = self._spelled(name)
+        return self.ops[found[0]] if found else None
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Operator -> its place in the file."""
+        return {name: place for place, name in enumerate(self.ops)}
 
     def spellings(self) -> Sequence[str]:
         """All names by which a dump can mean an operator, for hints."""

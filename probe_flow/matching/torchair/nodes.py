@@ -87,10 +87,10 @@ def attach_parts(nodes: Sequence[DumpedNode], links: GraphLinks) -> Mapping[str,
     by_op: dict[str, DumpedNode] = {}
     fused: dict[str, DumpedNode] = {}
     for node in nodes:
-        split = links.split(node.name)
-        if split is None:
+        parts = links.parts_of(node.node)
+        if not parts:
             continue
-        node.attach(split.parts, links)
+        node.attach(parts, links)
         for part in node.parts:
             (by_op if len(node.parts) == 1 else fused).setdefault(part, node)
     return {**fused, **by_op}

@@ -1,0 +1,105 @@
+"""Device operators whose names do not tell what was fused into them: the header does, or what they read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from torchair_builders import GeDump, Op, device_tensor, fx_token, write_device_op, write_fx_node
+from torchair_checks import check_complete, golden_of, missing
+
+from probe_flow.analysis.silent_graph_operators import silent_on_device
+from probe_flow.dumps.torchair.fx import read_torchair_fx
+from probe_flow.dumps.torchair.ge import read_torchair_ge
+from probe_flow.matching.torchair.match_torchair import match_torchair
+from probe_flow.records import Pairs
+
+A, B = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(12, dtype=np.float32).reshape(3, 4)
+BIAS = np.array([1, -9, 3, -40], np.float32)
+PRODUCT, SUM = A @ B, A @ B + BIAS
+RESULT = np.maximum(SUM, 0)
+GRAPH = [
+    Op("a", "Data", (), [(None, (2, 3))]),
+    Op("b", "Data", (), [(None, (3, 4))]),
+    Op("bias", "Data", (), [(None, (4,))]),
+    Op("MatMulV2", "MatMulV2", ("a:0", "b:0"), [("mm-aten.mm.default.OUTPUT.0", (2, 4))]),
+    Op("Add", "Add", ("MatMulV2:0", "bias:0"), [("add-aten.add.Tensor.OUTPUT.0", (2, 4))]),
+    Op("Relu", "Relu", ("Add:0",), [("relu-aten.relu.default.OUTPUT.0", (2, 4))]),
+]
+
+
+@pytest.fixture
+def dump(tmp_path) -> GeDump:
+    made = GeDump(tmp_path / "msprobe_ge_dump")
+    made.graph(GRAPH)
+    fx = fx_token(tmp_path, 0)
+    write_fx_node(fx, "mm-aten.mm.default", at=1, inputs=[A, B], outputs=[PRODUCT])
+    write_fx_node(fx, "add-aten.add.Tensor", at=2, inputs=[PRODUCT, BIAS], outputs=[SUM])
+    write_fx_node(fx, "relu-aten.relu.default", at=3, inputs=[SUM], outputs=[RESULT])
+    return made
+
+
+def match(dump: GeDump) -> Pairs:
+    target = read_torchair_ge(dump.root, side="target")
+    pairs = match_torchair(target, read_torchair_fx(dump.root.parent, side="golden"))
+    check_complete(pairs)
+    assert list(silent_on_device(target, None)) == []
+    return pairs
+
+
+def of(values: np.ndarray, original: str):
+    return replace(device_tensor(values), original_op=original)
+
+
+def test_a_product_that_reads_a_bias_is_the_sum_behind_it(dump):
+    folder = dump.token(0)
+    write_device_op(folder, "MatMulV2", "MatMulV2", at=1, inputs=[A, B, BIAS], outputs=[SUM])
+    write_device_op(folder, "Relu", "Relu", at=2, inputs=[SUM], outputs=[RESULT])
+    pairs = match(dump)
+    found = golden_of(pairs)
+    assert found["MatMulV2.output.0"] == "add.output.0"
+    assert found["MatMulV2.input.2"] == "add.input.1"
+    assert found["Relu.input.0"] == "add.output.0"
+    assert missing(pairs) == []
+
+
+def test_a_product_whose_sum_has_a_file_of_its_own_is_no_sum(dump):
+    folder = dump.token(0)
+    write_device_op(folder, "MatMulV2", "MatMulV2", at=1, inputs=[A, B, BIAS], outputs=[PRODUCT])
+    write_device_op(folder, "Add", "Add", at=2, inputs=[PRODUCT, BIAS], outputs=[SUM])
+    write_device_op(folder, "Relu", "Relu", at=3, inputs=[SUM], outputs=[RESULT])
+    assert golden_of(match(dump))["MatMulV2.output.0"] == "mm.output.0"
+
+
+@pytest.mark.parametrize("name", ["MatMulV2", "te_fused_matmul_1"])
+def test_the_header_says_whose_result_the_output_is(dump, name):
+    write_device_op(dump.token(0), "MatMulV2", name, at=1, inputs=[A, B, BIAS], outputs=[of(RESULT, "Relu")])
+    pairs = match(dump)
+    assert golden_of(pairs) == {
+        f"{name}.input.0": "mm.input.0",
+        f"{name}.input.1": "mm.input.1",
+        f"{name}.input.2": "add.input.1",
+        f"{name}.output.0": "relu.output.0",
+    }
+    assert missing(pairs) == []
+    assert pairs.target.nodes[pairs.pairs[0].shown.node].originals == ("MatMulV2", "Add", "Relu")
+
+
+def test_what_is_fused_reads_nothing_that_nobody_made(dump):
+    # Two operators of names that the device made up. By their sizes alone, both could be the relu.
+    folder = dump.token(0)
+    write_device_op(folder, "Fused", "te_fused_1", at=1, inputs=[A, B], outputs=[of(PRODUCT, "MatMulV2")])
+    write_device_op(folder, "Fused", "te_fused_2", at=2, inputs=[PRODUCT, BIAS], outputs=[of(RESULT, "Relu")])
+    pairs = match(dump)
+    found = golden_of(pairs)
+    assert found["te_fused_1.output.0"] == found["te_fused_2.input.0"] == "mm.output.0"
+    assert found["te_fused_2.output.0"] == "relu.output.0"
+    assert missing(pairs) == []
+
+
+def test_a_header_that_names_what_the_inputs_cannot_make_is_not_believed(dump):
+    write_device_op(dump.token(0), "Fused", "te_fused_1", at=1, inputs=[A], outputs=[of(RESULT, "Relu")])
+    target = read_torchair_ge(dump.root, side="target")
+    pairs = match_torchair(target, read_torchair_fx(dump.root.parent, side="golden"))
+    assert golden_of(pairs)["te_fused_1.output.0"] is None
