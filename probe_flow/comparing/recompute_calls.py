@@ -107,7 +107,7 @@ class Side:
         if not inputs:
             raise UnusableError("it has no tensor among its arguments", is_expected=True)
         results = _tensors_of(leaves(call.results), SlotRole.OUTPUT, by_place)
-        return SideCall(call, self._is_mindspore, inputs, results)
+        return SideCall(call, self._is_mindspore, inputs, results, is_fused=len(node.originals) > 1)
 
     @staticmethod
     def weights(call: SideCall) -> frozenset[Place]:

@@ -6,6 +6,7 @@ import resource
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
@@ -20,6 +21,7 @@ from probe_flow.files.opening import read_text
 from probe_flow.records import TensorRef
 
 if TYPE_CHECKING:
+    from probe_flow.apis.numpy_core.names import Function
     from probe_flow.apis.numpy_core.own_error import OwnError
 
 
@@ -35,6 +37,7 @@ class SideCall(Struct, frozen=True):
         stored: the results of the forward call that they are the gradients of.
         is_mixed: whether some of the inputs are those of the other side, for this one does not show them.
         has_hidden: whether some of its inputs, weights mostly, were compared with nothing and are what nothing gave.
+        is_fused: whether it is an operator of a device that does more than its type says.
     """
 
     call: Call
@@ -46,6 +49,7 @@ class SideCall(Struct, frozen=True):
     stored: Mapping[Place, TensorRef] = {}
     is_mixed: bool = False
     has_hidden: bool = False
+    is_fused: bool = False
 
     @property
     def elements(self) -> int:
@@ -164,8 +168,25 @@ def _timed(job: Job, *, is_here: bool) -> Outcome:
 
 
 def _outcome(job: Job, *, is_here: bool) -> Outcome:
+    """Compute a call; one that is fused also with what may come last, until the golden's inputs make its result."""
+    first = _outcome_with(None, job, is_here=is_here)
+    if not job.target.is_fused or _is_understood(first) or first.reason not in ("", HIDDEN):
+        return first
+    from probe_flow.apis.numpy_core.elementwise import ACTIVATIONS
+
+    tried = (_outcome_with(last, job, is_here=is_here) for last in ACTIVATIONS)
+    return next((each for each in tried if _is_understood(each)), first)
+
+
+def _is_understood(outcome: Outcome) -> bool:
+    """Whether a call computes what it seems to, as far as the golden was asked."""
+    scores = [each["golden"] for each in outcome.results.values()]
+    return bool(scores) and all(score is None or score <= 1.0 for score in scores)
+
+
+def _outcome_with(last: Function | None, job: Job, *, is_here: bool) -> Outcome:
     try:
-        found, by = _own_errors(job.target, job, is_here=is_here)
+        found, by = _own_errors(job.target, job, last, is_here=is_here)
     except UnusableError as error:
         return Outcome(reason=error.reason)
     golden: dict[Place, float] = {}
@@ -173,7 +194,7 @@ def _outcome(job: Job, *, is_here: bool) -> Outcome:
     is_asked = job.is_suspect or hides or any(each.worst[3] > 1.0 or each.nonfinite for each in found)
     if job.golden is not None and is_asked:
         try:
-            golden = {each.place: each.worst[3] for each in _own_errors(job.golden, job, is_here=is_here)[0]}
+            golden = {each.place: each.worst[3] for each in _own_errors(job.golden, job, last, is_here=is_here)[0]}
         except UnusableError:  # then nothing says that the call is understood
             golden = {}
         if job.golden.is_mixed and any(score > 1.0 for score in golden.values()):
@@ -197,8 +218,11 @@ def _recomputed(own: OwnError, golden: float | None, by: str) -> Mapping[str, An
     return {**dict(zip(names, own.worst, strict=True)), "nonfinite": own.nonfinite, "golden": golden, "by": by}
 
 
-def _own_errors(side: SideCall, job: Job, *, is_here: bool) -> tuple[list[OwnError], str]:
-    """Return the own errors of the results of a call, and the framework that computed it; empty for the numpy core."""
+def _own_errors(side: SideCall, job: Job, last: Function | None, *, is_here: bool) -> tuple[list[OwnError], str]:
+    """Return the own errors of the results of a call, and the framework that computed it; empty for the numpy core.
+
+    ``last`` is what comes behind the function of a call.
+    """
     from probe_flow.apis.numpy_core.compute import own_errors
 
     def read(tensors: Mapping[Place, TensorRef], place: Place, spec: TensorSpec) -> NDArray[Any]:
@@ -220,6 +244,8 @@ def _own_errors(side: SideCall, job: Job, *, is_here: bool) -> tuple[list[OwnErr
 
     try:
         function, most = _function(side, is_here=is_here), job.limit_bytes
+        if last is not None:
+            function = _followed_by(function, last)
         with nullcontext() if is_here else _at_most(most):
             if side.gradients is not None:
                 from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
@@ -243,6 +269,16 @@ def _own_errors(side: SideCall, job: Job, *, is_here: bool) -> tuple[list[OwnErr
         raise UnusableError(error.diagnostic.message) from error
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, AttributeError) as error:
         raise UnusableError(f"{type(error).__name__}: {error}") from error
+
+
+def _followed_by(function: Function, last: Function) -> Function:
+    """Return a function and another behind it, which is called like the first."""
+
+    @wraps(function)
+    def both(*args: Any, **kwargs: Any) -> Any:
+        return last(function(*args, **kwargs))
+
+    return both
 
 
 @contextmanager

@@ -312,7 +312,8 @@ class Search:
         """Return score and ancestor of a row that is off by too much although its own inputs make just that.
 
         What it carries on is blamed: what comes near to being a suspect, or an input that nothing is known to have
-        written. Where there is neither, and not all that feeds it is proven to be right, it stays a suspect itself.
+        written. Where there is neither, and not all that feeds it is proven to be right, it stays a suspect itself,
+        unless a sum that cancels makes that of a few roundings.
         """
         own = score_of(self.rows[found.row])
         if ancestor is not None:
@@ -332,7 +333,8 @@ class Search:
             blamed = max(unknown)[1]
             self.suspects[blamed] = replace(found, row=blamed, deviation=self.deviations[blamed], inputs=())
             return own, blamed
-        if not before or any(proof_of(self.rows[n]) is not Proof.RIGHT for n in before):
+        is_known = bool(before) and all(proof_of(self.rows[n]) is Proof.RIGHT for n in before)
+        if not is_known and not self.allowances.is_cancellation(found.deviation, call):
             return found.score, None
         self.carried.append(found.row)
         return own, None

@@ -227,3 +227,7 @@ def dropout(input: Array, p: float = 0.5, training: bool = True, inplace: bool =
 def _not_in_place(inplace: bool) -> None:
     if inplace:
         raise UnusableError("it changes its inputs in place, and what they were before is not known")
+
+
+ACTIVATIONS = (relu, relu6, hardswish, silu, sigmoid, np.tanh, gelu)
+"""What compilers fuse behind a product."""

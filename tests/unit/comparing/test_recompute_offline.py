@@ -115,6 +115,25 @@ def test_wrong_weights_that_the_golden_does_not_show_are_cleared_by_no_proof(tmp
     assert told[0]["left"] == [["conv", HIDDEN]]
 
 
+@pytest.mark.parametrize(("product", "due"), [(1.0, []), (1.05, ["convrelu"])])
+def test_what_is_fused_behind_a_convolution_is_found_by_the_golden(tmp_path, product, due):
+    case = Case(tmp_path)
+    result = np.maximum(convolved(X, KERNEL) * product, 0)
+    case.device("Conv2D", "convrelu", inputs=[blocked(X), blocked(KERNEL, "FRACTAL_Z")], outputs=[blocked(result)])
+    case.golden.output("x", 0, X.astype(np.float32))
+    case.golden.output("relu", 0, np.maximum(convolved(X, KERNEL), 0).astype(np.float32))
+    rule = case.rule(
+        op("x", "Data", number=1, originals=["x"], outputs=[desc("x", 0, shape=X.shape, origin_shape=X.shape)]),
+        op("kernel", "Const", number=2, outputs=[desc(shape=KERNEL.shape)]),
+        op("convrelu", "Conv2D", number=3, inputs=["x:0", "kernel:0"], originals=["conv", "relu"], attrs=CONV,
+           outputs=[desc("relu", 0, shape=result.shape, origin_shape=result.shape, layout="NC1HWC0")]),
+    )  # fmt: skip
+    findings, told = compared(case, rule, "all")
+    assert names(findings) == due
+    assert (told[0]["calls"], told[0]["left"]) == (1, [])
+    assert all("given its own inputs, the output is off by" in each.evidence for each in findings)
+
+
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [

@@ -67,6 +67,14 @@ def test_it_is_not_cleared_where_what_feeds_it_may_be_wrong():
     assert origins(*chain((1e-4, None), (3e-4, RIGHT), (0.05, RIGHT))) == ["n2"]
 
 
+def test_a_sum_that_cancels_makes_more_of_a_rounding():
+    # 15 times the error that it read, which is that of a rounding: no fault where it is proven to be right.
+    few = 1.2 * 2.0**-11
+    assert origins(*chain((few, None), (15.0 * few, RIGHT))) == []
+    assert origins(*chain((few, None), (15.0 * few, None))) == ["n1"]
+    assert origins(*chain((few, None), (20.0 * few, RIGHT))) == ["n1"]
+
+
 def test_what_comes_near_to_being_one_is_blamed_for_what_is_carried_on():
     near = 2.0**-11 * 1.9
     assert origins(*chain((1e-5, RIGHT), (near, None), (0.05, RIGHT))) == ["n1"]
