@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -68,15 +67,6 @@ UNSHOWN = 2.0
 
 UNDUMPED = 2.0
 """Rounding steps of what the dump does not show the making of: it may be several operators, a recurrence or a slice."""
-
-WRITES_IN_PLACE = re.compile(
-    r"(?i)update|assign|in_?place|scatter|index_?(put|copy|add|fill)|cache|apply|momentum|adam"
-)
-"""Types of operators of devices that may write what they read, by a part of their name."""
-
-ROUNDED, CANCELS = 4.0, 16.0
-"""Roundings that what a call read may be off by, and how much larger the error of its result may be, where it is proven
-to be right and nothing before it comes near to being wrong: a sum that cancels makes that of them."""
 
 UPDATED = 1.5
 """Change of scale of what is computed with a parameter, in relative errors that its update brought."""
@@ -357,29 +347,6 @@ class Allowances:
         self._read.clear()
         return self.updates.error(number, min(1.0, UNSHOWN * self._past.usual_before(step)), is_known=is_known)
 
-    def is_cancellation(self, result: Deviation | None, call: Call) -> bool:
-        """Whether a result is off by what a sum that cancels makes of the few roundings that a call read."""
-        read = [self.deviations[n] for n in call.read]
-        rounded = [d for d in read if d is not None and d.relative <= ROUNDED * d.unit and not d.nonfinite]
-        if result is None or len(rounded) < len(read):
-            return False
-        return result.relative <= CANCELS * sum(d.relative for d in rounded)
-
-    def is_overwritten(self, number: int) -> bool:
-        """Whether the device shows what an operator read as it left it: a cache, a variable that it writes in place.
-
-        Devices write a dump when the operator is over, of both ends. The target then has one tensor on both, and the
-        golden two.
-        """
-        row, call = self.rows[number], self.calls.of[number]
-        if call is None or call.node is None or row.is_produced or not self.pairs.target.edges:
-            return False
-        if not WRITES_IN_PLACE.search(call.node.op_type):
-            return False
-        before = _shown(row)
-        written = [after for n in call.written if before and (after := _shown(self.rows[n])) is not None]
-        return any(after[0] == before[0] and after[1] != before[1] for after in written if before)
-
     def forget(self, number: int) -> None:
         """Take a row for one that was not compared."""
         self.deviations.forget(number)
@@ -398,17 +365,6 @@ class Allowances:
             self._unshown.add(row)
         elif run.step is not None:
             self._read.append(number)
-
-
-def _shown(row: Row) -> tuple[object, object] | None:
-    """Return type, size and statistics of both sides of a row; None where not all of it is known."""
-    pair, found = row.pair, row.measurement
-    if pair.target is None or pair.golden is None or found is None or found.target is None or found.golden is None:
-        return None
-    target, golden = found.target.statistics, found.golden.statistics
-    if target.l2norm is None or golden.l2norm is None:
-        return None
-    return (pair.target.dtype, pair.target.numel, target), (pair.target.dtype, pair.target.numel, golden)
 
 
 def _rounding_between(pairs: Pairs) -> Rounding:

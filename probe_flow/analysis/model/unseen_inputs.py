@@ -13,6 +13,7 @@ behind them.
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
@@ -26,7 +27,7 @@ from probe_flow.analysis.model.decisions import share_turned
 from probe_flow.analysis.model.deviation import TINY, Deviation, unknown_scale
 from probe_flow.analysis.model.growth import PEAK_OVER_RMS, Allowance, common_share
 from probe_flow.analysis.model.rounding import UNIT
-from probe_flow.records import Catalog, Execution, Flow, NodeKey, Pairs, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Catalog, Execution, Flow, Node, NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row
 
 STEPS = {"int8": 127.0, "int4": 7.0, "int2": 1.0}
@@ -260,3 +261,33 @@ def _places_of(catalog: Catalog) -> dict[NodeKey, int]:
         places[key] = counts[key.execution]
         counts[key.execution] += 1
     return places
+
+
+WRITES_IN_PLACE = re.compile(
+    r"(?i)update|assign|in_?place|scatter|index_?(put|copy|add|fill)|cache|apply|momentum|adam"
+)
+"""Types of operators of devices that may write what they read, by a part of their name."""
+
+
+def is_overwritten(row: Row, node: Node | None, written: Sequence[Row]) -> bool:
+    """Whether a device shows what an operator read as it left it: a cache, a variable that it writes in place.
+
+    Devices write a dump when the operator is over, of both ends. The target then has one tensor on both, and the golden
+    two.
+    """
+    if node is None or row.is_produced or not WRITES_IN_PLACE.search(node.op_type):
+        return False
+    before = _shown(row)
+    results = [after for each in written if before and (after := _shown(each)) is not None]
+    return any(after[0] == before[0] and after[1] != before[1] for after in results if before)
+
+
+def _shown(row: Row) -> tuple[object, object] | None:
+    """Return type, size and statistics of both sides of a row; None where not all of it is known."""
+    pair, found = row.pair, row.measurement
+    if pair.target is None or pair.golden is None or found is None or found.target is None or found.golden is None:
+        return None
+    target, golden = found.target.statistics, found.golden.statistics
+    if target.l2norm is None or golden.l2norm is None:
+        return None
+    return (pair.target.dtype, pair.target.numel, target), (pair.target.dtype, pair.target.numel, golden)

@@ -28,10 +28,11 @@ from probe_flow.analysis.limits import (
 from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
+from probe_flow.analysis.model.unseen_inputs import is_overwritten
 from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.analysis.search.diagnosis import LIMITED, Diagnosis, Suspect, is_doubtful, ratio, scores_of
 from probe_flow.analysis.search.near_misses import hidden_of, outputs_before
-from probe_flow.analysis.search.proof import Proof, proof_of, score_of
+from probe_flow.analysis.search.proof import Proof, is_cancellation, proof_of, score_of
 from probe_flow.analysis.search.reference_check import clears
 from probe_flow.analysis.search.shaken import Shaken, Undumped
 from probe_flow.records import FigureColumn, Pairs
@@ -74,6 +75,7 @@ class Search:
         self.allowances = Allowances(rows, pairs, self.calls)
         self.deviations = self.allowances.deviations
         self.order = in_time(self.calls)
+        self._has_edges = bool(pairs.target.edges)
         self.suspects: dict[int, Suspect] = {}
         self.tainted: dict[int, int] = {}
         self.wild: set[int] = set()
@@ -158,7 +160,7 @@ class Search:
         if not (row.is_by_statistics and self.shaken.noise) and self.allowances.is_rounding(number, deviation):
             self.scores[number] = 0.0
             return True
-        if self.allowances.is_overwritten(number):
+        if self._has_edges and is_overwritten(row, call.node, [self.rows[n] for n in call.written]):
             self.allowances.forget(number)
             return False
         self.is_any_off = True
@@ -334,7 +336,7 @@ class Search:
             self.suspects[blamed] = replace(found, row=blamed, deviation=self.deviations[blamed], inputs=())
             return own, blamed
         is_known = bool(before) and all(proof_of(self.rows[n]) is Proof.RIGHT for n in before)
-        if not is_known and not self.allowances.is_cancellation(found.deviation, call):
+        if not is_known and not is_cancellation(found.deviation, [self.deviations[n] for n in call.read]):
             return found.score, None
         self.carried.append(found.row)
         return own, None

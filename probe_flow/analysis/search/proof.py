@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Sequence
 
 from probe_flow.analysis.limits import BEYOND
+from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.records import Value
 from probe_flow.records.row import Row
 
@@ -90,3 +92,16 @@ def sentence(row: Row) -> str:
     )
     by = f" (computed by {own.by})" if own.by else ""
     return f"{about} {what} {explains}{by}"
+
+
+ROUNDED, CANCELS = 4.0, 16.0
+"""Roundings that what a call read may be off by, and how much larger the error of its result may be, where it is proven
+to be right and nothing before it comes near to being wrong: a sum that cancels makes that of them."""
+
+
+def is_cancellation(result: Deviation | None, read: Sequence[Deviation | None]) -> bool:
+    """Whether a result is off by what a sum that cancels makes of the few roundings that its call read."""
+    rounded = [d for d in read if d is not None and d.relative <= ROUNDED * d.unit and not d.nonfinite]
+    if result is None or len(rounded) < len(read):
+        return False
+    return result.relative <= CANCELS * sum(d.relative for d in rounded)
