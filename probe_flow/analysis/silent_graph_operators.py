@@ -162,7 +162,12 @@ class _DeviceRun:
             return
         constant, after, before = self._constants(), self._after(), self._before()
         for op in self._links.ops.values():
-            if op.name in self._owners or op.op_type in _NEVER_DUMPED or op.name in constant:
+            if (
+                op.name in self._owners
+                or op.op_type in _NEVER_DUMPED
+                or op.name in constant
+                or self._links.is_folded(op)
+            ):
                 continue
             due = self._due(op)
             if due and not self._ran_stranger(after[op.name], before[op.name]):

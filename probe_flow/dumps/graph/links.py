@@ -134,6 +134,9 @@ MAYBE_VIEW_TYPES = frozenset(
 PRIVATE_TYPES = ("Cast", "TransData")
 """Words in the types of operators that a device inserts on its own."""
 
+TRANSPOSING_TYPES = frozenset({"Transpose", "TransposeD"})
+"""Types that a product may do in their place, by a flag of its own: it then reads what they read."""
+
 RELAY_TYPES = VIEW_TYPES | {"Cast", "TransData", "TensorMove"}
 """Types whose only result is the value of their first input in another form."""
 
@@ -214,6 +217,11 @@ class GraphLinks:
     def places(self) -> Mapping[str, int]:
         """Operator -> its place in the file."""
         return {name: place for place, name in enumerate(self.ops)}
+
+    def is_folded(self, op: GraphOp) -> bool:
+        """Whether an operator that has no file may be a flag of all that read it: a transposition before products."""
+        readers = self.consumers.get(op.name, ())
+        return op.op_type in TRANSPOSING_TYPES and bool(readers) and all("MatMul" in each.op_type for each in readers)
 
     def spellings(self) -> Sequence[str]:
         """All names by which a dump can mean an operator, for hints."""

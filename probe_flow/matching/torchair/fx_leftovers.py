@@ -137,6 +137,10 @@ class Leftovers(Struct):
             return TorchairReason.DEVICE_NO_DUMP.expected(
                 f"the device ran no {op.op_type} of its own; `{op.name}` is addressing"
             )
+        if self.graph is not None and self.graph.links.is_folded(op):
+            return TorchairReason.DEVICE_NO_DUMP.expected(
+                f"`{op.name}` ({op.op_type}) is a flag of the product behind it"
+            )
         if self.target_selects_nodes:
             return CommonReason.FILTERED.outside(f"`{op.name}` is not among the selected target nodes")
         return TorchairReason.NO_TARGET_OP.missing(

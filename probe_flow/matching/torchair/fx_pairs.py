@@ -124,7 +124,7 @@ class FxMatch(TargetMatch):
 
     def _match_inputs(self, node: DumpedNode) -> None:
         assert self.graph is not None, "only nodes of a graph have parts"
-        found = self.graph.links.input_sources(node.parts, [ref.numel for ref in node.inputs])
+        found = self._sources_of(node)
         for ref, source, reader in zip(node.inputs, found.sources, found.readers, strict=True):
             if (reason := unusable(ref)) is not None:
                 self._leave(node, ref, reason)

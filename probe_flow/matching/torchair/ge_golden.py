@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.dumps.graph.links import GraphLinks, Source
-from probe_flow.matching.torchair.nodes import DumpedNode, attach_parts, dumped_nodes, is_repeat
+from probe_flow.matching.torchair.nodes import (
+    DumpedNode,
+    FoldedTransposes,
+    Reading,
+    attach_parts,
+    dumped_nodes,
+    is_repeat,
+)
 from probe_flow.matching.torchair.reasons import unusable
 from probe_flow.records import Catalog, NodeKey, TensorKind, TensorRef
 
@@ -42,23 +49,23 @@ class GeGolden:
         self.further: dict[str, list[TensorRef]] = defaultdict(list)
         self.values: dict[int, Source] = {}
         self.readers: dict[int, str] = {}
+        reading = FoldedTransposes(self.nodes, links, self.by_op) if links is not None else None
         for node in self.nodes:
-            if not node.parts or links is None:
+            if not node.parts or reading is None:
                 self.unknown.setdefault(safe_name(node.name), node)
             elif is_repeat(node, self.by_op):
                 self.again.setdefault((node.parts, node.node.op_type), node)
             else:
-                self._add(node, links)
+                self._add(node, reading.sources(node))
         self.has_inputs = any(node.inputs for node in self.nodes)
         self.has_outputs = any(ref.kind is not TensorKind.UNREADABLE for node in self.nodes for ref in node.outputs)
 
-    def _add(self, node: DumpedNode, links: GraphLinks) -> None:
+    def _add(self, node: DumpedNode, found: Reading) -> None:
         for index, ref in enumerate(node.outputs):
             source = node.exit_of(index)
             if source is not None:
                 self.values[id(ref)] = source
                 self.outputs.setdefault(source, ref)
-        found = links.input_sources(node.parts, [ref.numel for ref in node.inputs])
         for ref, source, reader in zip(node.inputs, found.sources, found.readers, strict=True):
             if reader is not None:
                 self.readers[id(ref)] = reader

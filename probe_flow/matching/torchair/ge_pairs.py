@@ -160,7 +160,7 @@ class GeMatch(TargetMatch):
         assert self.links is not None, "only nodes of a graph have parts"
         if is_repeat(node, self.by_op):
             return
-        found = self.links.input_sources(node.parts, [ref.numel for ref in node.inputs])
+        found = self._sources_of(node)
         direct = self._direct_inputs(node)
         seen: Counter[tuple[str | None, Source | None]] = Counter()
         for index, (ref, source, reader) in enumerate(zip(node.inputs, found.sources, found.readers, strict=True)):

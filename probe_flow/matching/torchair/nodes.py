@@ -96,6 +96,58 @@ def attach_parts(nodes: Sequence[DumpedNode], links: GraphLinks) -> Mapping[str,
     return {**fused, **by_op}
 
 
+class Reading(Struct, frozen=True):
+    """Which graph tensor each input of a node is, which part reads it (None: unknown), and whether sizes had to tell."""
+
+    sources: tuple[Source | None, ...]
+    readers: tuple[str | None, ...]
+    is_aligned: bool = False
+
+
+class FoldedTransposes:
+    """What products read whose operand the graph transposes, where the device has no file of the transposition.
+
+    It then is a flag of the product, which reads the operand as it was, or the compiler made the operand beforehand.
+    The shape tells which of both; of square operands what is known of the others.
+
+    Args:
+        nodes: the operators of one execution.
+        links: its graph.
+        by_op: the dumped node of each graph operator.
+    """
+
+    def __init__(self, nodes: Sequence[DumpedNode], links: GraphLinks, by_op: Mapping[str, DumpedNode]) -> None:
+        self._links = links
+        self._folded = {op.name for op in links.ops.values() if op.name not in by_op and links.is_folded(op)}
+        self._are_square = False
+        for node in nodes if self._folded else ():
+            if node.parts and self._plain(node) != self.sources(node):
+                self._are_square = True
+                break
+
+    def _plain(self, node: DumpedNode) -> Reading:
+        found = self._links.input_sources(node.parts, [ref.numel for ref in node.inputs])
+        return Reading(found.sources, found.readers, found.is_aligned)
+
+    def sources(self, node: DumpedNode) -> Reading:
+        """Say for each input of a node which graph tensor it is, and which operator reads it."""
+        found = self._plain(node)
+        if self._folded.isdisjoint(source[0] for source in found.sources if source is not None):
+            return found
+        read = [*map(self._read, node.inputs, found.sources, found.readers)]
+        return Reading(tuple(source for source, _ in read), tuple(reader for _, reader in read), found.is_aligned)
+
+    def _read(self, ref: TensorRef, source: Source | None, reader: str | None) -> tuple[Source | None, str | None]:
+        if source is None or source[0] not in self._folded:
+            return source, reader
+        op = self._links.ops[source[0]]
+        before = op.inputs[0] if op.inputs else None
+        if before is None or ref.logical_shape != self._links.shape(before):
+            return source, reader
+        is_told = ref.logical_shape != self._links.shape(source)
+        return (before, op.name) if is_told or self._are_square else (source, reader)
+
+
 def is_repeat(node: DumpedNode, by_op: Mapping[str, DumpedNode]) -> bool:
     """Tell whether other nodes stand for every graph operator behind a node, so that it is a further run of them."""
     return all(by_op[part] is not node for part in node.parts)

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from probe_flow.dumps.graph.links import GraphLinks
 from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
-from probe_flow.matching.torchair.nodes import DumpedNode, attach_parts, dumped_nodes, group_of
+from probe_flow.matching.torchair.nodes import (
+    DumpedNode,
+    FoldedTransposes,
+    Reading,
+    attach_parts,
+    dumped_nodes,
+    group_of,
+)
 from probe_flow.matching.torchair.reasons import (
     NearestNames,
     TorchairReason,
@@ -38,6 +45,7 @@ class TargetMatch(ABC):
         self.links = links
         self.nodes = dumped_nodes(catalog, tensors, group_prefix)
         self.by_op = attach_parts(self.nodes, links) if links is not None else {}
+        self._reading = FoldedTransposes(self.nodes, links, self.by_op) if links is not None else None
         self.used: dict[int, Pair] = {}
         self.has_inputs = any(node.inputs for node in self.nodes)
         self.has_outputs = any(ref.kind is not TensorKind.UNREADABLE for node in self.nodes for ref in node.outputs)
@@ -67,6 +75,11 @@ class TargetMatch(ABC):
         ]
         self._pairs = {}  # what follows needs memory, and these no more
         return pairs, [group_of(node) for node in self.nodes]
+
+    def _sources_of(self, node: DumpedNode) -> Reading:
+        """Say for each input of an operator of the graph which graph tensor it is, and which operator reads it."""
+        assert self._reading is not None, "only nodes of a graph have parts"
+        return self._reading.sources(node)
 
     @abstractmethod
     def _match_outputs(self, node: DumpedNode) -> None:
