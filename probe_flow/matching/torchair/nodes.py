@@ -97,7 +97,7 @@ def attach_parts(nodes: Sequence[DumpedNode], links: GraphLinks) -> Mapping[str,
 
 
 class Reading(Struct, frozen=True):
-    """Which graph tensor each input of a node is, and the part that reads it (None: unknown); whether sizes had to tell."""
+    """Which graph tensor each input of a node is, which part reads it (None: unknown); whether sizes had to tell."""
 
     sources: tuple[Source | None, ...]
     readers: tuple[str | None, ...]
