@@ -220,8 +220,8 @@ class GraphLinks:
 
     def is_folded(self, op: GraphOp) -> bool:
         """Whether an operator that has no file may be a flag of all that read it: a transposition before products."""
-        readers = self.consumers.get(op.name, ())
-        return op.op_type in TRANSPOSING_TYPES and bool(readers) and all("MatMul" in each.op_type for each in readers)
+        readers = self.consumers.get(op.name, ()) if op.op_type in TRANSPOSING_TYPES else ()
+        return bool(readers) and all("MatMul" in each.op_type for each in readers)
 
     def spellings(self) -> Sequence[str]:
         """All names by which a dump can mean an operator, for hints."""
