@@ -103,6 +103,8 @@ class Leftovers(Struct):
         if not self.match.has_outputs:
             return CommonReason.NOT_DUMPED.expected("the target dump holds no outputs at all")
         shown = next((item for item in node.outputs if item.slot.path == (source[1],)), None)
+        if shown is not None and (reason := self.match.unmade(shown, source)) is not None:
+            return reason
         if shown is not None and not shown.has_numbers:
             return CommonReason.DTYPE_UNSUPPORTED.missing(
                 f"output {source[1]} of `{node.name}` cannot be read as numbers"

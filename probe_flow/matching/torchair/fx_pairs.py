@@ -83,7 +83,10 @@ class FxMatch(TargetMatch):
             if (reason := unusable(ref)) is not None:
                 self._leave(node, ref, reason)
                 continue
-            golden, why = self._golden_of(node, node.exit_of(index))
+            source = node.exit_of(index)
+            golden, why = self._golden_of(node, source)
+            if golden is not None and source is not None and (unmade := self.unmade(ref, source)) is not None:
+                golden, why = None, unmade
             if golden is None:
                 assert why is not None, "either a tensor or the reason for its absence"
                 self._leave(node, ref, why)
@@ -101,6 +104,17 @@ class FxMatch(TargetMatch):
         if not golden.has_numbers:
             return None, unusable_golden(golden, name[0])
         return golden, None
+
+    def unmade(self, ref: TensorRef, source: Source) -> Reason | None:
+        """Return why an output that the device left empty has nothing to be compared: nobody reads it."""
+        assert self.graph is not None, "only nodes of a graph have parts"
+        readers = self.graph.links.consumers.get(source[0], ())
+        is_read = any(read == source for reader in readers for read in reader.inputs)
+        if ref.numel != 0 or is_read or self.graph.links.numel(source) == 0:
+            return None
+        return TorchairReason.DEVICE_NO_DUMP.expected(
+            f"nothing reads output {source[1]} of `{source[0]}`, and the device left it empty"
+        )
 
     def _unnamed_output(self, node: DumpedNode) -> Reason:
         assert self.graph is not None, "only nodes of a graph have parts"

@@ -866,3 +866,26 @@ def test_the_same_dump_gives_the_same_pairs(torchair_case: Callable[[str], Path]
     second = match_torchair(*catalogs(torchair_case("healthy")))
     assert first.pairs == second.pairs
     assert first.groups == second.groups
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_an_output_that_the_device_left_empty_is_no_gap_where_nobody_reads_it(tmp_path, is_read):
+    dump = GeDump(tmp_path / "msprobe_ge_dump")
+    key = "native_layer_norm-aten.native_layer_norm.default"
+    ops = [
+        Op("x", "Data", (), [(None, (2, 3))]),
+        Op("Norm", "LayerNormV4", ("x:0",), [(f"{key}.OUTPUT.0", (2, 3)), (f"{key}.OUTPUT.1", (2, 1))]),
+        Op("Relu", "Relu", ("Norm:1" if is_read else "Norm:0",), [("relu-aten.relu.default.OUTPUT.0", (2, 3))]),
+    ]
+    dump.graph(ops)
+    folder, fx = dump.token(0), fx_token(tmp_path, 0)
+    write_device_op(folder, "LayerNormV4", "Norm", at=1, inputs=[X], outputs=[X, np.zeros(0)])
+    write_device_op(folder, "Relu", "Relu", at=2, inputs=[X], outputs=[X])
+    write_fx_node(fx, key, at=1, inputs=[X], outputs=[X, np.ones((2, 1), np.float32)])
+    write_fx_node(fx, "relu-aten.relu.default", at=2, inputs=[X], outputs=[X])
+    pairs = match(tmp_path)
+    if is_read:
+        assert golden_of(pairs)["Norm.output.1"] == "native_layer_norm.output.1"  # and cannot be compared
+    else:
+        assert golden_of(pairs)["Norm.output.1"] is None
+        assert missing(pairs) == []
