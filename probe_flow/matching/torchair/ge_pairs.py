@@ -169,7 +169,9 @@ class GeMatch(TargetMatch):
             if (reason := unusable(ref)) is not None:
                 self._leave(node, ref, reason)
                 continue
-            golden = direct[index] if direct else self._same_input(reader, source, occurrence)
+            golden = direct[index] if direct else None
+            if golden is None or self.golden.values.get(id(golden), source) != source:  # one side transposes by a flag
+                golden = self._same_input(reader, source, occurrence)
             if golden is not None:
                 if (reason := unusable_golden(golden)) is None:
                     self._pair(node, ref, golden, self._rule(node, golden))

@@ -178,15 +178,25 @@ class GeLeftovers(Struct):
             return CommonReason.UNREADABLE.missing(f"the target's file of `{owner.name}` is unreadable")
         if not owner.inputs:
             return CommonReason.NOT_DUMPED.expected(f"the target's dump of `{owner.name}` holds no inputs")
+        if self._is_flag(source[0]):
+            return self._undumped(source[0])
         if is_parameter_list(ref):
             return TorchairReason.CONSTANT.expected(
                 "a parameter (axes, shape, permutation) that the target does not have"
             )
         return TorchairReason.COUNT_MISMATCH.missing(f"no input of `{owner.name}` is `{source[0]}`")
 
+    def _is_flag(self, name: str) -> bool:
+        """Whether an operator that the target has no file of may be a flag of what reads it."""
+        links = self.match.links
+        op = links.ops.get(name) if links is not None and name not in self.match.by_op else None
+        return op is not None and links is not None and links.is_folded(op)
+
     def _undumped(self, name: str) -> Reason:
         links = self.match.links
         op = links.ops.get(name) if links is not None else None
+        if self._is_flag(name):
+            return TorchairReason.DEVICE_NO_DUMP.expected(f"`{name}` is a flag of the target's product behind it")
         if op is not None and (op.op_type in VIEW_TYPES or op.op_type in CONSTANT_TYPES):
             return TorchairReason.DEVICE_NO_DUMP.expected(
                 f"`{name}` ({op.op_type}) moves no data; the target did not run it"

@@ -64,3 +64,24 @@ def test_a_product_without_reads_what_it_gave(tmp_path, has_files):
     found = matched(tmp_path, wide=np.ascontiguousarray(WIDE.T), square=SQUARE.T.copy(), has_files=has_files)
     assert found["MatMulV2.input.1"] == "t.output.0"
     assert found["MatMulV2_1.input.1"] == "t_1.output.0"
+
+
+def test_two_device_dumps_of_which_one_has_the_flag(tmp_path):
+    sides = {}
+    for side, wide, square in (("target", WIDE, SQUARE), ("golden", WIDE.T.copy(), SQUARE.T.copy())):
+        dump = GeDump(tmp_path / side / "msprobe_ge_dump")
+        dump.graph(graph())
+        folder = dump.token(0)
+        if side == "golden":
+            write_device_op(folder, "Transpose", "Transpose", at=1, inputs=[WIDE], outputs=[WIDE.T])
+            write_device_op(folder, "Transpose", "Transpose_1", at=3, inputs=[SQUARE], outputs=[SQUARE.T])
+        write_device_op(folder, "MatMulV2", "MatMulV2", at=2, inputs=[X, wide], outputs=[FIRST])
+        write_device_op(folder, "MatMulV2", "MatMulV2_1", at=4, inputs=[FIRST, square], outputs=[SECOND])
+        sides[side] = read_torchair_ge(dump.root, side=side)
+    pairs = match_torchair(sides["target"], sides["golden"])
+    check_complete(pairs)
+    found = golden_of(pairs)
+    assert found["MatMulV2.input.0"] == "MatMulV2.input.0"
+    assert found["MatMulV2.input.1"] == "Transpose.input.0"
+    assert found["MatMulV2_1.input.1"] == "Transpose_1.input.0"
+    assert missing(pairs) == []
