@@ -38,6 +38,7 @@ from probe_flow.engine.run.output import (
     open_run_folder,
     reopen_run_folder,
 )
+from probe_flow.engine.run.paths import located, locating
 from probe_flow.engine.run.plan import Plan, PlannedStage
 from probe_flow.engine.run.record import base_record, problem_facts, so_far, stage_list, with_summaries
 from probe_flow.engine.run.results import Results, is_strict, nothing
@@ -251,11 +252,13 @@ class _Run:
         """Do the work of a stage; what a reader finds of small files is held."""
         options, does = options_for_run(planned.stage.options, self.folder.path), planned.stage.type
         filled = self.small_files.filled() if does.produces is Kind.CATALOG else nullcontext()
-        with filled, held(self.scheduler) as scheduler:
+        with locating(options), filled, held(self.scheduler) as scheduler:
             result = does.run(options, self.results.inputs_of(planned), self._context(planned, scheduler))
-        if isinstance(result, Catalog) and needs_workers(self.plan, result):
+        if not isinstance(result, Catalog):
+            return result
+        if needs_workers(self.plan, result):
             self._start_ahead(MEASURED_BY)
-        return result
+        return replace(result, problems=located(result.problems, options))
 
     def _tried(self, outcome: StageOutcome, work: Callable[[], None]) -> StageOutcome:
         """Do a stage's work, which signals end; return its outcome as it was, or how the work failed."""
@@ -363,15 +366,8 @@ class _Run:
         if self.lacks_compiled_code.is_set() and not stopped_by:  # now that it holds up nothing of this run
             self._compile_for_later_runs()
         self.log.emit("run.ended", status=self.record.status, verdict=self.record.verdict, exit_code=code)
-        return RunOutcome(
-            self.folder.path,
-            self.record,
-            code,
-            tuple(self.outcomes),
-            results.comparisons,
-            self._diagnostics(),
-            tuple(results.problems),
-        )
+        told = self._diagnostics(), tuple(results.problems)
+        return RunOutcome(self.folder.path, self.record, code, tuple(self.outcomes), results.comparisons, *told)
 
     def _end_cache(self, *, interrupted: bool) -> None:
         self.record = structs.replace(self.record, cache=self.cache.facts())

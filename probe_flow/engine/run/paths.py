@@ -5,11 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from probe_flow.errors import Diagnostic, ProbeFlowError
+from probe_flow.files.existing import exists
 from probe_flow.files.small_files import SETTLE_NS
 from probe_flow.stages.base import IsPath, StageOptions
 from probe_flow.workflow.loading.fields import marked
@@ -121,3 +126,41 @@ def _file_size(entry: os.DirEntry[str]) -> int | None:
         return entry.stat().st_size if entry.is_file() else None
     except OSError:
         return None
+
+
+def located(problems: Sequence[Diagnostic], options: StageOptions) -> tuple[Diagnostic, ...]:
+    """Return problems whose files are named from where the command was given, not from inside of the dump.
+
+    A reader names a file by its path in the dump, which both sides may have.
+
+    Args:
+        problems: that a stage found.
+        options: of the stage; its option ``path`` names the dump.
+    """
+    root = next((path for name, path in input_paths(options, data_only=True) if name == "path"), None)
+    if not problems or root is None:
+        return tuple(problems)
+    folder = root if root.is_dir() else root.parent
+
+    @cache
+    def whole(name: str) -> str:
+        return str(folder / name) if name and exists(folder / name) else name
+
+    return tuple(
+        replace(
+            each,
+            path=each.path and whole(each.path),
+            span=each.span and replace(each.span, file=whole(each.span.file)),
+        )
+        for each in problems
+    )
+
+
+@contextmanager
+def locating(options: StageOptions) -> Iterator[None]:
+    """Do the same with the problems of an error of ours that leaves the block."""
+    try:
+        yield
+    except ProbeFlowError as error:
+        error.diagnostics = located(error.diagnostics, options)
+        raise

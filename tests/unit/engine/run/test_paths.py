@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from probe_flow.engine.run.paths import measure_path
+from probe_flow.engine.run.paths import located, locating, measure_path
+from probe_flow.errors import Diagnostic, IncompleteError, Span
+from probe_flow.stages.registry import STAGES
 
 
 def fill(folder: Path, count: int) -> Path:
@@ -75,3 +77,33 @@ def test_what_may_change_unseen_has_no_state(tmp_path, what):
         os.utime(folder / "f0")
     path = folder / "f0" if what == "file alone" else folder
     assert measure_path("path", path, max_entries=2 if what == "too many" else 9).state == ""
+
+
+def dump_at(path):
+    return STAGES["dump.torch"].options(uses="dump.torch", path=str(path))
+
+
+def test_a_problem_names_its_file_from_outside_of_the_dump(tmp_path):
+    """Both sides have a file of that name."""
+    (tmp_path / "step0").mkdir()
+    (tmp_path / "step0/dump.json").write_text("{")
+    options = dump_at(tmp_path)
+    found = located(
+        [
+            Diagnostic("PF3407", "cut", span=Span("step0/dump.json", 1, 2), path="step0/dump.json"),
+            Diagnostic("PF3407", "elsewhere", path="step1/dump.json"),
+            Diagnostic("PF3407", "of no file"),
+        ],
+        options,
+    )
+    whole = str(tmp_path / "step0/dump.json")
+    assert [(str(each.span), each.path) for each in found] == [
+        (f"{whole}:1:2", whole), ("None", "step1/dump.json"), ("None", None),
+    ]  # fmt: skip
+
+
+def test_a_dump_that_is_one_file_lies_beside_what_its_problems_name(tmp_path):
+    (tmp_path / "dump.json").write_text("{")
+    with pytest.raises(IncompleteError) as caught, locating(dump_at(tmp_path / "dump.json")):
+        raise IncompleteError(Diagnostic("PF3407", "cut", path="dump.json"))
+    assert caught.value.diagnostic.path == str(tmp_path / "dump.json")
