@@ -91,7 +91,7 @@ class RunCache(Struct):
                 self._store(folder).add(entries)
                 self.counts.update(written=len(entries))
                 return
-            except OSError as error:
+            except (OSError, RuntimeError) as error:  # HDF5 raises either
                 self._refused.add(folder)
                 self.report([_not_written(folder, error)])
 
@@ -142,10 +142,10 @@ class RunCache(Struct):
         return self._stores[folder]
 
 
-def _not_written(folder: Path, error: OSError) -> Diagnostic:
+def _not_written(folder: Path, error: OSError | RuntimeError) -> Diagnostic:
     return Diagnostic(
         "PF6203",
-        f"the cache cannot be written: {error.strerror or error}",
+        f"the cache cannot be written: {getattr(error, 'strerror', None) or error}",
         severity=Severity.WARNING,
         path=str(folder),
         help="results are not affected; free space, set `cache.dir` to another folder, or pass --no-cache",

@@ -3,10 +3,7 @@
 HDF5 itself gets no damaged file, since it crashes of some (seen with 2.0: an attribute whose text lies elsewhere). The
 user block, which HDF5 leaves to programs, holds a checksum of all that stands around the data.
 
-h5py is imported where a file is opened: most runs convert nothing. Files of a few plain arrays are written without it,
-since its import takes 30 ms, and writing such a file ten times as long.
-
-Source: HDF5 File Format Specification 3.0: superblock version 0, object headers version 1, groups as symbol tables.
+h5py is imported where a file is opened: most runs convert nothing.
 """
 
 from __future__ import annotations
@@ -15,9 +12,8 @@ import io
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -26,7 +22,6 @@ from probe_flow.files.opening import open_bytes, regular
 if TYPE_CHECKING:
     import h5py
     import numpy as np
-    from numpy.typing import NDArray
 
 DAMAGE = (OSError, KeyError, AttributeError, ValueError, TypeError, RuntimeError, OverflowError, MemoryError)
 """What h5py raises of files that are damaged or of another program."""
@@ -101,126 +96,6 @@ def plain_dataset(file: h5py.File, name: str, dtype: np.dtype[Any], file_bytes: 
     if dataset.nbytes and (start is None or start + dataset.nbytes > file_bytes):
         raise ValueError(f"its `{name}` declares {dataset.nbytes:,} bytes, which are not there")
     return dataset
-
-
-def write_plain(path: Path, attributes: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write a sealed HDF5 file of a few arrays that is on the disk when this returns; the same content, the same bytes.
-
-    Args:
-        path: where it shall be.
-        attributes: of the file, by name, 64 KB each at most.
-        arrays: by name, at most eight, of one axis: little-endian whole numbers, bytes, or records of these.
-
-    Raises:
-        OSError: it exists, or cannot be written; what there is of it stays.
-    """
-    with path.open("x+b") as raw:
-        raw.write(bytes(SEAL_BYTES))
-        raw.writelines(_plain_pieces(attributes, arrays))
-        raw.flush()
-        seal(raw)
-        raw.flush()
-        os.fsync(raw.fileno())
-
-
-_NOWHERE = 2**64 - 1
-_LEAF_K, _INTERNAL_K = 4, 16
-"""Half of what a node of names holds, and a node of the tree above them."""
-_SUPERBLOCK_BYTES, _HEAP_BYTES, _NAME_BYTES = 96, 32, 40
-_TREE_BYTES = 24 + 8 * (4 * _INTERNAL_K + 1)
-_NAMES_BYTES = 8 + 2 * _LEAF_K * _NAME_BYTES
-_SPACE, _TYPE, _FILL, _LAYOUT, _ATTRIBUTE, _TABLE = 0x01, 0x03, 0x05, 0x08, 0x0C, 0x11
-"""Kinds of messages, which headers consist of."""
-
-
-def _plain_pieces(attributes: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]]) -> list[bytes]:
-    """Return what stands behind the user block, from where addresses count: fixed parts, headers, arrays."""
-    offsets, texts = {}, bytes(8)
-    for name in arrays:
-        offsets[name] = len(texts)
-        texts += _padded(name.encode() + b"\0")
-    tree = _SUPERBLOCK_BYTES
-    heap = tree + _TREE_BYTES
-    names = heap + _HEAP_BYTES + len(texts)
-    root = names + _NAMES_BYTES
-    table = _message(_TABLE, struct.pack("<2Q", tree, heap))
-    root_header = _header([table, *(_attribute(name, value) for name, value in attributes.items())])
-    sizes = (len(_array_header(array, 0)) for array in arrays.values())
-    *headers_at, content = accumulate(sizes, initial=root + len(root_header))
-    contents = [_padded(array.tobytes()) for array in arrays.values()]
-    *contents_at, end = accumulate(map(len, contents), initial=content)
-    entries = {
-        name: struct.pack("<2Q24x", offsets[name], place) for name, place in zip(arrays, headers_at, strict=True)
-    }
-    return [
-        b"\x89HDF\r\n\x1a\n" + struct.pack("<5x2Bx2H4x", 8, 8, _LEAF_K, _INTERNAL_K),
-        struct.pack("<4Q", SEAL_BYTES, _NOWHERE, SEAL_BYTES + end, _NOWHERE),
-        struct.pack("<2QI4x2Q", 0, root, 1, tree, heap),
-        _filled(struct.pack("<4s2xH5Q", b"TREE", 1, _NOWHERE, _NOWHERE, 0, names, offsets[max(arrays)]), _TREE_BYTES),
-        struct.pack("<4s4x3Q", b"HEAP", len(texts), 1, heap + _HEAP_BYTES),  # 1: nothing of it is free
-        texts,
-        _filled(
-            struct.pack("<4sBxH", b"SNOD", 1, len(arrays)) + b"".join(entries[name] for name in sorted(entries)),
-            _NAMES_BYTES,
-        ),
-        root_header,
-        *map(_array_header, arrays.values(), contents_at),
-        *contents,
-    ]
-
-
-def _filled(text: bytes, size: int) -> bytes:
-    return text.ljust(size, b"\0")
-
-
-def _padded(text: bytes) -> bytes:
-    return text + bytes(-len(text) % 8)
-
-
-def _header(messages: Sequence[bytes]) -> bytes:
-    return struct.pack("<BxHII4x", 1, len(messages), 1, sum(map(len, messages))) + b"".join(messages)
-
-
-def _message(kind: int, body: bytes, *, constant: bool = False) -> bytes:
-    body = _padded(body)
-    return struct.pack("<2HB3x", kind, len(body), constant) + body
-
-
-def _attribute(name: str, value: NDArray[Any]) -> bytes:
-    parts = name.encode() + b"\0", _type(value.dtype), _space(value.shape)
-    sizes = struct.pack("<Bx3H", 1, *map(len, parts))
-    return _message(_ATTRIBUTE, sizes + b"".join(map(_padded, parts)) + value.tobytes())
-
-
-def _array_header(array: NDArray[Any], place: int) -> bytes:
-    return _header(
-        [
-            _message(_SPACE, _space(array.shape)),
-            _message(_TYPE, _type(array.dtype), constant=True),
-            _message(_FILL, struct.pack("<4BI", 2, 2, 2, 1, 0), constant=True),  # none
-            _message(
-                _LAYOUT, struct.pack("<2B2Q", 3, 1, place if array.nbytes else _NOWHERE, array.nbytes)
-            ),  # in one piece
-        ]
-    )
-
-
-def _space(shape: tuple[int, ...]) -> bytes:
-    sizes = struct.pack(f"<{2 * len(shape)}Q", *shape, *shape)
-    return struct.pack("<3B5x", 1, len(shape), bool(shape)) + sizes
-
-
-def _type(dtype: np.dtype[Any]) -> bytes:
-    if dtype.fields is not None:
-        members = b"".join(
-            _padded(name.encode() + b"\0") + struct.pack("<I28x", offset) + _type(kind)
-            for name, (kind, offset, *_) in dtype.fields.items()
-        )
-        return struct.pack("<BH1xI", 0x16, len(dtype.fields), dtype.itemsize) + members
-    if dtype.kind == "S":
-        return struct.pack("<BB2xI", 0x13, 1, dtype.itemsize)  # ended by its length or NUL
-    is_signed = 8 * (dtype.kind == "i")
-    return struct.pack("<BB2xI2H", 0x10, is_signed, dtype.itemsize, 0, 8 * dtype.itemsize)
 
 
 @contextmanager

@@ -13,20 +13,17 @@ import os
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import h5py
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.files.existing import is_file
-from probe_flow.files.hdf5_files import DAMAGE, plain_dataset, sealed_file, write_plain
+from probe_flow.files.hdf5_files import DAMAGE, new_file, plain_dataset, sealed_file
 from probe_flow.files.leftovers import temporary_path
-
-if TYPE_CHECKING:
-    import h5py
 
 FORMAT = 1
 _INDEX = np.dtype(
@@ -109,9 +106,9 @@ class ShardStore:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        self._keys[path] = _sorted(entries)
         if self._paths is not None:
             self._paths.insert(0, path)
+            self._keys[path] = _sorted(entries)
         return path
 
     def shards(self) -> list[Path]:
@@ -171,10 +168,13 @@ def _write(path: Path, entries: Mapping[str, Entry], made_by: str) -> None:
         rows.append((key.encode(), offset, len(text), zlib.crc32(text), label_at, len(label)))
         blob += text
         blob += label
-    attributes: dict[str, NDArray[Any]] = {"format": np.array(FORMAT, np.int64)}
-    if made_by:
-        attributes["made_by"] = np.frombuffer(made_by.encode()[:MAX_MADE_BY], np.uint8)
-    write_plain(path, attributes, {"index": np.array(rows, _INDEX), "blob": np.frombuffer(blob, np.uint8)})
+    index = np.array(rows, _INDEX)
+    with new_file(path) as file:
+        file.attrs["format"] = FORMAT
+        if made_by:
+            file.attrs["made_by"] = np.frombuffer(made_by.encode()[:MAX_MADE_BY], np.uint8)
+        file.create_dataset("index", data=index, track_times=False)
+        file.create_dataset("blob", data=np.frombuffer(blob, np.uint8), track_times=False)
 
 
 class ShardState(Struct, frozen=True):

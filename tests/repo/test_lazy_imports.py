@@ -34,7 +34,6 @@ print(code, [name for name in {heavy!r} if name in sys.modules], file=sys.stderr
 
 UNUSED_BY_RUNS = (
     "dask",
-    "h5py",
     "rich",
     "jinja2",
     "pygments",

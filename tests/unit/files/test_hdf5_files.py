@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from probe_flow.files.hdf5_files import SEAL_BYTES, new_file, plain_dataset, sealed_file, write_plain
+from probe_flow.files.hdf5_files import SEAL_BYTES, new_file, plain_dataset, sealed_file
 
 CHILD = """
 import resource, sys
@@ -102,48 +101,3 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.h5")
     with pytest.raises(OSError, match="a pipe, not a regular file"), sealed_file(tmp_path / "a.h5"):
         pass
-
-
-RECORDS = np.dtype([("key", "S5"), ("n", "<u8"), ("long name of a member", "<i2"), ("crc", "<u4")])
-
-
-@pytest.mark.parametrize("count", [1, 2, 8])
-@pytest.mark.parametrize("text", ["", "7 bytes", "8 bytes.", "x" * 1024])
-def test_hdf5_reads_plain_files(tmp_path: Path, count: int, text: str) -> None:
-    """By h5py, which takes no part in writing them; it also finds its way well enough to add to them."""
-    path = tmp_path / "plain.h5"
-    records = np.array([(b"abcde", 2**64 - 1, -2, 7), (b"f", 3, 2**15 - 1, 2**32 - 1), (b"", 0, 0, 0)], RECORDS)
-    named = zip(
-        ("records", "blob", "", "y" * 50, "bytes", "one", "i64", "nothing"),
-        (
-            records,
-            np.arange(251, dtype=np.uint8),
-            np.array([-(2**31), 2**31 - 1], "<i4"),
-            np.array([1, 2, 3], "<u2"),
-            np.array([b"ab", b"", b"c"]),
-            np.array([-1], "<i1"),
-            np.array([-(2**63), 2**63 - 1], "<i8"),
-            np.zeros(0, np.uint8),
-        ),
-        strict=True,
-    )
-    arrays = {name or "i": array for name, array in [*named][:count]}
-    attributes = {"format": np.array(-3, np.int64)} | ({"text": np.frombuffer(text.encode(), np.uint8)} if text else {})
-    write_plain(path, attributes, arrays)
-    with sealed_file(path) as file:
-        assert sorted(file) == sorted(arrays)
-        for name, array in arrays.items():
-            found = plain_dataset(file, name, array.dtype, path.stat().st_size)
-            assert (found.shape, found.chunks, found[()].tobytes()) == (array.shape, None, array.tobytes())
-        assert (file.attrs["format"], file.attrs["format"].dtype, len(file.attrs)) == (-3, np.int64, len(attributes))
-        assert text == "" or file.attrs["text"].tobytes().decode() == text
-    again = tmp_path / "again.h5"
-    write_plain(again, attributes, arrays)
-    assert again.read_bytes() == path.read_bytes()
-    with h5py.File(path, "r+") as file:
-        file["added"] = [1.5, 2.5]
-        file.attrs["more"] = "text"
-    with h5py.File(path, "r") as file:
-        assert set(file) == {*arrays, "added"}
-        assert file["records"][()].tolist() == records.tolist()
-        assert file["added"][()].tolist() == [1.5, 2.5]
