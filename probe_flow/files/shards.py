@@ -106,9 +106,9 @@ class ShardStore:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+        self._keys[path] = _sorted(entries)
         if self._paths is not None:
             self._paths.insert(0, path)
-            self._keys[path] = _sorted(entries)
         return path
 
     def shards(self) -> list[Path]:

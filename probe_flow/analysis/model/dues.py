@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.analysis.model.growth import common_share
 from probe_flow.analysis.model.handed_on import NARROW, Moments
@@ -163,10 +164,14 @@ def total(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequ
 
 
 def scattered(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequence[Due]:
-    """What is put, or added, to places of something else keeps its sum: the gradient of what was picked or added."""
+    """What is put, or added, to places of something else keeps its sum: the gradient of what was picked or added.
+
+    Kernels may add in the type of what they read and widen the sum: the float32 gradient of a bias behind bfloat16.
+    """
     if len(parts) != 1:
         return ()
     (read,), terms = parts, parts[0].count / whole.count
+    whole = replace(whole, unit=max(whole.unit, read.unit))
     added = common_share(min(read.count, whole.count)) * whole.unit * read.size + read.mean_recorded
     mean = terms * read.mean
     return (Due("mean", mean, mean, averaged(whole, whole) + terms * added),)

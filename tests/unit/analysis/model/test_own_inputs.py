@@ -217,6 +217,20 @@ def test_the_gradient_of_what_was_picked_added_or_moved_adds_up_to_what_reached_
     assert gap(*gradient_of(kind, larger, dtype=dtype, golden=lambda x: 2.0 * GRADIENTS[kind](x))) == 0.0
 
 
+def test_the_float32_gradient_of_a_bias_may_have_been_added_up_in_16_bits():
+    """As norms in mixed precision do it: the sum so far is a number of bfloat16 after each row."""
+    for seed in range(20):
+        right = np.random.default_rng(seed).standard_normal((108, 4)) + 0.1
+        reached, so_far = rounded(right, "bfloat16"), np.zeros(4)
+        for each in reached:
+            so_far = rounded(so_far + each, "bfloat16")
+        node = replace(key("a"), phase=Phase.BACKWARD)
+        for wrong, is_named in ((0.0, False), (8.0, True)):
+            made = shown(node, OUT, 0, so_far + wrong, right.sum(0), "float32")
+            rows = [shown(node, IN, 0, reached, right, "bfloat16"), made]
+            assert (gap(rows, pairs_of(rows, {"a": "layer_norm"})) > 1.0) is is_named
+
+
 def test_what_is_called_in_place_or_is_no_bias_has_no_such_gradient():
     for kind in ("add_", "__iadd__", "linear_"):
         assert gap(*gradient_of(kind, larger, made_by="reshape")) == 0.0
