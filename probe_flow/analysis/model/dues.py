@@ -73,21 +73,26 @@ class Operands(Struct, frozen=True):
         shape: of its result.
         numbers: scalar arguments, in order.
         made: gives what made a tensor that it reads, by its place; None where that is not known.
+        alpha: what the second addend is multiplied with.
     """
 
     shape: tuple[int, ...]
     numbers: tuple[float, ...]
     made: Callable[[int], Made | None]
+    alpha: float = 1.0
 
 
 def sum_of(whole: Moments, parts: Sequence[Moments], operands: Operands, *, signs: Sequence[int]) -> Sequence[Due]:
     """The mean of a sum is the sum of the means; a number moves the extremes as well."""
     if len(parts) == 1 == len(operands.numbers) and parts[0].count == whole.count and signs == ADDED:
-        return _moved(whole, parts[0], operands.numbers[0])
+        return _moved(whole, parts[0], operands.alpha * operands.numbers[0])
     if len(parts) != len(signs) or any(whole.count % each.count for each in parts):
         return ()
-    mean = math.fsum(sign * each.mean for sign, each in zip(signs, parts, strict=True))
-    return (Due("mean", mean, mean, sum(averaged(each, whole) for each in (whole, *parts))),)
+    first, second = parts
+    factors = signs[0], operands.alpha * signs[1]
+    mean = factors[0] * first.mean + factors[1] * second.mean
+    explained = averaged(whole, whole) + averaged(first, whole) + abs(operands.alpha) * averaged(second, whole)
+    return (Due("mean", mean, mean, explained),)
 
 
 def _moved(whole: Moments, tensor: Moments, by: float) -> Sequence[Due]:

@@ -152,15 +152,19 @@ class OwnInputs:
 
     def _operands(self, row: Row, call: Call, side: str) -> Operands:
         """Return what a call reads beside tensors, on one side."""
-        given = (self._rows[n].pair for n in call.read)
-        values = [
-            tensor.value
-            for pair in given
-            if (tensor := getattr(pair, side)) is not None and isinstance(tensor.slot.path[0], int)
+        given = [tensor for n in call.read if (tensor := getattr(self._rows[n].pair, side)) is not None]
+        numbers = [
+            (each.slot.path[0], float(each.value))
+            for each in given
+            if isinstance(each.value, (int, float)) and not isinstance(each.value, bool)
         ]
-        numbers = [float(each) for each in values if isinstance(each, (int, float)) and not isinstance(each, bool)]
         read = [n for n in call.read if _is_of_fractions(self._rows[n])]
-        return Operands(row.pair.shown.shape or (), tuple(numbers), lambda place: self._made(read[place], side))
+        return Operands(
+            row.pair.shown.shape or (),
+            tuple(value for place, value in numbers if isinstance(place, int)),
+            lambda place: self._made(read[place], side),
+            next((value for place, value in numbers if place == "alpha"), 1.0),
+        )
 
     def _made(self, number: int, side: str) -> Made | None:
         """Return what made a tensor, told by the golden's statistics; None where it is not known or not the same."""

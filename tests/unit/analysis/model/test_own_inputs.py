@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from comparison_rows import IN, OUT, pairs_of, passes, row, statistics_measured, tensor
+from comparison_rows import IN, OUT, argument, pairs_of, passes, row, statistics_measured, tensor
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
@@ -65,6 +65,17 @@ def channel(out):
 def test_a_sum_of_inputs_that_are_far_off_contradicts_nothing(kind, weights, dtype):
     for seed in range(20):
         assert gap(*summed(kind=kind, weights=weights, dtype=dtype, seed=seed)) == 0.0
+
+
+@pytest.mark.parametrize(("kind", "weights"), [("add_", (1.0, -0.5)), ("sub", (1.0, 0.5)), ("add", (1.0, 3.0))])
+def test_the_second_addend_may_have_a_factor(kind, weights):
+    """As an optimizer's step has it, which takes a share of the gradient off."""
+    alpha = weights[1] if kind.startswith("add") else -weights[1]
+    given = argument("a", alpha, alpha, "alpha")
+    for spoil, is_named in ((lambda out: out, False), (larger, True)):
+        rows, _ = summed(spoil, kind=kind, weights=weights)
+        rows.insert(2, given)
+        assert (gap(rows, pairs_of(rows, {"a": kind})) > 1.0) is is_named
 
 
 @pytest.mark.parametrize("spoil", [larger, channel, lambda out: out + 0.05])
