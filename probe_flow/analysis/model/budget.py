@@ -358,8 +358,9 @@ class Allowances:
         if row.is_by_statistics and self._sums_rows(row) and not is_suspect and deviation.size:
             self._common.add(run, deviation.gain * deviation.size / (self.scales.get(number) or deviation.size))
         self._lost.add(number, deviation, self.sources)
-        self._gradients.add(row, deviation, self.scales.get(number, 0.0))
         if row.is_produced:
+            if is_gradient(row.node):
+                self._gradients.add(run, deviation, self.scales.get(number, 0.0))
             if deviation.size or deviation.rms:  # zeros do not tell what others may be off by
                 self._past.add(run, min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0))
             self._unshown.add(row)

@@ -330,11 +330,7 @@ def _written(calls: Calls, key: NodeKey) -> tuple[int, ...]:
 
 def _of_argument(read: int, gradients: Sequence[int], rows: Sequence[Row], count: int) -> list[int]:
     """Return the gradients of a call that may be of the argument that a row is, the likeliest first."""
-    like = [
-        n
-        for n in gradients
-        if rows[n].measurement is not None and rows[n].measurement.count == count  # type: ignore[union-attr]
-    ]
+    like = [n for n in gradients if (known := rows[n].measurement) is not None and known.count == count]
     place = rows[read].pair.shown.slot.path
     return sorted(like, key=lambda n: rows[n].pair.shown.slot.path != place)
 
@@ -355,11 +351,13 @@ def _readers(rows: Sequence[Row]) -> Mapping[int, Sequence[int]]:
     owners: dict[object, int] = {}
     found: dict[int, list[int]] = defaultdict(list)
     for number, row in enumerate(rows):
-        key = row.node
-        golden = row.pair.golden
-        if key.phase is not Phase.FORWARD or golden is None or (own := moments_of(row, "golden")) is None:
+        key, golden, measured = row.node, row.pair.golden, row.measurement
+        if key.phase is not Phase.FORWARD or golden is None or measured is None or golden.dtype not in UNIT:
             continue
-        identity = id(key.execution), golden.shape, own.low, own.high, own.size
+        known = measured.golden_statistics
+        if known is None or known.l2norm is None or measured.count < 2:
+            continue
+        identity = id(key.execution), golden.shape, known.min, known.max, known.l2norm
         if row.is_produced:
             owners[identity] = number
         elif identity in owners:

@@ -184,11 +184,10 @@ class LatestGradients:
             lambda: deque(maxlen=LATEST)
         )
 
-    def add(self, row: Row, deviation: Deviation, scale: float) -> None:
+    def add(self, execution: Execution, deviation: Deviation, scale: float) -> None:
         """Take note of a judged gradient that was summed from terms of a size."""
-        if row.is_produced and is_gradient(row.node) and deviation.size:
-            known = self._latest[row.node.execution, deviation.count]
-            known.append((max(deviation.size, scale), deviation.relative))
+        if deviation.size:
+            self._latest[execution, deviation.count].append((max(deviation.size, scale), deviation.relative))
 
     def cancelled(self, row: Row, deviation: Deviation) -> float:
         """Return the size of the terms of which a golden's row holds the rounding alone; 0.0 where it holds more."""

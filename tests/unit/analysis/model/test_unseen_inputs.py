@@ -273,11 +273,10 @@ def test_a_gradient_that_cancels_in_the_golden_is_rounding_on_both_sides(golden,
 def test_terms_are_gradients_of_as_many_elements():
     first, last = (NodeKey(key(name).execution, name, phase=Phase.BACKWARD) for name in ("first", "last"))
     latest, whole = LatestGradients(), deviation(size=1e-9, count=100)
-    for written, count in ((key("first"), 100), (first, 99)):
-        latest.add(row(written), deviation(size=1.0, count=count), 0.0)
+    latest.add(first.execution, deviation(size=1.0, count=99), 0.0)
     read = row(last, IN, dtype="float32")
     assert latest.cancelled(read, whole) == 0.0
-    latest.add(row(first), deviation(size=0.01, count=100), 0.5)
+    latest.add(first.execution, deviation(size=0.01, count=100), 0.5)
     assert latest.cancelled(read, whole) == 0.5
     assert latest.cancelled(read, deviation(size=1e-6, count=100)) == 0.0
 
@@ -286,7 +285,7 @@ def test_what_an_optimizer_reads_may_be_off_by_what_a_gradient_of_as_many_elemen
     """Clipped, so that it shows nowhere else: the sum of a bias gradient that nearly cancels."""
     backward = NodeKey(key("first").execution, "first", phase=Phase.BACKWARD)
     latest = LatestGradients()
-    latest.add(row(backward), deviation(size=1e-3, rms=1.4e-4, count=100), 0.1)
+    latest.add(backward.execution, deviation(size=1e-3, rms=1.4e-4, count=100), 0.1)
     assert latest.error(row("lerp_", IN), deviation(count=100)) == pytest.approx(0.14)
     assert latest.error(row("lerp_", IN), deviation(count=99)) == 0.0
     assert latest.error(row(backward, IN), deviation(count=100)) == 0.0
