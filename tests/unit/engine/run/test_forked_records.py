@@ -37,6 +37,7 @@ def run(demo, tmp_path, monkeypatch) -> Callable[..., RunOutcome]:
     monkeypatch.setattr(tasks, "LEAST_FORKED_ROWS", 3)
     monkeypatch.setattr("probe_flow.record.row_index.LEAST_ROWS", 3)
     monkeypatch.setattr(forked, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(forked, "_resident_bytes", lambda: 2**26)  # a process of many tests holds more
 
     def run_demo(
         output: str = "out", *, scheduler: str = "auto", task: str = "statistics", **project: Any

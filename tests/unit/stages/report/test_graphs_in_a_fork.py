@@ -31,12 +31,14 @@ class InForks:
 
     def __init__(self) -> None:
         self.begun: list[Forked[Any]] = []
+        self.processes: list[int] = []
         self.lost: list[str] = []
 
     def __call__(self, work: Callable[[], T], *, rows: int, folders: Iterable[Path] = ()) -> Begun[T]:
         assert rows > 0
         forked = Forked(work, folders=folders, lost=self.lost.append)
         self.begun.append(forked)
+        self.processes.append(forked._process)
         return forked
 
 
@@ -111,7 +113,7 @@ def test_a_page_that_cannot_be_written_ends_the_fork(tmp_path, monkeypatch):
         graphs(tmp_path / "out", dump(tmp_path / "dump"), forks)
     assert not forks.begun[0].is_done
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)  # no child is left
+        os.waitpid(forks.processes[0], os.WNOHANG)  # it is not left for anybody to wait for
 
 
 def test_a_full_disk_is_told_as_it_is_without_a_fork(tmp_path, monkeypatch):
