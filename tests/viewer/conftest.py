@@ -73,10 +73,15 @@ def colours(chromium: Any) -> Callable[[Viewer], dict[str, str]]:
     def drawn(viewer: Viewer) -> dict[str, str]:
         from selenium.webdriver.support.ui import WebDriverWait
 
+        seen: list[dict[str, str]] = [{}]
+
+        def settled(driver: Any) -> bool:
+            """Whether nothing was added since the last look: the two sides are drawn one after the other."""
+            seen.append(driver.execute_script(RECTANGLES))
+            return bool(seen[-1]) and seen[-1] == seen[-2]
+
         chromium.get(viewer.page)
-        found: dict[str, str] = WebDriverWait(chromium, PAGE_S, 0.2).until(
-            lambda driver: driver.execute_script(RECTANGLES)
-        )
-        return found
+        WebDriverWait(chromium, PAGE_S, 0.5).until(settled)
+        return seen[-1]
 
     return drawn
