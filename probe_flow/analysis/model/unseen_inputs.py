@@ -276,17 +276,17 @@ def is_overwritten(row: Row, node: Node | None, written: Sequence[Row]) -> bool:
     """
     if node is None or row.is_produced or not WRITES_IN_PLACE.search(node.op_type):
         return False
-    before = _shown(row)
-    results = [after for each in written if before and (after := _shown(each)) is not None]
-    return any(after[0] == before[0] and after[1] != before[1] for after in results if before)
+    target, golden = _shown(row)
+    results = map(_shown, written) if target is not None else ()
+    return any(after == target and other not in (None, golden) for after, other in results)
 
 
-def _shown(row: Row) -> tuple[object, object] | None:
-    """Return type, size and statistics of both sides of a row; None where not all of it is known."""
+def _shown(row: Row) -> tuple[object, object]:
+    """Return type, size and statistics of target and golden; None for both where not all of it is known."""
     pair, found = row.pair, row.measurement
-    if pair.target is None or pair.golden is None or found is None or found.target is None or found.golden is None:
-        return None
+    if pair.target is None or found is None or found.target is None or found.golden is None:
+        return None, None
     target, golden = found.target.statistics, found.golden.statistics
     if target.l2norm is None or golden.l2norm is None:
-        return None
+        return None, None
     return (pair.target.dtype, pair.target.numel, target), (pair.target.dtype, pair.target.numel, golden)

@@ -158,7 +158,7 @@ def located(problems: Sequence[Diagnostic], options: StageOptions) -> tuple[Diag
 
 @contextmanager
 def locating(options: StageOptions) -> Iterator[None]:
-    """Do the same with the problems of an error of ours that leaves the block."""
+    """Name files as `located` does in the problems of an error of ours that leaves the block."""
     try:
         yield
     except ProbeFlowError as error:
