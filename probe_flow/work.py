@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct, field
 
@@ -17,6 +17,10 @@ from probe_flow.files.small_files import SmallFiles
 from probe_flow.files.yaml.places import Place
 from probe_flow.jobs import TaskMap
 from probe_flow.record.types.run import RunRecord
+
+if TYPE_CHECKING:
+    from probe_flow.record.run_json import Summary
+    from probe_flow.records import Comparison
 
 Result = TypeVar("Result")
 Found = TypeVar("Found", covariant=True)
@@ -121,6 +125,13 @@ def at_once(work: Callable[[], Result], *, rows: int, folders: Iterable[Path] = 
     return Done(work())
 
 
+def summarized(comparison: Comparison) -> Summary:
+    """Return what `run.json` would say of a comparison."""
+    from probe_flow.record.run_json import comparison_summary
+
+    return comparison_summary(comparison)
+
+
 class Settings(Struct, frozen=True):
     """Run-wide settings of the workflow file that stages need.
 
@@ -161,6 +172,7 @@ class Context(Struct, frozen=True):
         place: where the stage's options were written, for problems that show only while it runs; None = nowhere.
         isolate: gives a map whose batches may end their process (`Isolate`).
         beside: begins work that can be done while the stage does other work (`Beside`).
+        summary: returns what `run.json` says of a comparison that the stage was given.
         consumed: the names of the stages whose results each option gets, in the order of these.
     """
 
@@ -178,6 +190,7 @@ class Context(Struct, frozen=True):
     place: Place | None = None
     isolate: Isolate = no_processes
     beside: Beside = at_once
+    summary: Callable[[Comparison], Summary] = summarized
     consumed: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def file_suffixes(self, option: str, count: int) -> list[str]:

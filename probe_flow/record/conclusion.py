@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED, EXIT_WRONG_INPUT
 from probe_flow.record.excuses import excuses_any
 from probe_flow.record.places import operator, printable, slot, where
-from probe_flow.record.run_json import comparison_summary
+from probe_flow.record.run_json import Summary, comparison_summary
 from probe_flow.record.types.conclusions import Conclusions, DumpRecord, FindingRecord
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison, FindingKind, Role, Status
@@ -28,29 +28,39 @@ STRUCTURE = "structure"
 BENCHMARK = "benchmark"
 """Task of a side that is no dump: what was computed for the comparison, of the calls of the other side."""
 
+_ALONE = ""
+"""Name of the comparison in a record that has no other; those of stages are not empty."""
+
 _EXIT_CODES = {"pass": EXIT_PASSED, "fail": EXIT_GATE_FAILED, "incomplete": EXIT_INCOMPLETE, None: EXIT_PASSED}
 
 
-def concluded(comparison: Comparison, run: RunRecord) -> RunRecord:
+def concluded(comparison: Comparison, run: RunRecord, summary: Summary | None = None) -> RunRecord:
     """Return the record of a run with what this comparison concludes, and nothing of others.
 
     Args:
         comparison: it decides verdict and exit code; what it does not know of (a later stage that fails) can only
             make them worse.
-        run: the record so far.
+        run: the record so far; of one that this returned, the conclusions stay.
+        summary: what the comparison concludes, where that is known.
     """
-    summary, findings = comparison_summary(comparison)
+    record, findings = summary or summary_in(run, comparison)
     judged = ("pass" if comparison.gate_passed else "fail") if comparison.gate else None
     verdict = "incomplete" if comparison.incomplete else judged
     return replace(
         run,
-        **{name: getattr(summary, name) for name in Conclusions.__struct_fields__},
+        **{name: getattr(record, name) for name in Conclusions.__struct_fields__},
         findings=findings,
-        comparisons={"": summary},
+        comparisons={_ALONE: record},
         verdict=verdict,
         exit_code=_EXIT_CODES[verdict],
         incomplete=tuple(comparison.incomplete),
     )
+
+
+def summary_in(run: RunRecord, comparison: Comparison) -> Summary:
+    """Return what a comparison concludes, which a record that `concluded` returned has already."""
+    alone = run.comparisons.get(_ALONE)
+    return comparison_summary(comparison) if alone is None else Summary(alone, run.findings)
 
 
 def error_reasons(errors: Iterable[tuple[str, str]]) -> list[str]:

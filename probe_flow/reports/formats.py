@@ -35,7 +35,7 @@ class Request(Struct, frozen=True):
 
     Args:
         comparison: it.
-        run: the record of the run so far.
+        run: the record of the run so far, with what this comparison concludes and nothing of others.
         root: folder that paths in annotations are shown relative to.
         suffix: follows the name of every file, when there are several comparisons.
         columns: further columns of the tables that have some.

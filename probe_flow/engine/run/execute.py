@@ -302,6 +302,7 @@ class _Run:
             place=planned.stage.place,
             isolate=partial(self._isolated, name),
             beside=self._forks,
+            summary=self.results.summary_of,
         )
 
     def _isolated(self, stage: str, workers: int, seconds: int | None, unit: str) -> StageTasks:

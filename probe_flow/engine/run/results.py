@@ -159,6 +159,11 @@ class Results:
         self.summaries[name] = comparison_summary(comparison)
         self.report(name, comparison.problems, repeats=True)
 
+    def summary_of(self, comparison: Comparison) -> Summary:
+        """Return what `run.json` says of a comparison; 10,000 findings take 0.3 s, so it is made once."""
+        known = (self.summaries[name] for name, each in self.comparisons.items() if each is comparison)
+        return next(known, None) or comparison_summary(comparison)
+
     @property
     def writing(self) -> str | None:
         """The stage whose records are still being written."""

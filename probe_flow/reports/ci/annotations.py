@@ -16,9 +16,8 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 
 from probe_flow.files.atomic import atomic_text
-from probe_flow.record.conclusion import caveats, dumps_line, last_line, verdict_word
+from probe_flow.record.conclusion import caveats, dumps_line, last_line, summary_in, verdict_word
 from probe_flow.record.places import printable, sentence_place
-from probe_flow.record.run_json import comparison_summary
 from probe_flow.record.types.run import ProblemRecord, RunRecord
 from probe_flow.records import ALL_PASS, Comparison, Status
 
@@ -73,7 +72,7 @@ def annotate(comparisons: Iterable[Comparison], run: RunRecord, *, root: Path) -
         run: facts of run.json: the conclusions, ``incomplete`` and ``problems``.
         root: folder that paths are shown relative to, as CI systems want them: the checkout.
     """
-    found = [each for comparison in comparisons for each in _of_findings(comparison, root)]
+    found = [each for comparison in comparisons for each in _of_findings(comparison, run, root)]
     if run.verdict == "fail" or caveats(run):
         level = Level.NOTICE if run.verdict == "pass" else Level.ERROR
         found.insert(0, Annotation(level, "verdict", verdict_word(run), f"{last_line(run)}\n{dumps_line(run)}"))
@@ -126,8 +125,8 @@ def write_annotations(text: str, path: Path) -> None:
         file.write(text)
 
 
-def _of_findings(comparison: Comparison, root: Path) -> Iterator[Annotation]:
-    for finding in comparison_summary(comparison).findings:
+def _of_findings(comparison: Comparison, run: RunRecord, root: Path) -> Iterator[Annotation]:
+    for finding in summary_in(run, comparison).findings:
         level = Level.ERROR if finding.fails and not comparison.judges_rows else Level.NOTICE
         kind = finding.kind.value.replace("_", " ")
         file, _, line = (finding.source or "").rpartition(":")

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
 
+from msgspec import to_builtins
+
 from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.metrics.catalogue.registry import find_metric
 from probe_flow.record.json_values import json_value
-from probe_flow.record.run_json import plain
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import (
     Catalog,
@@ -81,13 +82,13 @@ class Payload:
         return object_pieces(self._members())
 
     def _members(self) -> Iterator[Member]:
-        comparison, facts, problems = self._comparison, plain(self._run), self._problems
+        comparison, run, problems = self._comparison, self._run, self._problems
         strings = Strings()
         nodes = NodeTable(strings, self._catalogs, self._figures)
         yield from _values(
             format=FORMAT,
             summary=self.summary,
-            run={name: json_value(facts[name]) for name in _RUN_FACTS},
+            run=json_value(to_builtins({name: getattr(run, name) for name in _RUN_FACTS}, enc_hook=json_value)),
             dumps=[_dump(side, catalog) for side, catalog in self._catalogs.items()],
             statuses=[status.value for status in Status],
             roles=[role.value for role in Role],

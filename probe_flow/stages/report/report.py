@@ -193,6 +193,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     A file that cannot be written costs itself: the others are written, and the run is incomplete for it.
     """
     from probe_flow.files.leftovers import remove_leftovers
+    from probe_flow.record.conclusion import concluded
     from probe_flow.reports.formats import Request
 
     folder = Path(options.output) if options.output else context.output
@@ -202,9 +203,11 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     written: list[Path] = []
     problems: list[Diagnostic] = []
     for suffix, comparison in zip(context.file_suffixes("comparison", len(comparisons)), comparisons, strict=True):
+        known = as_known(comparison, context)
+        facts = structs.replace(context.facts, stages=before_reports(context.facts.stages))
         request = Request(
-            as_known(comparison, context),
-            structs.replace(context.facts, stages=before_reports(context.facts.stages)),
+            known,
+            concluded(known, facts, context.summary(comparison)),
             Path.cwd(),
             suffix=suffix,
             columns=tuple(options.columns),

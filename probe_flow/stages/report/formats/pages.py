@@ -114,10 +114,9 @@ def _markdown(request: Request, _option: None) -> tuple[ReportFile, ...]:
 
 def _annotations(request: Request, system: str) -> tuple[ReportFile, ...]:
     def write(path: Path) -> None:
-        from probe_flow.record.conclusion import concluded
         from probe_flow.reports.ci.annotations import annotate, github_text, gitlab_text, write_annotations
 
-        found = annotate([request.comparison], concluded(request.comparison, request.run), root=request.root)
+        found = annotate([request.comparison], request.run, root=request.root)
         if system == "github":
             write_annotations(github_text(found), path)
         else:
@@ -131,11 +130,10 @@ def _annotations(request: Request, system: str) -> tuple[ReportFile, ...]:
 
 def _sarif(request: Request, _option: None) -> tuple[ReportFile, ...]:
     def write(path: Path) -> None:
-        from probe_flow.record.conclusion import concluded
         from probe_flow.reports.ci.annotations import annotate, write_annotations
         from probe_flow.reports.ci.sarif import sarif_text
 
-        found = annotate([request.comparison], concluded(request.comparison, request.run), root=request.root)
+        found = annotate([request.comparison], request.run, root=request.root)
         workflow = request.run.workflow.path
         write_annotations(sarif_text(found, workflow=workflow, root=request.root), path)
 

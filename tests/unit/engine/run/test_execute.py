@@ -10,6 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from report_builders import comparison, good_row
 from run_records import first_divergence
 
 from probe_flow.engine.run import results
@@ -18,7 +19,9 @@ from probe_flow.engine.run.execute import RunOutcome, execute
 from probe_flow.engine.run.plan import make_plan
 from probe_flow.engine.schedulers.choice import make_scheduler
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
+from probe_flow.record.run_json import comparison_summary
 from probe_flow.record.schemas import schema
+from probe_flow.work import at_once
 
 TWO_BRANCHES = """\
   other: {uses: compare.fake, pairs: pairs}
@@ -64,6 +67,15 @@ def statuses(outcome: RunOutcome) -> dict[str, str]:
 
 def events_of(outcome: RunOutcome) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (outcome.folder / "events.jsonl").read_text().splitlines()]
+
+
+def test_what_run_json_says_of_a_comparison_is_handed_to_reports(tmp_path):
+    of_run, other = comparison(good_row()), comparison(good_row())
+    kept = results.Results((), tmp_path, print, at_once)
+    kept.comparisons["result"], kept.summaries["result"] = of_run, comparison_summary(of_run)
+    assert kept.summary_of(of_run) is kept.summaries["result"]
+    assert kept.summary_of(other) == kept.summaries["result"]
+    assert kept.summary_of(other) is not kept.summaries["result"]
 
 
 def test_a_run_that_finds_nothing_wrong_passes_and_leaves_its_record(run, tmp_path):

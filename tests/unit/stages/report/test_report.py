@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from report_builders import comparison, good_row, origin
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
+from probe_flow.record import run_json
 from probe_flow.records import Comparison, Role, Status
 from probe_flow.stages.report.report import STAGE, Options, chosen
 from probe_flow.testing.run_records import run_record
@@ -88,6 +89,15 @@ def test_every_format_becomes_its_file(tmp_path: Path) -> None:
 def test_the_summary_lists_the_files_of_the_run_and_of_this_report(tmp_path: Path) -> None:
     Ran(tmp_path, ["markdown", "junit"], diverging())
     assert (tmp_path / "report.md").read_text().endswith("### Files\n\n- `run.json`\n- `report.md`\n- `junit.xml`\n")
+
+
+def test_what_a_comparison_concludes_is_found_once_for_all_formats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Comparison] = []
+    monkeypatch.setattr(run_json, "advise", lambda found, given: asked.append(given) or [()] * len(found))
+    Ran(tmp_path, ["html", "junit", "markdown", "sarif", "annotations"], diverging())
+    assert len(asked) == 1
 
 
 def test_several_comparisons_are_numbered(tmp_path: Path) -> None:
