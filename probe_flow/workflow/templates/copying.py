@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -104,11 +104,8 @@ def copy_template(
         _check_folders(output, copy, source)
     output.mkdir(parents=True, exist_ok=True)
     for copy, source in copies.items():
-        if source.is_dir():
-            shutil.copytree(source, copy, dirs_exist_ok=True, copy_function=_copy_over)
-        else:
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            _copy_over(source, copy)
+        for file in _files_of(source):
+            _copy_over(file, copy / file.relative_to(source))
     text = _with_copied_paths(text, samples) if with_sample else _without_samples(text, samples)
     unset = {} if with_sample else {sample.param: sample.help for sample in samples}
     named = [sample.relative.as_posix() for sample in wanted]
@@ -117,8 +114,15 @@ def copy_template(
     return Copied(workflow, tuple(copies), tuple(unset))
 
 
-def _copy_over(source: str | Path, copy: str | Path) -> None:
-    Path(copy).unlink(missing_ok=True)
+def _files_of(source: Path) -> Sequence[Path]:
+    """Return the files of a sample: they are copied one by one, so that a full disk ends it at the first."""
+    inside = [Path(folder, name) for folder, _, names in os.walk(source) for name in names]
+    return inside if source.is_dir() else [source]
+
+
+def _copy_over(source: Path, copy: Path) -> None:
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.unlink(missing_ok=True)
     shutil.copyfile(source, copy)
 
 

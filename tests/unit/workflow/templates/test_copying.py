@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,27 @@ def test_nothing_is_overwritten_without_force(root: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "sample").exists()
     copy_template(template, tmp_path, with_sample=True, force=True, root=root, cache=tmp_path / "cache")
     assert "version: 1" in (tmp_path / "demo.yaml").read_text(encoding="utf-8")
+
+
+def test_a_full_disk_ends_the_copy_at_its_first_file(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "examples" / "demo" / "ge" / "more.bin").write_bytes(b"ge")
+    tried: list[Path] = []
+
+    def refuse(source: Path, copy: Path) -> None:
+        tried.append(copy)
+        raise OSError(errno.ENOSPC, "No space left on device", str(copy))
+
+    monkeypatch.setattr("shutil.copyfile", refuse)
+    with pytest.raises(OSError) as caught:
+        copy_template(
+            root / "workflows" / "demo.yaml", tmp_path, with_sample=True, force=False, root=root, cache=tmp_path / "c"
+        )
+
+    assert caught.value.strerror == "No space left on device"
+    assert len(tried) == 1
+    assert not (tmp_path / "demo.yaml").exists()
 
 
 def test_missing_sample_data_is_an_error_before_anything_is_copied(root: Path, tmp_path: Path) -> None:
