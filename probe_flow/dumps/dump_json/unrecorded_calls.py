@@ -3,7 +3,9 @@
 stack.json lists a call only after the collector decided to take it, so a call of it without an entry was lost.
 construct.json lists every call that ran, taken or not: what `list` and `scope` leave out, what the level of risk leaves
 out. None of these settings stands in the dump. A backward call of it was therefore lost only where its forward call was
-taken and the two files show that no call was picked by name.
+taken and the two files show that no call was picked by name. Nor was one lost whose end the collector never saw: hooks
+on a module that changes its input in place (``ReLU(inplace=True)``) see its backward call begin and not end, so that
+what comes after it stands in construct.json as called by it.
 """
 
 from __future__ import annotations
@@ -56,9 +58,25 @@ def _backward_calls(
     is_picked = any(name.kind is NodeKind.MODULE and name.phase is Phase.FORWARD for _, name in names)
     if is_picked or not left_out.isdisjoint(name for name, _ in forward) or not _has_backward(entries):
         return
+    endless = _without_end(construct)
     for entry, name in names:
-        if name.phase is Phase.BACKWARD and (name.name, name.call) in forward:
+        if name.phase is Phase.BACKWARD and (name.name, name.call) in forward and entry not in endless:
             yield entry, name
+
+
+def _without_end(construct: Construct) -> AbstractSet[str]:
+    """Return the backward calls that called one whose forward call was made by another call."""
+    calls = {entry: name for entry in construct.callers if (name := parse_entry_name(entry)) is not None}
+    forward = {(name.name, name.call): entry for entry, name in calls.items() if name.phase is Phase.FORWARD}
+    found: set[str] = set()
+    for entry, name in calls.items():
+        caller = construct.callers[entry]
+        twin = forward.get((name.name, name.call))
+        if name.phase is Phase.BACKWARD and twin is not None and caller in calls:
+            made_by = construct.callers[twin]
+            if made_by is None or made_by != forward.get((calls[caller].name, calls[caller].call)):
+                found.add(caller)
+    return found
 
 
 def _has_backward(entries: AbstractSet[str]) -> bool:

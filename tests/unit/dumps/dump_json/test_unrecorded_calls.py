@@ -112,6 +112,28 @@ def test_what_settings_leave_out_was_not_lost(
     assert lost(write(tmp_path, entries, taken=taken, calls=calls)) == {}
 
 
+IN_PLACE: Mapping[str, str | None] = {
+    "Module.net.Net.forward.0": None,
+    "Module.net.fc.Linear.forward.0": "Module.net.Net.forward.0",
+    "Module.net.relu.ReLU.forward.0": "Module.net.Net.forward.0",
+    "Module.net.Net.backward.0": None,
+    "Module.net.relu.ReLU.backward.0": "Module.net.Net.backward.0",
+    "Module.net.fc.Linear.backward.0": "Module.net.relu.ReLU.backward.0",
+}
+"""What mindstudio-probe 26.2.0 writes of a linear layer and a ReLU in place; of the latter's backward it has no entry."""
+
+
+def test_a_backward_call_whose_end_the_collector_never_saw_was_not_lost(tmp_path: Path) -> None:
+    taken = [entry for entry in IN_PLACE if "forward" in entry]
+    entries = [entry for entry in IN_PLACE if entry != "Module.net.relu.ReLU.backward.0"]
+    assert lost(write(tmp_path / "in place", entries, taken=taken, calls=IN_PLACE)) == {}
+
+    ended = {**IN_PLACE, "Module.net.fc.Linear.backward.0": "Module.net.Net.backward.0"}
+    assert lost(write(tmp_path / "lost", entries, taken=taken, calls=ended)) == {
+        "Module.net.relu.ReLU.backward.0": "calls"
+    }
+
+
 def test_other_tasks_write_entries_of_some_calls_only(tmp_path: Path) -> None:
     assert lost(write(tmp_path, BOTH[:1], task="nan_check")) == {}
 
