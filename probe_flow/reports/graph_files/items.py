@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from probe_flow.record.json_values import number_texts
-from probe_flow.records import Catalog, TensorKind, TensorRef, TensorType
+from probe_flow.records import Catalog, SlotRole, TensorKind, TensorRef, TensorType
 from probe_flow.records.columns.figure_columns import RecordedColumns
 from probe_flow.records.frameworks import PYTORCH
 from probe_flow.records.model_graph import GraphLayout, ModelGraph
@@ -144,7 +144,8 @@ class ItemTexts:
 
     def _template(self, tensors: Sequence[TensorRef], marks: Sequence[int]) -> _Template:
         sides: tuple[dict[str, str], dict[str, str]] = {}, {}
-        for place, (tensor, mark) in enumerate(zip(tensors, marks, strict=True)):
+        for place in self._shown(tensors):
+            tensor, mark = tensors[place], marks[place]
             name, facts = tensor.item, tensor.facts
             if name is None or not tensor.slot.path:  # the call itself, where a dump holds no values
                 continue
@@ -163,6 +164,12 @@ class ItemTexts:
                 places.append(int(field))
                 pieces += "", ""
         return _Template(pieces, places)
+
+    def _shown(self, tensors: Sequence[TensorRef]) -> Sequence[int]:
+        """Return the places of the tensors of a node in their order; msprobe has its parameters last."""
+        places = range(len(tensors))
+        is_ours = self._graph.layout is GraphLayout.OWN
+        return places if is_ours else sorted(places, key=lambda place: tensors[place].slot.role is SlotRole.PARAMETER)
 
     def _item(self, tensor: TensorRef, state: int, first: int) -> str:
         """Return what is shown of a tensor; ``first`` is the place of the first of its figures."""

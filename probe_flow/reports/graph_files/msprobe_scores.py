@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from probe_flow.records import Row
 from probe_flow.records.model_graph import GraphKind, GraphLayout, GraphMode, GraphPair, ModelGraph
 from probe_flow.reports.dump_json_columns import ABSENT
-from probe_flow.reports.graph_files.metrics import api_of, cells_of
+from probe_flow.reports.graph_files.metrics import api_of, cells_of, is_lost
 from probe_flow.reports.table import Cell
 from probe_flow.reports.tables.dump_json.rules import judge_entry
 
@@ -61,7 +61,7 @@ def _second(name: str, cells: _Cells, mode: GraphMode) -> float:
 
 def _first(graph: ModelGraph, rows: Sequence[Row], cells: _Cells, mode: GraphMode) -> float:
     if mode is GraphMode.MD5:
-        return float(any(each["NPU MD5"] != each["BENCH MD5"] for each in cells))
+        return float(any(each["NPU MD5"] != each["BENCH MD5"] for each in cells if not is_lost(each)))
     sides: tuple[list[Mapping[str, Cell]], list[Mapping[str, Cell]]] = [], []
     for row, each in zip(rows, cells, strict=True):
         assert row.pair.target is not None

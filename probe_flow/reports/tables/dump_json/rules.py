@@ -118,16 +118,21 @@ def _judge_growth(inputs: Sequence[Row], outputs: _Pairs) -> None:
 def _judge_facts(row: Row, mark: Marks, *, has_scalars: bool) -> None:
     if row["Bench Name"] == ABSENT:
         return
-    target, golden = row["NPU Requires_grad"], row["Bench Requires_grad"]
-    if target and golden and target != golden:
+    if _differs(row, "Requires_grad"):
         mark.error("The Required_Grad of NPU and Bench are inconsistent")
     if has_scalars and _is_scalar_input(row) and row["NPU max"] != row["Bench max"]:
         mark.error("The scalar parameters of NPU and Bench are inconsistent.")
     is_joined = any(word in str(row["Bench Name"]) for word in _JOINED)
-    if not is_joined and row["NPU Dtype"] != row["Bench Dtype"]:
+    if not is_joined and _differs(row, "Dtype"):
         mark.error("The dtype of NPU and Bench are inconsistent.")
-    if row["NPU Tensor Shape"] != row["Bench Tensor Shape"]:
+    if _differs(row, "Tensor Shape"):
         mark.error("The shape of NPU and Bench are inconsistent.")
+
+
+def _differs(row: Row, name: str) -> bool:
+    """Return True if both sides say something, and not the same."""
+    target, golden = row[f"NPU {name}"], row[f"Bench {name}"]
+    return bool(target and golden) and target != golden
 
 
 def _is_scalar_input(row: Row) -> bool:

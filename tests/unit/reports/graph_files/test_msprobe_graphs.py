@@ -27,6 +27,7 @@ from probe_flow.reports.graph_files.msprobe_scores import msprobe_scored
 from probe_flow.reports.graph_files.vis import write_vis
 from probe_flow.reports.graph_files.vis_db import graph_database
 from tests.support.graph_dumps import BASE, DATA, RENAMED, RENAMES, SLOPE
+from tests.support.graph_trees import entry, tensor, write_dump
 
 OLD, NEW = GraphLayout.MSPROBE_VIS, GraphLayout.MSPROBE_VIS_DB
 NO_ROWS = ComparedRows(())
@@ -207,6 +208,66 @@ def test_scores_of_tensors_are_those_of_msprobe(cases: Path, tmp_path: Path, lay
         with graph_database(tmp_path / "mine.vis.db") as database:
             database.add(pair)
         assert_same(facts_of_database(tmp_path / "mine.vis.db"), expected["vis_db"])
+
+
+CALLED = {"Module.output.Linear.forward.0": None, "Tensor.mul.0.forward": "Module.output.Linear.forward.0"}
+"""A module whose name has the word by which msprobe tells outputs, and a call in it."""
+
+
+def written(folder: Path, layout: GraphLayout, entries: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the node of each of these entries in the file that the comparison with others gives."""
+    dumps = [write_dump(folder / side, CALLED, each) for side, each in (("t", entries), ("g", others))]
+    (pair,) = pairs_of(*dumps, layout)
+    if layout is OLD:
+        write_vis(pair, folder / "mine.vis")
+        nodes = json.loads((folder / "mine.vis").read_text(encoding="ascii"))["NPU"]["node"]
+        return {name: nodes[name] for name in entries}
+    with graph_database(folder / "mine.vis.db") as database:
+        database.add(pair)
+    with closing(sqlite3.connect(folder / "mine.vis.db")) as found:
+        found.row_factory = sqlite3.Row
+        nodes = {row["node_name"]: row for row in found.execute("SELECT * FROM tb_nodes WHERE data_source = 'NPU'")}
+    return {
+        name: {
+            **{key: json.loads(nodes[name][key]) for key in ("input_data", "output_data")},
+            "precision_index": nodes[name]["precision_index"],
+        }
+        for name in entries
+    }
+
+
+def test_what_is_null_on_one_side_has_no_type_that_could_differ(tmp_path: Path) -> None:
+    mine = entry("Tensor.mul.0.forward", [tensor()], [tensor(), tensor()])
+    theirs = {**mine, "output": [tensor(), None]}
+    node = written(tmp_path, NEW, {"Tensor.mul.0.forward": mine}, {"Tensor.mul.0.forward": theirs})
+
+    item = node["Tensor.mul.0.forward"]["output_data"]["Tensor.mul.0.forward.output.1"]
+    assert (item["Result"], item["Err_message"]) == ("pass", "[]")
+    assert node["Tensor.mul.0.forward"]["precision_index"] == 0
+
+
+def test_messages_of_one_item_are_a_list_as_python_writes_it(tmp_path: Path) -> None:
+    mine = entry("Tensor.mul.0.forward", [tensor(dtype="torch.float16", shape=[3, 2])], [tensor()])
+    theirs = entry("Tensor.mul.0.forward", [tensor()], [tensor()])
+    node = written(tmp_path, NEW, {"Tensor.mul.0.forward": mine}, {"Tensor.mul.0.forward": theirs})
+
+    item = node["Tensor.mul.0.forward"]["input_data"]["Tensor.mul.0.forward.input.0"]
+    texts = (
+        "error: The dtype of NPU and Bench are inconsistent.",
+        "error: The shape of NPU and Bench are inconsistent.",
+    )
+    assert item["Err_message"] == f'["{texts[0]}", "{texts[1]}"]'
+
+
+@pytest.mark.parametrize("layout", [OLD, NEW])
+def test_parameters_of_a_module_called_output_come_after_its_outputs(tmp_path: Path, layout: GraphLayout) -> None:
+    name = "Module.output.Linear.forward.0"
+    call = {name: {**entry(name, [tensor()], [tensor()]), "parameters": {"weight": tensor()}}}
+    node = written(tmp_path, layout, call, call)[name]
+
+    assert list(node["input_data"]) == [f"{name}.input.0"]
+    assert list(node["output_data"]) == [f"{name}.output.0", f"{name}.parameters.weight"]
+    assert ("Max diff" in node["input_data"][f"{name}.input.0"]) == (layout is NEW), "1.2.1 looks among the outputs"
 
 
 TEXTS = ("tool_tip", "node_colors")
