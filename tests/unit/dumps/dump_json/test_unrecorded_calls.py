@@ -120,7 +120,7 @@ IN_PLACE: Mapping[str, str | None] = {
     "Module.net.relu.ReLU.backward.0": "Module.net.Net.backward.0",
     "Module.net.fc.Linear.backward.0": "Module.net.relu.ReLU.backward.0",
 }
-"""What mindstudio-probe 26.2.0 writes of a linear layer and a ReLU in place; of the latter's backward it has no entry."""
+"""What mindstudio-probe 26.2.0 writes of a linear layer and a ReLU in place, whose backward call has no entry."""
 
 
 def test_a_backward_call_whose_end_the_collector_never_saw_was_not_lost(tmp_path: Path) -> None:

@@ -95,12 +95,12 @@ def test_a_full_disk_ends_the_copy_at_its_first_file(
         raise OSError(errno.ENOSPC, "No space left on device", str(copy))
 
     monkeypatch.setattr("shutil.copyfile", refuse)
-    with pytest.raises(OSError) as caught:
+    with pytest.raises(OSError, match="No space left on device") as caught:
         copy_template(
             root / "workflows" / "demo.yaml", tmp_path, with_sample=True, force=False, root=root, cache=tmp_path / "c"
         )
 
-    assert caught.value.strerror == "No space left on device"
+    assert caught.value.errno == errno.ENOSPC
     assert len(tried) == 1
     assert not (tmp_path / "demo.yaml").exists()
 
