@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from probe_flow.records import SlotRole, TensorRef
+
 UNDEFINED = frozenset(
     (
         "empty",
@@ -19,3 +23,22 @@ UNDEFINED = frozenset(
 
 WITH_BUFFERS = frozenset(("_reduce_scatter_base", "_all_gather_base", "all_to_all_single", "batch_isend_irecv"))
 """Collectives whose inputs hold buffers yet to be filled."""
+
+UNDEFINED_OUTPUTS: Mapping[tuple[str, str], frozenset[int]] = {
+    ("NPU", "npu_fusion_attention"): frozenset((4, 5)),
+    ("Primitive", "BatchNorm"): frozenset((1, 2)),
+}
+"""First and last part of an entry's name -> outputs that hold undefined memory. MindSpore's kernel for CPUs writes mean
+and variance of the batch into outputs 3 and 4 alone, and nothing reads 1 and 2."""
+
+
+def undefined_outputs(name: str) -> frozenset[int]:
+    """Return the outputs of a call that hold undefined memory."""
+    first, _, rest = name.partition(".")
+    return UNDEFINED_OUTPUTS.get((first, rest.rpartition(".")[2]), frozenset())
+
+
+def is_undefined(tensor: TensorRef) -> bool:
+    """Return True for an output that holds undefined memory."""
+    undefined = undefined_outputs(tensor.node.name)
+    return bool(undefined) and tensor.slot.role is SlotRole.OUTPUT and tensor.slot.path[0] in undefined

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from probe_flow.dumps.unjudged_apis import is_undefined
 from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import (
     Comparison,
@@ -19,7 +20,6 @@ from probe_flow.records import (
     NodeKey,
     Role,
     Row,
-    SlotRole,
     Statistics,
     Status,
     TensorKind,
@@ -38,9 +38,6 @@ INPUT_SHARE = 0.1
 
 ROUNDING = 1e-6
 """Differences below this share of the tensor's largest value are rounding, however small a mean is beside them."""
-
-UNDEFINED_OUTPUTS: Mapping[str, frozenset[int]] = {"npu_fusion_attention": frozenset((4, 5))}
-"""API -> outputs that hold undefined memory."""
 
 NO_VALUE = frozenset((DifferenceKind.UNMATCHED, DifferenceKind.UNREADABLE))
 """Differences that are none of values."""
@@ -89,7 +86,7 @@ def _entry(
     node: NodeKey, comparison: Comparison, positions: Sequence[int], thresholds: Thresholds, *, is_golden_only: bool
 ) -> EntryDifference:
     rows = [comparison.rows[position] for position in positions]
-    produced = [row for row in rows if row.pair.shown.slot.role in PRODUCED and not _is_undefined(row)]
+    produced = [row for row in rows if row.pair.shown.slot.role in PRODUCED and not is_undefined(row.pair.shown)]
     kinds = [kind for row in produced if (kind := _kind(row, thresholds)) is not None]
     found = next((kind for kind in DifferenceKind if kind in kinds), None)
     return EntryDifference(node, is_golden_only, tuple(positions), found, any(_differ(rows, thresholds)))
@@ -103,12 +100,6 @@ def _differ(rows: Sequence[Row], thresholds: Thresholds) -> Iterator[bool]:
         if tensor.slot.role not in PRODUCED and tensor.kind in _DATA:
             kind = _kind(row, tenth)
             yield kind is not None and kind not in NO_VALUE
-
-
-def _is_undefined(row: Row) -> bool:
-    tensor = row.pair.shown
-    undefined = UNDEFINED_OUTPUTS.get(tensor.node.name.rpartition(".")[2])
-    return undefined is not None and tensor.slot.role is SlotRole.OUTPUT and tensor.slot.path[0] in undefined
 
 
 def _kind(row: Row, thresholds: Thresholds) -> DifferenceKind | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import cached_property
 
 from probe_flow.matching.name.calls import CallPairs
@@ -70,11 +70,14 @@ class Reasons:
     def _no_name(self, number: int, node: Node) -> Reason:
         word, named = self._word, self._mine.named[number]
         direction = "" if node.key.phase is Phase.NONE else f" ({node.key.phase.value})"
-        scope = self._mine.scopes[number]
-        if self._is_foreign and node.kind is NodeKind.API and isinstance(scope, int) and scope in self._paired:
-            caller = entry_of(self._mine.nodes[scope])
+        layer = self._layer_around(number) if self._is_foreign else None
+        if layer is not None:
+            caller = entry_of(self._mine.nodes[layer])
             text = f"the {word} has no `{named.text}`{direction}: it is internal to `{caller}`, which is paired"
             return CommonReason.FRAMEWORK_INTERNAL.expected(text)
+        if self._is_foreign and node.kind is NodeKind.API and (named.name, node.key.phase) in self._silent:
+            text = f"the {word} ran `{named.text}`{direction}, but its dump leaves out the values of such calls"
+            return CommonReason.NOT_DUMPED.expected(text)
         origin = f" (from `{node.key.name}`{f' by {named.span.brief}' if named.span else ''})" if named.rule else ""
         if self._is_outside(number):
             text = f"the mapping names no `{named.text}`{direction}, and the {word} has none: outside the comparison"
@@ -82,6 +85,33 @@ class Reasons:
         near = self._nearest.clause(node.kind, named.text)
         text = f"the {word} has no `{named.text}`{direction}{origin}{near}"
         return CommonReason.NO_NODE[word].missing(text)
+
+    def _layer_around(self, number: int) -> int | None:
+        """Return the paired call that a node of another framework is a part of.
+
+        An API is one of the call that made it. Modules, and what they call, are where the counterpart has no modules
+        inside: one framework makes of smaller layers what the other has as one (a recurrent layer, a loss). A backward
+        call is a part of what its forward is: the callers of gradients are not always recorded.
+        """
+        mine = self._mine
+        forward = mine.forward_of(number)
+        if forward in self._paired:
+            return None
+        number = number if forward is None else forward
+        caller = mine.scopes[number]
+        if mine.nodes[number].kind is NodeKind.API and isinstance(caller, int) and caller in self._paired:
+            return caller
+        while isinstance(caller, int) and caller not in self._paired:
+            caller = mine.scopes[caller]
+        is_one_layer = isinstance(caller, int) and self._paired[caller] not in self._with_modules
+        return caller if isinstance(caller, int) and is_one_layer else None
+
+    @cached_property
+    def _with_modules(self) -> frozenset[int]:
+        """The other side's calls that have modules inside."""
+        assert self._other is not None
+        sides = zip(self._other.nodes, self._other.calls.callers, strict=False)
+        return frozenset(caller for node, caller in sides if node.kind is NodeKind.MODULE)
 
     def _is_outside(self, number: int) -> bool:
         """Return whether a mapping that states what is compared leaves a node out.
@@ -116,6 +146,10 @@ class Reasons:
     def _names(self) -> frozenset[tuple[str, Phase]]:
         assert self._other is not None
         return frozenset(zip(self._other.names, (node.key.phase for node in self._other.nodes), strict=True))
+
+    @cached_property
+    def _silent(self) -> Set[tuple[str, Phase]]:
+        return self._other.silent if self._other is not None else frozenset()
 
     @cached_property
     def _nearest(self) -> NearestNames:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set
 
 from msgspec import Struct, field
 
@@ -119,6 +119,7 @@ class Side(Struct, frozen=True):
         records_callers: whether the dump says who called whom; else the paths of modules are all that is known.
         of_phase: nodes of each phase by call number (the dump has them in the order of completion).
         forwards: the forward call of each name and call number.
+        silent: name and phase of the calls that ran, and of which the dump has no values.
     """
 
     nodes: Sequence[Node]
@@ -132,6 +133,7 @@ class Side(Struct, frozen=True):
     of_phase: Mapping[Phase, Sequence[int]]
     forwards: Mapping[tuple[str, int], int]
     calls: CallTree
+    silent: Set[tuple[str, Phase]]
     shapes: dict[int, Hashable] = field(default_factory=dict)
 
     def numbers(self, phase: Phase) -> Sequence[int]:
@@ -223,9 +225,12 @@ def _side(calls: CallTree, owned: Mapping[NodeKey, list[TensorRef]], level: str,
         else:
             scope = node.parent if entry is None else entry
             scopes.append(renamer.caller(scope) if scope is not None else None)
-    named = [renamer.of(node) for node in nodes]
-    names = [each.name for each in named]
     of_phase = _by_phase(nodes)
+    forwards = {(nodes[n].key.name, nodes[n].key.call): n for n in of_phase[Phase.FORWARD]}
+    named = [renamer.of(node) for node in nodes]
+    for number in of_phase[Phase.BACKWARD]:  # the caller of a gradient is not always recorded
+        named[number] = named[forwards.get((nodes[number].key.name, nodes[number].key.call), number)]
+    names = [each.name for each in named]
     return Side(
         nodes=nodes,
         tensors=tensors,
@@ -236,7 +241,8 @@ def _side(calls: CallTree, owned: Mapping[NodeKey, list[TensorRef]], level: str,
         level=level,
         records_callers=any(entry is not None for entry in recorded),
         of_phase=of_phase,
-        forwards={(nodes[n].key.name, nodes[n].key.call): n for n in of_phase[Phase.FORWARD]},
+        forwards=forwards,
+        silent={(renamer.of(node).name, node.key.phase) for node in calls.calls[calls.dumped :]},
         calls=calls,
     )
 

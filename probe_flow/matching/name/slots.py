@@ -10,6 +10,7 @@ from operator import attrgetter
 
 from msgspec import Struct, field
 
+from probe_flow.dumps.unjudged_apis import is_undefined, undefined_outputs
 from probe_flow.errors import Span
 from probe_flow.matching.alike.slots_by_shape import no_slot, pair_foreign_call
 from probe_flow.matching.name.name_space import NO_ALIASES, Arguments
@@ -33,10 +34,10 @@ _PARAMETERS = frozenset({SlotRole.PARAMETER, SlotRole.PARAMETER_GRAD})
 
 OTHER_GRADIENTS = frozenset(
     {
-        *("cosine_embedding_loss", "cosine_similarity", "cross_entropy", "gaussian_nll_loss", "gumbel_softmax"),
-        *("hinge_embedding_loss", "kl_div", "l1_loss", "local_response_norm", "margin_ranking_loss", "normalize"),
-        *("outer", "pairwise_distance", "poisson_nll_loss", "rms_norm", "softmin", "softsign", "tanhshrink"),
-        "triplet_margin_loss",
+        *("cosine_embedding_loss", "cosine_similarity", "cross_entropy", "ctc_loss", "gaussian_nll_loss"),
+        *("gumbel_softmax", "hinge_embedding_loss", "kl_div", "l1_loss", "local_response_norm"),
+        *("margin_ranking_loss", "multilabel_soft_margin_loss", "normalize", "outer", "pairwise_distance"),
+        *("poisson_nll_loss", "rms_norm", "softmin", "softsign", "tanhshrink", "triplet_margin_loss"),
     }
 )
 """APIs of several autograd nodes: the frameworks record the gradients of different ones.
@@ -99,6 +100,7 @@ def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decis
     else:
         twosomes = by_slot(target, golden, decision)
     is_foreign = decision.is_cross_framework
+    is_defined = not (target and undefined_outputs(target[0].node.name))
     pairs: list[Pair] = []
     for one, other in twosomes:
         if one is None or other is None:
@@ -110,7 +112,7 @@ def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decis
         is_alike = (
             kind is other.kind and (kind is _STATISTICS or kind is _TENSOR) and one.dtype == other.dtype
         )  # beyond doubt, as most are
-        if is_alike and not (is_foreign and _is_other_gradient(one, other)):
+        if is_alike and is_defined and not (is_foreign and _is_other_gradient(one, other)):
             pairs.append(decision.pair(one, other))
         else:
             pairs += pair_twosome(one, other, decision)
@@ -215,6 +217,8 @@ def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | 
     if decision.is_cross_framework and _is_other_gradient(one, other):
         text = "the frameworks record the gradient of different autograd nodes of this API: these are not compared"
         return NameReason.OTHER_AUTOGRAD_NODE.expected(text)
+    if is_undefined(one) and is_undefined(other):
+        return NameReason.UNDEFINED_OUTPUT.expected("this output holds undefined memory, which nothing reads")
     if _is_numeric(one) and _is_numeric(other):
         is_same = one.dtype == other.dtype or (one.dtype in _FLOATS and other.dtype in _FLOATS)
         if is_same or not decision.checks_dtypes:
@@ -230,12 +234,17 @@ def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | 
 
 
 def _is_other_gradient(one: TensorRef, other: TensorRef) -> bool:
-    """Say whether gradients that two backward calls give are of different steps of the call: by its name, by shapes."""
+    """Say whether gradients that two backward calls give are of different steps of the call.
+
+    By its name, by shapes, or because one of them is of integers: MindSpore gives such for lengths and indices.
+    """
     key = one.node
     if key.phase is not Phase.BACKWARD or one.slot.role is not SlotRole.OUTPUT:
         return False
+    if key.name.rpartition(".")[2] in OTHER_GRADIENTS or _class_of(one.dtype) != _class_of(other.dtype):
+        return True
     shapes = (one.logical_shape, other.logical_shape)
-    return key.name.rpartition(".")[2] in OTHER_GRADIENTS or (None not in shapes and shapes[0] != shapes[1])
+    return None not in shapes and shapes[0] != shapes[1]
 
 
 def _class_of(dtype: str) -> str | None:

@@ -16,3 +16,4 @@ class NameReason:
     KIND_INCOMPATIBLE = ReasonKind("kind_incompatible")
     OTHER_AUTOGRAD_NODE = ReasonKind("other_autograd_node")
     TYPE_INCOMPATIBLE = ReasonKind("type_incompatible")
+    UNDEFINED_OUTPUT = ReasonKind("undefined_output")

@@ -7,7 +7,7 @@ from name_builders import DATA, ONLY, assert_complete, catalog, entry_pairs, ite
 from probe_flow.errors import Span
 from probe_flow.mappings.mapping_file import ClassEntries, Entry, read_flat_mapping, read_layer_mapping
 from probe_flow.matching.mapping.layers import match_layer_mapping
-from probe_flow.records import Catalog, NodeKey, Pairs
+from probe_flow.records import CallFacts, Catalog, Node, NodeKey, NodeKind, Pairs, Phase
 
 LAST_NODE = "Functional.cross_entropy.0.backward.output.0"
 
@@ -164,3 +164,57 @@ def test_dtypes_are_not_checked() -> None:
     assert pair.golden is not None
     assert pair.reason is not None
     assert pair.reason.code == "dtype_differs"
+
+
+def lone(pairs: Pairs) -> dict[str, tuple[str, bool]]:
+    """Code of the reason of each tensor without partner, and whether it is a gap, by the entry's name."""
+    found = {}
+    for pair in pairs.pairs:
+        side, ref = (pairs.target, pair.target) if pair.golden is None else (pairs.golden, pair.golden)
+        if ref is not None and pair.reason is not None and None in (pair.target, pair.golden):
+            found[str(side.nodes[ref.node].entry)] = (pair.reason.code, pair.reason.is_gap)
+    return found
+
+
+def test_what_one_framework_makes_of_smaller_layers_is_internal_to_the_layer() -> None:
+    inner = ["Mint.add.0.forward", "Cell.gru.rnn.Rnn.forward.0", "Cell.gru.GRU.forward.0"]
+    back = ["Mint.add.0.backward", "Cell.gru.rnn.Rnn.backward.0", "Cell.gru.GRU.backward.0"]
+    own = ["Cell.own.extra.Extra.forward.0", "Cell.own.Own.forward.0"]
+    parents = dict(zip(inner, inner[1:], strict=False)) | {own[0]: own[1]}  # of gradients no callers are recorded
+    target = catalog([*inner, *own, *back], parents=parents, framework="mindspore")
+    there = ["Module.gru.GRU.forward.0", "Module.own.other.Other.forward.0", "Module.own.Own.forward.0"]
+    golden = catalog([*there, "Module.gru.GRU.backward.0"], parents={there[1]: there[2]})
+
+    inside, missing = ("framework_internal", False), ("no_golden_node", True)
+    assert lone(match_layer_mapping(target, golden)) == {
+        **dict.fromkeys((*inner[:2], *back[:2]), inside),
+        own[0]: missing,
+        there[1]: ("no_target_node", True),
+    }
+
+
+def test_gradients_whose_caller_no_dump_records_meet_through_their_calls() -> None:
+    target = catalog(
+        ["Mint.add.0.forward", "Cell.a.A.forward.0", "Mint.add.0.backward"],
+        parents={"Mint.add.0.forward": "Cell.a.A.forward.0", "Mint.add.0.backward": "Cell.a.A.backward.0"},
+        framework="mindspore",
+    )
+    golden = catalog(
+        ["Torch.add.3.forward", "Module.a.A.forward.0", "Torch.add.3.backward"],
+        parents={"Torch.add.3.forward": "Module.a.A.forward.0"},
+    )
+
+    assert ("Mint.add.0.backward", "Torch.add.3.backward") in entry_pairs(match_layer_mapping(target, golden))
+
+
+def test_calls_that_the_other_collector_leaves_out_are_no_gap() -> None:
+    target = catalog(
+        ["Functional.cat.0.forward", "Functional.tril.0.forward", "Cell.a.A.forward.0"], framework="mindspore"
+    )
+    silent = Node(NodeKey(ONLY, "Torch.cat", 0, Phase.FORWARD), "cat", facts=CallFacts(NodeKind.API, None))
+    golden = catalog(["Module.a.A.forward.0"], undumped=(silent,))
+
+    assert lone(match_layer_mapping(target, golden)) == {
+        "Functional.cat.0.forward": ("not_dumped", False),
+        "Functional.tril.0.forward": ("no_golden_node", True),
+    }

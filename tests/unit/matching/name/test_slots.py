@@ -39,6 +39,27 @@ def test_gradients_of_other_steps_are_not_compared_across_frameworks(api: str, g
     assert is_compared(api, (6, 5), golden, is_cross_framework=False)
 
 
+def test_a_gradient_of_integers_is_another_one() -> None:
+    key = NodeKey(Execution(0, 0), "Functional.some_loss", 0, Phase.BACKWARD)
+    sides = [tensor(key, SlotRole.OUTPUT, 3, shape=(4,), dtype=dtype) for dtype in ("int32", "float32")]
+    decision = Decision("group", Rule("layers"), is_cross_framework=True, checks_dtypes=False)
+
+    pairs = pair_tensors(sides[:1], sides[1:], decision)
+    assert [pair.golden for pair in pairs] == [None, sides[1]]
+    assert all(pair.reason is not None and not pair.reason.is_gap for pair in pairs)
+
+
+def test_outputs_of_undefined_memory_are_not_compared() -> None:
+    key = NodeKey(Execution(0, 0), "Primitive.bn_train.BatchNorm", 0, Phase.FORWARD)
+    outputs = [tensor(key, SlotRole.OUTPUT, index) for index in range(5)]
+
+    pairs = pair_tensors(outputs, outputs, Decision("group", Rule("name")))
+    compared = [pair.target.slot.path[0] for pair in pairs if pair.target is not None and pair.golden is not None]
+    assert compared == [0, 3, 4]
+    assert {pair.reason.code for pair in pairs if pair.reason is not None} == {"undefined_output"}
+    assert not any(pair.reason.is_gap for pair in pairs if pair.reason is not None)
+
+
 @pytest.mark.frameworks
 @pytest.mark.filterwarnings("ignore:reduction")
 @pytest.mark.parametrize("api", sorted(OTHER_GRADIENTS))
@@ -52,7 +73,8 @@ def test_torch_hooks_another_node_of_these(api: str) -> None:
     inputs = {
         "cosine_embedding_loss": (x(3, 4), x(3, 4), torch.ones(3)), "cross_entropy": (x(6, 5), torch.zeros(6).long()),
         "gaussian_nll_loss": (x(3, 4), torch.rand(3, 4), torch.rand(3, 4)),
-        "hinge_embedding_loss": (x(3), torch.ones(3)),
+        "ctc_loss": (x(5, 2, 4), torch.ones(2, 3).long(), torch.tensor([5, 5]), torch.tensor([3, 3])),
+        "hinge_embedding_loss": (x(3), torch.ones(3)), "multilabel_soft_margin_loss": (x(3, 4), torch.ones(3, 4)),
         "local_response_norm": (x(2, 6, 4, 4), 3), "margin_ranking_loss": (x(4), x(4), torch.ones(4)),
         "outer": (x(3), x(4)), "rms_norm": (x(6, 5), (5,)), "triplet_margin_loss": (x(3, 4), x(3, 4), x(3, 4)),
         **{name: (x(6, 5), torch.rand(6, 5)) for name in ("kl_div", "l1_loss", "poisson_nll_loss")},
