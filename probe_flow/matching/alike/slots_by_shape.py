@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from itertools import permutations
+from itertools import combinations, permutations, product
 
 from probe_flow.matching.alike.operations import family, kin
 from probe_flow.matching.alike.values import likeness
@@ -208,8 +208,8 @@ def _pair_shapes(
             if is_open and refs[place].kind in _NUMERIC and refs[place].logical_shape is not None:
                 groups.setdefault(refs[place].logical_shape, ([], []))[which].append(place)
     for one, other in groups.values():
-        ordered = _by_values(target, golden, one, other) if is_free and _is_free_gradient(target, one) else other
-        partner.update(zip(one, ordered, strict=False))
+        is_by_values = is_free and _is_free_gradient(target, one)
+        partner.update(_by_values(target, golden, one, other) if is_by_values else zip(one, other, strict=False))
 
 
 def _is_free_gradient(refs: Sequence[TensorRef], places: Sequence[int]) -> bool:
@@ -220,17 +220,24 @@ def _is_free_gradient(refs: Sequence[TensorRef], places: Sequence[int]) -> bool:
 
 def _by_values(
     target: Sequence[TensorRef], golden: Sequence[TensorRef], mine: Sequence[int], theirs: Sequence[int]
-) -> list[int]:
-    """Return the golden tensors in the order in which values agree best; as they are where no order is better."""
-    if not 1 < len(mine) == len(theirs) <= _MAX_PERMUTED:
-        return list(theirs)
-    orders = [list(order) for order in permutations(theirs)]
-    return max(
-        orders, key=lambda order: _agreement(target, golden, mine, order)
-    )  # of equal ones the first: as they are
+) -> Sequence[tuple[int, int]]:
+    """Return the pairs whose values agree best; where none are better those in order, of equal slots if numbers differ.
+
+    A framework gives the gradients of all arguments, or only those that somebody needs.
+    """
+    if len(mine) == len(theirs):
+        usual = [*zip(mine, theirs, strict=True)]
+    else:
+        by_slot = {golden[place].slot: place for place in theirs}
+        same = {place: by_slot[target[place].slot] for place in mine if target[place].slot in by_slot}
+        others = [place for place in theirs if place not in set(same.values())]
+        usual = [*same.items(), *zip([place for place in mine if place not in same], others, strict=False)]
+    if not 1 < max(len(mine), len(theirs)) <= _MAX_PERMUTED:
+        return usual
+    fewer = min(len(mine), len(theirs))
+    ways = (zip(*way, strict=True) for way in product(permutations(mine, fewer), combinations(theirs, fewer)))
+    return max([usual, *map(list, ways)], key=lambda way: _agreement(target, golden, way))  # of equal ones the first
 
 
-def _agreement(
-    target: Sequence[TensorRef], golden: Sequence[TensorRef], mine: Sequence[int], order: Sequence[int]
-) -> float:
-    return math.fsum(likeness(target[one], golden[other]) or 0.0 for one, other in zip(mine, order, strict=True))
+def _agreement(target: Sequence[TensorRef], golden: Sequence[TensorRef], pairs: Sequence[tuple[int, int]]) -> float:
+    return math.fsum(likeness(target[one], golden[other]) or 0.0 for one, other in pairs)

@@ -1,4 +1,7 @@
-"""Names of APIs under an API mapping: entries of a file first, then the built-in table of MindSpore and PyTorch."""
+"""Names of APIs under an API mapping: entries of a file first, then the built-in table of MindSpore and PyTorch.
+
+An API that the table lacks, or that the other side calls by another way than it says, is its namesake there.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,12 @@ from probe_flow.records import Phase, SlotRole
 
 TABLE_CONFIDENCE = 0.95
 _ANY = "*"
+
+_PLACES = frozenset(("Functional", "Mint", "MintFunctional"))
+"""Where MindSpore has APIs that are named as those of PyTorch are."""
+
+_ONLY_NAMESAKES = frozenset(("gather", "select", "slice"))
+"""APIs of `mindspore.ops` whose namesakes of PyTorch compute something else."""
 
 
 class ApiNames(Struct):
@@ -50,9 +59,19 @@ class ApiNames(Struct):
             self._used.add(id(entry))
             return Named(entry.pytorch, NameRule.API_MAPPING, entry.span, arguments=_arguments(entry.maps))
         known = pytorch_name(name) if self.uses_table else None
+        if self.uses_table and known not in self.theirs:
+            known = self._namesake(name) or known
         if known is None or known == name or (known not in self.theirs and name in self.theirs):
             return Named(name)
         return Named(known, NameRule.API_MAPPING, confidence=TABLE_CONFIDENCE)
+
+    def _namesake(self, name: str) -> str | None:
+        """Return the one API of the other framework that has the name of one of MindSpore's, wherever it is."""
+        place, _, api = name.partition(".")
+        if place not in _PLACES or api in _ONLY_NAMESAKES:
+            return None
+        found = [other for kind in ("Torch", "Functional") if (other := f"{kind}.{api}") in self.theirs]
+        return found[0] if len(found) == 1 else None
 
     def problems(self, mine: Iterable[str]) -> list[Diagnostic]:
         """Return warnings about entries that match none of the names of this side, or lead to none of the other."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 
 from probe_flow.matching.name.calls import CallPairs
@@ -148,7 +149,7 @@ class Reasons:
         return frozenset(zip(self._other.names, (node.key.phase for node in self._other.nodes), strict=True))
 
     @cached_property
-    def _silent(self) -> Set[tuple[str, Phase]]:
+    def _silent(self) -> AbstractSet[tuple[str, Phase]]:
         return self._other.silent if self._other is not None else frozenset()
 
     @cached_property

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Mapping, Sequence, Set
+from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct, field
 
@@ -133,7 +134,7 @@ class Side(Struct, frozen=True):
     of_phase: Mapping[Phase, Sequence[int]]
     forwards: Mapping[tuple[str, int], int]
     calls: CallTree
-    silent: Set[tuple[str, Phase]]
+    silent: AbstractSet[tuple[str, Phase]]
     shapes: dict[int, Hashable] = field(default_factory=dict)
 
     def numbers(self, phase: Phase) -> Sequence[int]:

@@ -122,6 +122,26 @@ def test_without_a_file_the_built_in_table_counts() -> None:
     assert [(pair.rule.name, pair.confidence) for pair in pairs.pairs] == [("api_mapping", 0.95)]
 
 
+@pytest.mark.parametrize(
+    ("mindspore", "pytorch", "found"),
+    [
+        ("Functional.mean", ["Torch.mean"], "Torch.mean"),  # not in the table
+        ("Functional.sigmoid", ["Torch.sigmoid"], "Torch.sigmoid"),  # the table says `Functional.sigmoid`
+        ("Functional.sigmoid", ["Torch.sigmoid", "Functional.sigmoid"], "Functional.sigmoid"),
+        ("Functional.relu", ["Torch.relu", "Functional.relu"], "Functional.relu"),
+        ("Functional.softmax", ["Torch.softmax", "Functional.softmax"], "Functional.softmax"),
+        ("Mint.softmax", ["Functional.softmax"], "Functional.softmax"),
+        ("Functional.gather", ["Torch.gather"], None),  # that of MindSpore is `index_select`
+        ("Primitive.mean", ["Torch.mean"], None),
+    ],
+)
+def test_what_the_table_lacks_meets_its_only_namesake(mindspore: str, pytorch: list[str], found: str | None) -> None:
+    golden = catalog([f"{name}.0.forward" for name in pytorch])
+
+    pairs = match_api_mapping(call(mindspore, slots=numbered(OUT, 1), framework="mindspore"), golden)
+    assert dict(entry_pairs(pairs))[f"{mindspore}.0.forward"] == (found and f"{found}.0.forward")
+
+
 def test_a_file_goes_before_the_built_in_table() -> None:
     target = call("Mint.add", slots=numbered(OUT, 1), framework="mindspore")
 

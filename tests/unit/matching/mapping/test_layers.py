@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from name_builders import DATA, ONLY, assert_complete, catalog, entry_pairs, item_pairs, read, ref_of
 
 from probe_flow.errors import Span
@@ -180,7 +182,7 @@ def test_what_one_framework_makes_of_smaller_layers_is_internal_to_the_layer() -
     inner = ["Mint.add.0.forward", "Cell.gru.rnn.Rnn.forward.0", "Cell.gru.GRU.forward.0"]
     back = ["Mint.add.0.backward", "Cell.gru.rnn.Rnn.backward.0", "Cell.gru.GRU.backward.0"]
     own = ["Cell.own.extra.Extra.forward.0", "Cell.own.Own.forward.0"]
-    parents = dict(zip(inner, inner[1:], strict=False)) | {own[0]: own[1]}  # of gradients no callers are recorded
+    parents = dict(pairwise(inner)) | {own[0]: own[1]}  # of gradients no callers are recorded
     target = catalog([*inner, *own, *back], parents=parents, framework="mindspore")
     there = ["Module.gru.GRU.forward.0", "Module.own.other.Other.forward.0", "Module.own.Own.forward.0"]
     golden = catalog([*there, "Module.gru.GRU.backward.0"], parents={there[1]: there[2]})

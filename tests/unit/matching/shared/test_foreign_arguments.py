@@ -134,6 +134,15 @@ def test_gradients_take_the_order_in_which_most_values_agree() -> None:
     assert slots(target, neither) == {0: 0, 1: 1}
 
 
+def test_a_gradient_that_only_one_framework_gives_stays_alone() -> None:
+    # of y * log(p) PyTorch gives no gradient of the labels y, MindSpore gives both
+    both = [gradient(0, "Tensor.__mul__", 0.9), gradient(1, "Tensor.__mul__", 0.2)]
+    one = [gradient(1, "Tensor.__mul__", 0.2)]
+    assert slots(both, one) == {0: None, 1: 1}
+    assert slots(both, [gradient(1, "Tensor.__mul__", 0.7)]) == {0: None, 1: 1}  # a wrong one, too
+    assert slots(both, [gradient(0, "Tensor.__mul__", 0.2)]) == {0: None, 1: 0}
+
+
 def test_a_result_without_partner_is_missing_and_further_outputs_are_not() -> None:
     key = NodeKey(ONLY, "Primitive.layer_norm.LayerNorm", 0, Phase.FORWARD)
     found = [
