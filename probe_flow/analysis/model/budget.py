@@ -132,11 +132,8 @@ class Allowances:
 
     def fit(self, number: int) -> Fit | None:
         """Return how all parameters of a step changed, for one of them; None for other rows."""
-        row = self.rows[number]
-        golden = row.pair.golden
-        if row.is_produced or not row.node.execution.step or golden is None or golden.requires_grad is not True:
-            return None
-        return self._fits.of(number)
+        is_changed = bool(self.rows[number].node.execution.step) and self.updates.is_trained(number)
+        return self._fits.of(number) if is_changed else None
 
     @cached_property
     def _fits(self) -> UpdateFits:
@@ -338,8 +335,7 @@ class Allowances:
 
     def _of_update(self, number: int, step: int, *, is_known: bool) -> float | None:
         """Error of a parameter that was compared in a step before."""
-        golden = self.rows[number].pair.golden
-        if golden is None or golden.requires_grad is not True:
+        if not self.updates.is_trained(number):
             return None
         for read in self._read:
             if not self.links.producers.get(read):

@@ -20,7 +20,6 @@ from probe_flow.analysis.model.dues import norm_recorded
 from probe_flow.analysis.model.growth import common_share
 from probe_flow.analysis.model.handed_on import NARROW, Moments, moments_of
 from probe_flow.analysis.model.updates import Updates
-from probe_flow.records import Phase
 from probe_flow.records.row import Row
 
 OFF = 0.25
@@ -103,11 +102,6 @@ class UpdateFits:
         found = self._fits[run]
         return found if found is not None and number in found.rows else None
 
-    def _is_parameter(self, row: Row) -> bool:
-        target, golden = row.pair.target, row.pair.golden
-        is_read = target is not None and not row.is_produced and row.node.phase is Phase.FORWARD
-        return is_read and golden is not None and golden.requires_grad is True
-
     def _fit(self, row: Row) -> Fit | None:
         run = row.node.execution
         steps = self._of_steps()
@@ -127,7 +121,7 @@ class UpdateFits:
         if self._latest is None:
             self._latest = {}
             for number, row in enumerate(self._rows):
-                if self._is_parameter(row) and not self._producers.get(number):
+                if row.pair.target is not None and self._updates.is_trained(number) and not self._producers.get(number):
                     run = row.node.execution
                     of_run = self._latest.setdefault((run.rank, run.graph, run.step), {})
                     of_run.setdefault(self._updates.identity(number), number)

@@ -13,7 +13,7 @@ from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.growth import Allowance, common_share
-from probe_flow.records import Execution, Phase, Statistics
+from probe_flow.records import Execution, Phase, SlotRole, Statistics, TensorRef
 from probe_flow.records.row import Row
 
 UPDATE = 4.0
@@ -27,6 +27,10 @@ UNDECIDED = 3.0
 """The same for weights, in roots of the gradient's relative error ``r``: a share of about ``r`` of the elements is so
 small that their signs are noise. Of vectors (biases) whole parts may be zero in mathematics."""
 
+WHOLE = 2.0
+"""How far one element of an updated parameter may be off, in changes: where its gradient is zero in mathematics, it
+went the other way."""
+
 STORED = 2.0
 """Largest error of a stored element, in half rounding steps (`UNIT`) of the largest value: one, and as much in
 reserve."""
@@ -37,6 +41,8 @@ FOLLOWED = 2.0
 SMALL_STEP = 0.3
 """Change that a step of an optimizer makes at most in what a parameter's statistics say, in its size. Adam moves each
 element by its learning rate: by a quarter of embeddings of size 0.02, where that is 0.005."""
+
+_PRIMITIVE = "Primitive."
 
 _RECORDED = ("min", "max", "mean", "l2norm")
 
@@ -68,16 +74,19 @@ class Updates:
         Args:
             number: its row.
             usual: relative error of a gradient that was not dumped.
-            is_known: whether it is a parameter; else it must look like one, which a step changes by little.
+            is_known: whether nothing made it; else it must look like a parameter, which a step changes by little, as
+                it must where the dump does not say that it is one.
         """
-        if self._rows[number].is_produced or self._rows[number].node.phase is not Phase.FORWARD:
+        row = self._rows[number]
+        if row.is_produced or row.node.phase is not Phase.FORWARD:
             return None
         before = self._latest.get(self.identity(number))
         error = self._deviations[before] if before is not None else None
         if before is None or error is None:
             return None
         change = self._change(before, number, max(1, error.count))
-        if not is_known and change > SMALL_STEP * error.size:
+        is_parameter = row.pair.shown.slot.role is SlotRole.PARAMETER or self._golden_ref(row).requires_grad is True
+        if not (is_known and is_parameter) and change > SMALL_STEP * error.size:
             return None
         gradients = self.gradients[number] = self.gradients_of(before)
         found = [each for n in gradients if (each := self._deviations[n]) is not None]
@@ -87,7 +96,40 @@ class Updates:
         signs = math.sqrt(likely) if self._is_weight(number) else 0.0
         self._hidden[number] = min(1.0, change * max(UPDATE * likely, signs) / error.size) if error.size else 0.0
         decided = max(gradient, self._decided(number, max(gradient, likely)))
-        return 2.0 * error.rms + UPDATE * self._at_least(change, number) * decided
+        one = WHOLE * change / math.sqrt(max(1, error.count)) if gradient else 0.0
+        return 2.0 * error.rms + max(one, UPDATE * self._at_least(change, number) * decided)
+
+    def is_trained(self, number: int) -> bool:
+        """Return True for a parameter that an optimizer changes: one that needs a gradient.
+
+        MindSpore records of no tensor whether it does; there it is one with a gradient of its own.
+        """
+        row, golden = self._rows[number], self._rows[number].pair.golden
+        if row.is_produced or golden is None or row.node.phase is not Phase.FORWARD:
+            return False
+        return self._has_gradient(number) if golden.requires_grad is None else golden.requires_grad is True
+
+    def _has_gradient(self, number: int) -> bool:
+        """Return True if the dump has the gradient of what a call reads.
+
+        Where fewer gradients have its shape than inputs, what a primitive reads first is data, and last is state.
+        """
+        call, tensor = self._calls.of[number], self._rows[number].pair.shown
+        if call is None:
+            return False
+        if tensor.slot.role is SlotRole.PARAMETER:
+            owner = self._calls.gradients_of(call)
+            mine = owner.written if owner is not None else ()
+            return any(self._rows[n].pair.shown.slot.path == tensor.slot.path for n in mine)
+        backward = self._calls.by_key.get(replace(call.key, phase=Phase.BACKWARD))
+        if backward is None:
+            return False
+        alike = [n for n in call.read if self._rows[n].pair.shown.shape == tensor.shape]
+        given = sum(self._rows[n].pair.shown.shape == tensor.shape for n in backward.written)
+        if given < len(alike):
+            is_primitive = call.key.name.startswith(_PRIMITIVE)
+            alike = [n for n in alike if is_primitive and self._rows[n].pair.shown.slot.path[:1] != (0,)]
+        return number in alike[:given]
 
     def _at_least(self, change: float, number: int) -> float:
         """Return how far a parameter moved, of a vector at least as far as half of those before it in the step.
@@ -148,10 +190,8 @@ class Updates:
 
     def may_hide(self, number: int) -> bool:
         """Say whether a row is of a parameter that was changed, and whose statistics may agree though it does not."""
-        row, golden = self._rows[number], self._rows[number].pair.golden
-        if row.is_produced or golden is None or golden.requires_grad is not True or not row.node.execution.step:
-            return False
-        return row.is_by_statistics
+        row = self._rows[number]
+        return row.is_by_statistics and bool(row.node.execution.step) and self.is_trained(number)
 
     def hand_on(self, number: int, before: int) -> None:
         """Take a row for the same parameter as one before, read again."""
@@ -214,12 +254,16 @@ class Updates:
         return gradient is not None and parameter is not None and gradient.count == parameter.count
 
     def _golden(self, number: int) -> Statistics:
-        golden = self._rows[number].pair.golden
-        assert golden is not None
+        golden = self._golden_ref(self._rows[number])
         measurement = self._rows[number].measurement
         if golden.recorded is not None:
             return golden.recorded
         return measurement.golden.statistics if measurement and measurement.golden else Statistics()
+
+    def _golden_ref(self, row: Row) -> TensorRef:
+        golden = row.pair.golden
+        assert golden is not None
+        return golden
 
     def identity(self, number: int) -> object:
         """Return what a parameter has in common with itself in other steps."""
