@@ -17,6 +17,9 @@ from probe_flow.dumpers.torch.watching import Watch
 
 _DISTRIBUTED = "Distributed"
 
+_WRITES_STATE = "batch_norm"
+"""Part of the names of APIs that change arguments (running means) without a new version of them."""
+
 
 class ApiTaps:
     """The replaced APIs of torch; `remove` puts everything back as it was."""
@@ -87,7 +90,7 @@ class ApiTaps:
         is_dropout = name.rstrip("_") in DROPOUTS and prefix in ("Functional", "Torch")
         is_transfer = prefix == _DISTRIBUTED
         buffers = OUTPUT_BUFFERS.get(name, ()) if is_transfer else ()
-        may_share_memory = name == "numpy"
+        may_share_memory, writes_state = name == "numpy", _WRITES_STATE in name
 
         def tap(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling() or not watch.is_open():
@@ -104,6 +107,9 @@ class ApiTaps:
                     return _transferred(watch, f"{stem}.forward", name, args, kwargs, result)
                 if may_share_memory and args:
                     watch.forget(args[0])
+                if writes_state:
+                    state = (*args[1:], *kwargs.values())
+                    watch.forget([each for each in state if not getattr(each, "requires_grad", True)])
                 with recorder.lock:
                     if not (is_dropout and not _drop_rate(args, kwargs)):
                         _watch_gradient(watch, f"{stem}.backward", result)

@@ -180,6 +180,19 @@ def test_changes_past_the_version_of_a_tensor_are_seen(tmp_path: Path) -> None:
     assert view[0] == 7
 
 
+def test_the_state_that_a_batch_norm_writes_is_seen_by_its_next_call(tmp_path: Path) -> None:
+    norm, x = torch.nn.BatchNorm1d(2), torch.tensor([[1.0, 3.0], [3.0, 3.0]])
+
+    with dump_torch(norm, tmp_path / "dump", level="L1", data="statistics"):
+        norm(x)
+        norm(x)
+
+    found = entries(tmp_path / "dump")
+    calls = [found[f"Functional.batch_norm.{n}.forward"]["input_args"] for n in (0, 1)]
+    assert [each[1]["Max"] for each in calls] == pytest.approx([0.0, 0.3])  # a tenth of the mean, 3
+    assert [each[2]["Max"] for each in calls] == pytest.approx([1.0, 1.1])  # 0.9 and a tenth of the variance, 2
+
+
 @pytest.mark.parametrize(
     "dtype",
     [
