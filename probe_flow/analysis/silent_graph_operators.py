@@ -9,22 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from probe_flow.dumps.file_names import node_of, parse_output_name
-from probe_flow.dumps.graph.links import (
-    CONSTANT_TYPES,
-    MAYBE_VIEW_TYPES,
-    PRIVATE_TYPES,
-    VIEW_TYPES,
-    GraphLinks,
-    graph_of,
-)
+from probe_flow.dumps.graph.links import GraphLinks, graph_of
+from probe_flow.dumps.graph.op_types import is_private, may_leave_no_file
 from probe_flow.dumps.selection import Selection
 from probe_flow.records import Catalog, Execution, Graph, GraphOp, Node, NodeKey, SlotRole
 
 Silent = tuple[NodeKey, str, int]
 """An operator, its type, and how many of its outputs are missing."""
-
-_FED = frozenset({"Data", "RefData"})
-_NEVER_DUMPED = CONSTANT_TYPES | VIEW_TYPES | MAYBE_VIEW_TYPES
 
 
 def silent_on_device(catalog: Catalog, other: Catalog | None) -> Iterator[Silent]:
@@ -150,7 +141,7 @@ class _DeviceRun:
                 self._parts[name] = parts
                 for part in parts:
                     self._owners.setdefault(part, node)
-            elif not any(word in node.op_type for word in PRIVATE_TYPES):
+            elif not is_private(node.op_type):
                 self._strangers.append(node.order)
             for original in node.originals:
                 self._owners.setdefault(original, node)
@@ -160,12 +151,12 @@ class _DeviceRun:
         """Yield the operators in the order of the graph, then those that the dump holds in part."""
         if not self._parts:
             return
-        constant, after, before = self._constants(), self._after(), self._before()
+        after, before = self._after(), self._before()
         for op in self._links.ops.values():
             if (
                 op.name in self._owners
-                or op.op_type in _NEVER_DUMPED
-                or op.name in constant
+                or may_leave_no_file(op.op_type)
+                or op.name in self._links.constants
                 or self._links.is_folded(op)
             ):
                 continue
@@ -187,15 +178,6 @@ class _DeviceRun:
             for index, output in enumerate(op.outputs)
             if (index in read or not readers or output.fx_name) and self._links.numel((op.name, index)) != 0
         }
-
-    def _constants(self) -> set[str]:
-        """Return the operators that a compiler can compute beforehand: nothing that is fed reaches them."""
-        found: set[str] = set()
-        for op in self._links.ops.values():
-            sources = [source[0] for source in op.inputs if source is not None]
-            if op.op_type not in _FED and all(name in found or name not in self._links.ops for name in sources):
-                found.add(op.name)
-        return found
 
     # A compiler gives what it makes of operators a name that the graph does not know. It can stand for an operator
     # only when it ran between the dumped operators above and below that one.

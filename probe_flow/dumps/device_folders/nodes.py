@@ -23,7 +23,8 @@ from probe_flow.dumps.device_folders.slice_files import (
     slice_number,
 )
 from probe_flow.dumps.file_names import safe_name, without_slice, without_subgraph
-from probe_flow.dumps.graph.links import PRIVATE_TYPES, VIEW_TYPES, GraphLinks
+from probe_flow.dumps.graph.links import GraphLinks
+from probe_flow.dumps.graph.op_types import is_private
 from probe_flow.dumps.selection import Duplicates, choose, left_out_duplicate
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.files.arrays.npy import npy_tensor_ref
@@ -160,12 +161,12 @@ class GeNodes(Struct):
 
     def _absorbed(self, file: GeFile, key: NodeKey, content: GeDump) -> tuple[str, ...]:
         """Return the graph operators behind one whose name does not tell all of them; usually none."""
-        if self.links is None or any(word in file.name.op_type for word in PRIVATE_TYPES):
+        if self.links is None or is_private(file.name.op_type):
             return ()
         links, split = self.links, self.links.split(key.name)
         named = split.parts if split is not None else ()
         told = [links.operator(tensor.original_op) for tensor in content.outputs if tensor.original_op]
-        results = [op.name for op in told if op is not None and op.op_type not in VIEW_TYPES]
+        results = [op.name for op in told if op is not None and not links.is_view(op)]
         if set(results) <= set(named):
             results = []
         is_short = len(named) == 1 and 0 < len(links.ops[named[0]].inputs) < len(content.inputs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from probe_flow.dumps.graph.links import CONSTANT_TYPES, MAYBE_VIEW_TYPES, VIEW_TYPES, GraphLinks
+from probe_flow.dumps.graph.links import GraphLinks
 from probe_flow.records import GraphOp
 
 MAX_PARTS = 12
@@ -84,14 +84,14 @@ def _grown(
             unmade = _unmade(links, parts, is_free)
             if not unmade:
                 return parts
-            if second is None and all(_is_constant(links, op) for op in unmade):
+            if second is None and all(op.name in links.constants for op in unmade):
                 second = parts
         if len(parts) >= MAX_PARTS:
             continue
         for part in parts:
             for source in links.ops[part].inputs:
-                op = links.ops.get(source[0]) if source is not None else None
-                if op is None or op.name in parts or op.op_type in CONSTANT_TYPES:
+                op = links.computing(source[0]) if source is not None else None
+                if op is None or op.name in parts:
                     continue
                 larger = parts | {op.name}
                 if larger not in tried and (op.name in wanted or is_free(op.name)):
@@ -105,7 +105,11 @@ def _reads(links: GraphLinks, parts: frozenset[str], inputs: Sequence[int | None
     ordered = sorted(parts, key=links.places.__getitem__)
     entering = [source for source, _ in links.external_inputs(ordered) if source is not None]
     known = dict.fromkeys(entering)
-    fed = [source for source in known if (op := links.ops.get(source[0])) is None or op.op_type not in _BAKED]
+    fed = [
+        source
+        for source in known
+        if (op := links.ops.get(source[0])) is None or links.computing(op.name) or links.is_fed(op)
+    ]
     for candidate in (entering, [*known], fed):
         sizes = [links.numel(source) for source in candidate]
         if len(sizes) == len(inputs) and all(a in (b, None) or b is None for a, b in zip(sizes, inputs, strict=True)):
@@ -119,30 +123,12 @@ def _unmade(links: GraphLinks, parts: frozenset[str], is_free: Callable[[str], b
     seen: set[str] = set(parts)
     found: list[GraphOp] = []
     while pending:
-        op = links.ops.get(pending.pop())
-        if op is None or op.name in seen or op.op_type in CONSTANT_TYPES or not is_free(op.name):
+        op = links.computing(pending.pop())
+        if op is None or op.name in seen or not is_free(op.name):
             continue
         seen.add(op.name)
-        if op.op_type in _MOVED:
+        if links.is_view(op) or links.may_be_view(op):
             pending += [source[0] for source in op.inputs if source is not None]
         else:
             found.append(op)
     return found
-
-
-def _is_constant(links: GraphLinks, op: GraphOp) -> bool:
-    """Whether nothing that is fed reaches an operator, so that a compiler can compute it."""
-    pending, seen = [op], {op.name}
-    while pending:
-        current = pending.pop()
-        if current.op_type in _FED:
-            return False
-        above = [links.ops[source[0]] for source in current.inputs if source is not None and source[0] in links.ops]
-        pending += [each for each in above if each.name not in seen]
-        seen.update(each.name for each in above)
-    return True
-
-
-_FED = frozenset({"Data", "RefData"})
-_MOVED = VIEW_TYPES | MAYBE_VIEW_TYPES
-_BAKED = CONSTANT_TYPES - _FED

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
 from probe_flow.dumps.file_names import safe_name
+from probe_flow.dumps.graph.alignment import align
+from probe_flow.dumps.graph.op_types import (
+    CONSTANT_TYPES,
+    FED_TYPES,
+    MAYBE_VIEW_TYPES,
+    RELAY_TYPES,
+    TRANSPOSING_TYPES,
+    VIEW_TYPES,
+)
 from probe_flow.records import Execution, Graph, GraphOp, GraphTensor, Node
 
 MAX_NAME_LENGTH = 4096
@@ -114,32 +123,6 @@ def _trace(states: list[dict[str, _State]], end: tuple[int, str]) -> tuple[tuple
 Source = tuple[str, int]
 """A tensor of the graph: (producer, output index)."""
 
-CONSTANT_TYPES = frozenset({"Data", "RefData", "Const", "Constant", "FileConstant", "Variable", "ConstPlaceHolder"})
-"""Types that only hold a value: graph inputs, weights, constants."""
-
-VIEW_TYPES = frozenset(
-    {
-        "Reshape", "View", "ViewCopy", "Squeeze", "SqueezeV2", "SqueezeV3", "Unsqueeze", "UnsqueezeV2", "UnsqueezeV3",
-        "ExpandDims", "Flatten", "FlattenV2", "Identity", "IdentityN", "Bitcast", "PhonyConcat", "PhonySplit",
-    }
-)  # fmt: skip
-"""Types that move no data; the device drops them."""
-
-MAYBE_VIEW_TYPES = frozenset(
-    {"Split", "SplitD", "SplitV", "SplitVD", "Unpack", "Pack", "Slice", "SliceD", "StridedSlice", "StridedSliceD",
-     "ConcatD", "BroadcastTo", "Expand", "Fill", "Range", "Shape", "Size", "Rank", "Cast", "TransData", "TensorMove"}
-)  # fmt: skip
-"""Types that the device often replaces by addressing; taken as dropped when it dumped none of that type."""
-
-PRIVATE_TYPES = ("Cast", "TransData")
-"""Words in the types of operators that a device inserts on its own."""
-
-TRANSPOSING_TYPES = frozenset({"Transpose", "TransposeD"})
-"""Types that a product may do in their place, by a flag of its own: it then reads what they read."""
-
-RELAY_TYPES = VIEW_TYPES | {"Cast", "TransData", "TensorMove"}
-"""Types whose only result is the value of their first input in another form."""
-
 
 class InputSources(Struct, frozen=True):
     """Where each dumped input comes from and which part reads it (None: unknown); whether shapes had to decide."""
@@ -218,8 +201,47 @@ class GraphLinks:
         """Operator -> its place in the file."""
         return {name: place for place, name in enumerate(self.ops)}
 
+    def computing(self, name: str) -> GraphOp | None:
+        """Return the operator of a name, None for what only holds a value: graph inputs, weights, constants."""
+        op = self.ops.get(name)
+        return None if op is None or op.op_type in CONSTANT_TYPES else op
+
+    @cached_property
+    def constants(self) -> set[str]:
+        """The operators that a compiler can compute beforehand: nothing that is fed to the graph reaches them."""
+        found: set[str] = set()
+        for op in self.ops.values():
+            above = [source[0] for source in op.inputs if source is not None]
+            if not self.is_fed(op) and all(name in found or name not in self.ops for name in above):
+                found.add(op.name)
+        return found
+
+    def is_fed(self, op: GraphOp) -> bool:
+        """Return True for an input of the graph: an activation or a weight."""
+        return op.op_type in FED_TYPES
+
+    def is_view(self, op: GraphOp) -> bool:
+        """Return True if an operator moves no data, so that the device drops it."""
+        return op.op_type in VIEW_TYPES
+
+    def moves_no_data(self, op: GraphOp) -> bool:
+        """Return True for a view and for what only holds a value."""
+        return op.op_type in VIEW_TYPES or op.op_type in CONSTANT_TYPES
+
+    def may_be_view(self, op: GraphOp) -> bool:
+        """Return True if the device often replaces operators of this type by addressing."""
+        return op.op_type in MAYBE_VIEW_TYPES
+
+    def is_relay(self, op: GraphOp) -> bool:
+        """Return True if an operator gives the value of its first input in another form."""
+        return op.op_type in RELAY_TYPES
+
+    def relayed(self, op: GraphOp) -> Source | None:
+        """Return the tensor whose value an operator gives in another form, None where it computes."""
+        return op.inputs[0] if op.inputs and self.is_relay(op) else None
+
     def is_folded(self, op: GraphOp) -> bool:
-        """Whether an operator that has no file may be a flag of all that read it: a transposition before products."""
+        """Return True if an operator that has no file may be a flag of all products that read it: a transposition."""
         readers = self.consumers.get(op.name, ()) if op.op_type in TRANSPOSING_TYPES else ()
         return bool(readers) and all("MatMul" in each.op_type for each in readers)
 
@@ -318,57 +340,3 @@ def _shape_of(text: str) -> tuple[int, ...] | None:
 
 def _sources(inputs: Sequence[tuple[Source | None, str | None]], *, is_aligned: bool = False) -> InputSources:
     return InputSources(tuple(source for source, _ in inputs), tuple(reader for _, reader in inputs), is_aligned)
-
-
-MAX_ALIGNED = 512
-"""Longest lists that are aligned; real operators have at most a few hundred inputs."""
-
-
-def align(
-    first: Sequence[Hashable], second: Sequence[Hashable], *, bonus: Sequence[tuple[int, int]] = ()
-) -> list[tuple[int, int]]:
-    """Align two lists of element counts (or other facts) in order; unknown ones (None) align with nothing.
-
-    The longest alignment wins; among equal ones the one with more `bonus` pairs (equal shapes), then the earliest.
-
-    >>> align([32, 8, 4], [8, 99, 4])
-    [(1, 0), (2, 2)]
-    """
-    if None not in first and list(first) == list(second):
-        return [(at, at) for at in range(len(first))]
-    if len(first) > MAX_ALIGNED or len(second) > MAX_ALIGNED:
-        pairs = zip(first, second, strict=False)
-        return [(at, at) for at, (one, other) in enumerate(pairs) if one is not None and one == other]
-    extra = set(bonus)
-    rows, columns = len(first), len(second)
-    best = [[(0, 0)] * (columns + 1) for _ in range(rows + 1)]
-    for i in range(rows - 1, -1, -1):
-        for j in range(columns - 1, -1, -1):
-            score = max(best[i + 1][j], best[i][j + 1])
-            if first[i] is not None and first[i] == second[j]:
-                length, equal = best[i + 1][j + 1]
-                score = max(score, (length + 1, equal + ((i, j) in extra)))
-            best[i][j] = score
-    return _walk(best, first, second, extra)
-
-
-def _walk(
-    best: list[list[tuple[int, int]]],
-    first: Sequence[Hashable],
-    second: Sequence[Hashable],
-    extra: set[tuple[int, int]],
-) -> list[tuple[int, int]]:
-    pairs: list[tuple[int, int]] = []
-    i = j = 0
-    while i < len(first) and j < len(second):
-        if first[i] is not None and first[i] == second[j]:
-            length, equal = best[i + 1][j + 1]
-            if best[i][j] == (length + 1, equal + ((i, j) in extra)):
-                pairs.append((i, j))
-                i, j = i + 1, j + 1
-                continue
-        if best[i + 1][j] == best[i][j]:
-            i += 1
-        else:
-            j += 1
-    return pairs

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from probe_flow.dumps.graph.links import MAYBE_VIEW_TYPES, VIEW_TYPES
+from probe_flow.dumps.graph.op_types import may_leave_no_file
 from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.matching.offline.origins import CALLERS, HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES, Origins
 from probe_flow.matching.rules.merge import FusionGroup, FusionOp, FusionRules
@@ -16,8 +16,6 @@ from probe_flow.records import Edge, Node, NodeKey, Reason, Relation, RuleFacts,
 
 NEVER_DUMPED = NETWORK_INPUTS | HELD_TYPES | PASSED_TYPES
 """Types of operators that a device may run without writing a file, or does not run."""
-
-_MAYBE_UNDUMPED = NEVER_DUMPED | CALLERS | VIEW_TYPES | MAYBE_VIEW_TYPES
 
 _SOURCES = NETWORK_INPUTS | HELD_TYPES
 
@@ -62,7 +60,8 @@ def silent_outputs(
         if id(op) not in dumped
         and op.graph in ran
         and op.originals
-        and op.op_type not in _MAYBE_UNDUMPED
+        and op.op_type not in NEVER_DUMPED | CALLERS
+        and not may_leave_no_file(op.op_type)
         and op.compares_outputs
         and not (op.is_filtered or op.l1_group or is_inner(op, group))
         and (selected is None or op.id in selected)

@@ -15,7 +15,8 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from msgspec import Struct
 
-from probe_flow.dumps.graph.links import RELAY_TYPES, Source, align
+from probe_flow.dumps.graph.alignment import align
+from probe_flow.dumps.graph.links import Source
 from probe_flow.matching.torchair.fx_golden import dtype_class
 from probe_flow.matching.torchair.graph import FxGraph
 from probe_flow.records import TensorRef
@@ -159,7 +160,7 @@ class Parameter(Struct, frozen=True):
 
 def are_places_alike(graph: FxGraph, key: str) -> bool:
     """Tell whether inputs of the operator of an FX node are counted like its arguments: no other one serves it."""
-    return sum(op.op_type not in RELAY_TYPES for op in graph.expansion(key)) == 1
+    return sum(not graph.links.is_relay(op) for op in graph.expansion(key)) == 1
 
 
 def align_parameters(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.dumps.graph.links import CONSTANT_TYPES, MAYBE_VIEW_TYPES, VIEW_TYPES, Source
+from probe_flow.dumps.graph.links import GraphLinks, Source
 from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.matching.torchair.arguments import align_arguments, is_parameter, is_parameter_list, places_of
 from probe_flow.matching.torchair.fx_golden import GoldenIndex, dtype_class
@@ -93,7 +93,7 @@ class Leftovers(Struct):
         op = graph.links.ops[source[0]]
         node = self.match.by_op.get(op.name)
         if node is None:
-            return self._undumped(op)
+            return self._undumped(op, graph.links)
         if len(node.parts) > 1 and source not in node.exits[: len(node.outputs)]:
             return CommonReason.INTERNAL.expected(
                 f"computed inside the fused operator `{node.name}`, which gives only its result"
@@ -130,16 +130,16 @@ class Leftovers(Struct):
             "no device operator carries this name: renamed by a later view, or folded"
         )
 
-    def _undumped(self, op: GraphOp) -> Reason:
-        if op.op_type in VIEW_TYPES or op.op_type in CONSTANT_TYPES:
+    def _undumped(self, op: GraphOp, links: GraphLinks) -> Reason:
+        if links.moves_no_data(op):
             return TorchairReason.DEVICE_NO_DUMP.expected(
                 f"`{op.name}` ({op.op_type}) moves no data and does not run on the device"
             )
-        if op.op_type in MAYBE_VIEW_TYPES and op.op_type not in self._types():
+        if links.may_be_view(op) and op.op_type not in self._types(links):
             return TorchairReason.DEVICE_NO_DUMP.expected(
                 f"the device ran no {op.op_type} of its own; `{op.name}` is addressing"
             )
-        if self.graph is not None and self.graph.links.is_folded(op):
+        if links.is_folded(op):
             return TorchairReason.DEVICE_NO_DUMP.expected(
                 f"`{op.name}` ({op.op_type}) is a flag of the product behind it"
             )
@@ -149,11 +149,10 @@ class Leftovers(Struct):
             f"the device dump has no file of `{op.name}` ({op.op_type}){self.hints.hint(op.name)}"
         )
 
-    def _types(self) -> set[str]:
+    def _types(self, links: GraphLinks) -> set[str]:
         """Return the graph types of all dumped operators."""
         if self._dumped_types is None:
-            ops = self.graph.links.ops if self.graph is not None else {}
-            self._dumped_types = {ops[part].op_type for part in self.match.by_op}
+            self._dumped_types = {links.ops[part].op_type for part in self.match.by_op}
         return self._dumped_types
 
     def _input_reason(self, ref: TensorRef, key: str, graph: FxGraph) -> Reason:
@@ -173,7 +172,7 @@ class Leftovers(Struct):
             return self._no_carrier(key, graph)
         node = self._node_of(ops)
         if node is None:
-            return self._undumped(ops[0])
+            return self._undumped(ops[0], graph.links)
         if source is not None and graph.is_internal(source):
             return CommonReason.INTERNAL.expected(f"enters the expansion inside `{node.name}`")
         if any(item.kind is TensorKind.UNREADABLE for item in node.outputs):

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 
 from msgspec import Struct
 
-from probe_flow.dumps.graph.links import VIEW_TYPES, Source
+from probe_flow.dumps.graph.links import Source
 from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.matching.torchair.arguments import (
     Alignment,
@@ -257,7 +257,8 @@ class FxMatch(TargetMatch):
         """Whether an input is a list of sizes that FX may write as -1, which no device reads."""
         assert self.graph is not None, "only nodes of a graph have parts"
         reader = entry.item.reader or entry.node.parts[-1]
-        return self.graph.links.ops[reader].op_type in VIEW_TYPES | _SPREADING_TYPES
+        op = self.graph.links.ops[reader]
+        return self.graph.links.is_view(op) or op.op_type in _SPREADING_TYPES
 
     def _keys_of(self, entry: _Waiting, key: str) -> tuple[str, ...]:
         """Return the FX nodes one of which an input belongs to that the graph text does not feed."""

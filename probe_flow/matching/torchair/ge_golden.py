@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from probe_flow.dumps.file_names import safe_name
-from probe_flow.dumps.graph.links import GraphLinks, Source
+from probe_flow.dumps.graph.links import GraphLinks, InputSources, Source
 from probe_flow.matching.torchair.nodes import (
     DumpedNode,
     FoldedTransposes,
-    Reading,
     attach_parts,
     dumped_nodes,
     is_repeat,
@@ -60,7 +59,7 @@ class GeGolden:
         self.has_inputs = any(node.inputs for node in self.nodes)
         self.has_outputs = any(ref.kind is not TensorKind.UNREADABLE for node in self.nodes for ref in node.outputs)
 
-    def _add(self, node: DumpedNode, found: Reading) -> None:
+    def _add(self, node: DumpedNode, found: InputSources) -> None:
         for index, ref in enumerate(node.outputs):
             source = node.exit_of(index)
             if source is not None:

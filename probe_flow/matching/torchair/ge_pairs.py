@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from probe_flow.dumps.file_names import safe_name
-from probe_flow.dumps.graph.links import CONSTANT_TYPES, GraphLinks, Source, align
+from probe_flow.dumps.graph.alignment import align
+from probe_flow.dumps.graph.links import GraphLinks, Source
 from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.matching.torchair.arguments import fact, is_parameter_list
 from probe_flow.matching.torchair.ge_golden import GeGolden
@@ -199,8 +200,7 @@ class GeMatch(TargetMatch):
     def _no_input(self, ref: TensorRef, source: Source, reader: str | None) -> Reason:
         if not self.golden.has_inputs and not self.golden.has_outputs:
             return CommonReason.NOT_DUMPED.expected("the golden dump holds nothing that can be compared")
-        op = self.links.ops.get(source[0]) if self.links is not None else None
-        if op is not None and op.op_type not in CONSTANT_TYPES:
+        if self.links is not None and self.links.computing(source[0]) is not None:
             return self._no_golden(source)
         if not self.golden.has_inputs:
             return CommonReason.NOT_DUMPED.expected("the golden dump holds no inputs at all")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from probe_flow.dumps.graph.links import CONSTANT_TYPES, GraphLinks, Source
+from probe_flow.dumps.graph.links import GraphLinks, Source
 from probe_flow.matching.torchair.arguments import fact
 from probe_flow.matching.torchair.ge_golden import GeGolden
 from probe_flow.matching.torchair.nodes import DumpedNode
@@ -120,7 +120,7 @@ class Renames:
         absent = {
             name: op
             for name, op in links.ops.items()
-            if name in self._golden.by_op and name not in self._by_op and op.op_type not in CONSTANT_TYPES
+            if name in self._golden.by_op and name not in self._by_op and links.computing(name) is not None
         }
         regions: list[_Region] = []
         for name in absent:
@@ -135,8 +135,8 @@ class Renames:
         lower, upper = [-1], [len(self._nodes)]
         while pending and len(seen) <= _MAX_WALKED:
             name = pending.pop()
-            op = links.ops.get(name)
-            if op is None or op.op_type in CONSTANT_TYPES:
+            op = links.computing(name)
+            if op is None:
                 continue
             if name in absent:
                 region.ops.append(op)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from probe_flow.dumps.file_names import FxOutput, parse_output_name
-from probe_flow.dumps.graph.links import CONSTANT_TYPES, RELAY_TYPES, GraphLinks, Source
+from probe_flow.dumps.graph.links import GraphLinks, Source
 from probe_flow.matching.torchair.fx_golden import dtype_class
 from probe_flow.records import Graph, GraphOp
 
@@ -54,9 +54,9 @@ def same_values(links: GraphLinks, source: Source) -> Iterator[tuple[Source, str
 
 def _handed_on(links: GraphLinks, op: GraphOp, result: Source) -> Source | None:
     """Return the tensor whose value an operator only hands on."""
-    if op.op_type not in RELAY_TYPES or not op.inputs or op.inputs[0] is None:
+    source = links.relayed(op)
+    if source is None:
         return None
-    source = op.inputs[0]
     before, after = (links.output(tensor) for tensor in (source, result))
     if before is None or after is None or before.dtype is None or after.dtype is None:
         return source
@@ -104,13 +104,12 @@ class FxGraph:
 
     def is_constant(self, source: Source) -> bool:
         """Tell whether a graph tensor is a constant: of a constant type other than a graph input, or not described."""
-        op = self.links.ops.get(source[0])
-        return op is None or (op.op_type in CONSTANT_TYPES and not self.is_graph_input(source))
+        return self.links.computing(source[0]) is None and not self.is_graph_input(source)
 
     def is_graph_input(self, source: Source) -> bool:
         """Tell whether a graph tensor enters the graph from outside (an activation or a weight)."""
         op = self.links.ops.get(source[0])
-        return op is not None and op.op_type in ("Data", "RefData")
+        return op is not None and self.links.is_fed(op)
 
     def is_internal(self, source: Source) -> bool:
         """Tell whether a graph tensor is computed without being an FX tensor: inside a converter's expansion."""
@@ -125,9 +124,10 @@ class FxGraph:
         while self.name(source) is None and source[0] not in seen:
             seen.add(source[0])
             op = self.links.ops.get(source[0])
-            if op is None or op.op_type not in RELAY_TYPES or not op.inputs or op.inputs[0] is None:
+            above = self.links.relayed(op) if op is not None else None
+            if above is None:
                 break
-            source = op.inputs[0]
+            source = above
         return source
 
     def owner(self, op_name: str) -> str | None:
@@ -146,8 +146,8 @@ class FxGraph:
                 continue
             inside[op.name] = op
             for source in op.inputs:
-                above = self.links.ops.get(source[0]) if source is not None else None
-                if above is not None and above.op_type not in CONSTANT_TYPES and not self._is_named(above):
+                above = self.links.computing(source[0]) if source is not None else None
+                if above is not None and not self._is_named(above):
                     pending.append(above)
         return sorted(inside.values(), key=lambda op: op.position)
 

@@ -9,7 +9,8 @@ from operator import attrgetter
 from msgspec import Struct
 
 from probe_flow.dumps.graph.edges import fused_outputs
-from probe_flow.dumps.graph.links import PRIVATE_TYPES, GraphLinks, Source
+from probe_flow.dumps.graph.links import GraphLinks, InputSources, Source
+from probe_flow.dumps.graph.op_types import is_private
 from probe_flow.records import Catalog, Group, Node, NodeKey, Relation, SlotRole, TensorRef
 
 
@@ -32,7 +33,7 @@ class DumpedNode(Struct):
     @property
     def is_private(self) -> bool:
         """Whether it is of a type that devices insert on their own."""
-        return any(word in self.node.op_type for word in PRIVATE_TYPES)
+        return is_private(self.node.op_type)
 
     @property
     def exits(self) -> Sequence[Source]:
@@ -96,14 +97,6 @@ def attach_parts(nodes: Sequence[DumpedNode], links: GraphLinks) -> Mapping[str,
     return {**fused, **by_op}
 
 
-class Reading(Struct, frozen=True):
-    """Which graph tensor each input of a node is, which part reads it (None: unknown); whether sizes had to tell."""
-
-    sources: tuple[Source | None, ...]
-    readers: tuple[str | None, ...]
-    is_aligned: bool = False
-
-
 class FoldedTransposes:
     """What products read whose operand the graph transposes, where the device has no file of the transposition.
 
@@ -125,17 +118,17 @@ class FoldedTransposes:
                 self._are_square = True
                 break
 
-    def _plain(self, node: DumpedNode) -> Reading:
-        found = self._links.input_sources(node.parts, [ref.numel for ref in node.inputs])
-        return Reading(found.sources, found.readers, found.is_aligned)
+    def _plain(self, node: DumpedNode) -> InputSources:
+        return self._links.input_sources(node.parts, [ref.numel for ref in node.inputs])
 
-    def sources(self, node: DumpedNode) -> Reading:
+    def sources(self, node: DumpedNode) -> InputSources:
         """Say for each input of a node which graph tensor it is, and which operator reads it."""
         found = self._plain(node)
         if self._folded.isdisjoint(source[0] for source in found.sources if source is not None):
             return found
         read = [*map(self._read, node.inputs, found.sources, found.readers)]
-        return Reading(tuple(source for source, _ in read), tuple(reader for _, reader in read), found.is_aligned)
+        sources, readers = zip(*read, strict=True)
+        return InputSources(sources, readers, found.is_aligned)
 
     def _read(self, ref: TensorRef, source: Source | None, reader: str | None) -> tuple[Source | None, str | None]:
         if source is None or source[0] not in self._folded:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from probe_flow.dumps.graph.links import CONSTANT_TYPES, RELAY_TYPES, VIEW_TYPES, GraphLinks, Source, graph_of
+from probe_flow.dumps.graph.links import GraphLinks, Source, graph_of
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.matching.torchair.arguments import is_parameter_list
@@ -194,21 +194,21 @@ class GeLeftovers(Struct):
 
     def _undumped(self, name: str) -> Reason:
         links = self.match.links
-        op = links.ops.get(name) if links is not None else None
+        assert links is not None, "only nodes of a graph have parts"
+        op = links.ops[name]
         if self._is_flag(name):
             return TorchairReason.DEVICE_NO_DUMP.expected(f"`{name}` is a flag of the target's product behind it")
-        if op is not None and (op.op_type in VIEW_TYPES or op.op_type in CONSTANT_TYPES):
+        if links.moves_no_data(op):
             return TorchairReason.DEVICE_NO_DUMP.expected(
                 f"`{name}` ({op.op_type}) moves no data; the target did not run it"
             )
         if self.target_selects_nodes:
             return CommonReason.FILTERED.outside(f"`{name}` is not among the selected target nodes")
-        kind = f" ({op.op_type})" if op is not None else ""
-        if op is not None and op.op_type in RELAY_TYPES:
+        if links.is_relay(op):
             tail = "; the device may have dropped it or merged it into a neighbour"
         else:
             tail = self.match.renames.of_golden(name) + self.hints.hint(name)
-        return TorchairReason.NO_TARGET_OP.missing(f"the target dump has no file of `{name}`{kind}{tail}")
+        return TorchairReason.NO_TARGET_OP.missing(f"the target dump has no file of `{name}` ({op.op_type}){tail}")
 
 
 class TorchairRun(Struct):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from probe_flow.dumps.graph.links import GraphLinks
+from probe_flow.dumps.graph.links import GraphLinks, InputSources
 from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.matching.torchair.nodes import (
     DumpedNode,
     FoldedTransposes,
-    Reading,
     attach_parts,
     dumped_nodes,
     group_of,
@@ -76,7 +75,7 @@ class TargetMatch(ABC):
         self._pairs = {}  # what follows needs memory, and these no more
         return pairs, [group_of(node) for node in self.nodes]
 
-    def _sources_of(self, node: DumpedNode) -> Reading:
+    def _sources_of(self, node: DumpedNode) -> InputSources:
         """Say for each input of an operator of the graph which graph tensor it is, and which operator reads it."""
         assert self._reading is not None, "only nodes of a graph have parts"
         return self._reading.sources(node)
