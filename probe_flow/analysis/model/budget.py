@@ -35,7 +35,15 @@ from probe_flow.analysis.model.past_errors import (
     PastErrors,
     SharedRows,
 )
-from probe_flow.analysis.model.rounding import (
+from probe_flow.analysis.model.unseen_inputs import (
+    HiddenInputs,
+    LatestGradients,
+    UnshownSteps,
+    decided_otherwise,
+    with_noise,
+)
+from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
+from probe_flow.analysis.rounding import (
     ACROSS_FRAMEWORKS,
     SIGNIFICANT_BITS,
     WIDE,
@@ -45,22 +53,14 @@ from probe_flow.analysis.model.rounding import (
     lost_bits,
     rounded_before,
 )
-from probe_flow.analysis.model.unseen_inputs import (
-    HiddenInputs,
-    LatestGradients,
-    UnshownSteps,
-    decided_otherwise,
-    with_noise,
-)
-from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
 from probe_flow.records import FigureColumn, NodeKey, NodeKind, Pairs
 from probe_flow.records.row import Row
 
 if TYPE_CHECKING:
     from probe_flow.analysis.model.families import Family
-    from probe_flow.analysis.model.handed_on import HandedOn
-    from probe_flow.analysis.model.own_inputs import Contradiction, OwnInputs
     from probe_flow.analysis.model.update_fits import Fit, UpdateFits
+    from probe_flow.analysis.statistics.handed_on import HandedOn
+    from probe_flow.analysis.statistics.own_inputs import Contradiction, OwnInputs
 
 UNSHOWN = 2.0
 """How much larger than the errors of late outputs one may be that came along a path that the dump does not show."""
@@ -109,7 +109,7 @@ class Allowances:
         """The same of dumps without edges, where a golden tells what was handed on between calls of a program."""
         if self.pairs.target.edges:
             return None
-        from probe_flow.analysis.model.handed_on import HandedOn
+        from probe_flow.analysis.statistics.handed_on import HandedOn
 
         return HandedOn(self.rows, self.calls, link(self.rows, self.pairs))
 
@@ -165,7 +165,7 @@ class Allowances:
 
     @cached_property
     def _own_inputs(self) -> OwnInputs:
-        from probe_flow.analysis.model.own_inputs import OwnInputs
+        from probe_flow.analysis.statistics.own_inputs import OwnInputs
 
         return OwnInputs(self.rows, self.calls)
 

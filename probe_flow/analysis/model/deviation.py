@@ -16,7 +16,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.rounding import (
+from probe_flow.analysis.rounding import (
     SIGNIFICANT_BITS,
     SYSTEMATIC,
     WIDE,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from probe_flow.analysis.model.deviation import Deviation, deviation_of, quantised_side
-from probe_flow.analysis.model.rounding import (
+from probe_flow.analysis.rounding import (
     PLAIN_BITS,
     PLAIN_INTEGER,
     RANGE,

@@ -26,9 +26,9 @@ from probe_flow.analysis.model.growth import (
     Allowance,
     bounded,
     coherent_product,
-    common_share,
     typical_product,
 )
+from probe_flow.analysis.rounding import common_share
 from probe_flow.records.row import Row
 
 GATE_GAIN = 0.5

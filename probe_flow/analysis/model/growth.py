@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 
 from msgspec import Struct
 
 from probe_flow.analysis.model.decisions import FLIP_SHARE, MIN_FLIPS
 from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.families import Family
+from probe_flow.analysis.rounding import RESTATED, common_share
 
 PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""
-
-RESTATED = 0.25
-"""Rounding steps between two records of one tensor."""
 
 HUGE = 1e300
 """Largest allowance: products of extreme float64 figures end here instead of at infinity."""
@@ -60,9 +57,6 @@ TYPICAL = 0.5
 
 STEEPEST = 16.0
 """Largest size of an exponent whose rounding is followed: beyond it float16 overflows."""
-
-LEAST_COMMON, MOST_COMMON = 0.1, 0.5
-"""Share of noise that many elements have in common, however many they are, and however few."""
 
 
 class Allowance(Struct, frozen=True, gc=False):
@@ -177,12 +171,6 @@ def _common_share(family: Family, output: Deviation, inputs: Sequence[Deviation]
     if family is Family.MOVE and any(tensor.count > output.count for tensor in inputs):
         return 1.0
     return 1.0 if _is_of_one_value(output) else common_share(output.count)
-
-
-@lru_cache(maxsize=4096)
-def common_share(count: int) -> float:
-    """Return the share of noise that does not average out over so many elements: some of it is shared by many."""
-    return min(MOST_COMMON, LEAST_COMMON + 2.0 / math.sqrt(count))
 
 
 def _is_of_one_value(tensor: Deviation) -> bool:

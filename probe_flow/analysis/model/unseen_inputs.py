@@ -25,8 +25,8 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import is_gradient
 from probe_flow.analysis.model.decisions import share_turned
 from probe_flow.analysis.model.deviation import TINY, Deviation, unknown_scale
-from probe_flow.analysis.model.growth import PEAK_OVER_RMS, Allowance, common_share
-from probe_flow.analysis.model.rounding import UNIT
+from probe_flow.analysis.model.growth import PEAK_OVER_RMS, Allowance
+from probe_flow.analysis.rounding import UNIT, common_share
 from probe_flow.records import Catalog, Execution, Flow, Node, NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row
 
@@ -59,7 +59,7 @@ def decided_otherwise(row: Row, relative: float) -> float:
     fewer there are of the larger value. Few golden statistics are of two values by accident: mean and norm must agree
     to `TWO_VALUED`. 0.0 for other rows.
     """
-    from probe_flow.analysis.model.handed_on import moments_of  # few runs need it
+    from probe_flow.analysis.statistics.moments import moments_of  # few runs need it
 
     golden = moments_of(row, "golden")
     if golden is None or golden.low == golden.high or not golden.is_two_valued:

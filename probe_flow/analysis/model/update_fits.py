@@ -14,12 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.analysis.model.deviations import Deviations
-from probe_flow.analysis.model.dues import norm_recorded
-from probe_flow.analysis.model.growth import common_share
-from probe_flow.analysis.model.handed_on import NARROW, Moments, moments_of
 from probe_flow.analysis.model.updates import Updates
+from probe_flow.analysis.statistics.moments import Moments, moments_of
 from probe_flow.records.row import Row
 
 OFF = 0.25
@@ -141,15 +140,13 @@ class UpdateFits:
             return None
         if old is None or new is None or own_old is None or own_new is None or not old.size:
             return None
-        change = _change(old, new)
-        if change <= STORED * max(new.unit, own_new.unit) * new.size:
+        change, unit = _change(old, new), max(new.unit, own_new.unit)
+        if change <= STORED * unit * new.size:
             return None
-        unit = max(new.unit, own_new.unit)
-        share = common_share(new.count) if new.spread > NARROW * unit * new.size else 1.0
-        rounding = share * unit * new.size
+        rounding = replace(new, unit=unit).share * unit * new.size
         recorded = (
             max(each.mean_recorded for each in (own_old, own_new)),
-            max(norm_recorded(each) for each in (own_old, own_new)) * new.size,
+            max(each.norm_recorded for each in (own_old, own_new)) * new.size,
         )
         seen = (
             (new.mean - old.mean, old.mean, own_new.mean - own_old.mean),

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.growth import common_share
-from probe_flow.analysis.model.handed_on import NARROW, Moments
+from probe_flow.analysis.rounding import common_share
+from probe_flow.analysis.statistics.moments import Moments
 
 STEP = 2.0
 """Rounding step of a value at most, in `UNIT` of it: kernels that round faithfully give either neighbour."""
@@ -96,7 +96,7 @@ def sum_of(whole: Moments, parts: Sequence[Moments], operands: Operands, *, sign
 
 
 def _moved(whole: Moments, tensor: Moments, by: float) -> Sequence[Due]:
-    step = STEP * whole.unit * (top_of(tensor) + abs(by))
+    step = STEP * whole.unit * (tensor.top + abs(by))
     explained = averaged(whole, whole) + averaged(tensor, whole)
     return (
         Due("low", tensor.low + by, tensor.low + by, step), Due("high", tensor.high + by, tensor.high + by, step),
@@ -105,27 +105,17 @@ def _moved(whole: Moments, tensor: Moments, by: float) -> Sequence[Due]:
 
 
 def averaged(tensor: Moments, whole: Moments) -> float:
-    """Return what rounding leaves in the mean: little, unless elements are so alike that all are rounded alike."""
-    share = common_share(whole.count) if whole.spread > NARROW * whole.unit * whole.size else 1.0
-    return share * whole.unit * tensor.size + tensor.mean_recorded
-
-
-def top_of(tensor: Moments) -> float:
-    return max(abs(tensor.low), abs(tensor.high))
-
-
-def norm_recorded(tensor: Moments) -> float:
-    """Return the relative error of a recorded norm, which of 16-bit tensors may be of their type."""
-    return tensor.unit if tensor.bits else tensor.recorded
+    """Return what rounding of a result leaves in its mean, by the size of something that it is made of."""
+    return whole.share * whole.unit * tensor.size + tensor.mean_recorded
 
 
 def same(whole: Moments, tensor: Moments, factor: float = 1.0) -> Sequence[Due]:
     """All four figures are those of a tensor, times a factor."""
-    step = STEP * whole.unit * abs(factor) * top_of(tensor)
+    step = STEP * whole.unit * abs(factor) * tensor.top
     low, high = sorted((factor * tensor.low, factor * tensor.high))
     mean, size = factor * tensor.mean, abs(factor) * tensor.size
     of_mean = abs(factor) * averaged(tensor, whole) + whole.mean_recorded
-    of_norm = (common_share(whole.count) * whole.unit + norm_recorded(whole) + norm_recorded(tensor)) * size
+    of_norm = (common_share(whole.count) * whole.unit + whole.norm_recorded + tensor.norm_recorded) * size
     return (
         Due("low", low, low, step), Due("high", high, high, step), Due("mean", mean, mean, of_mean),
         Due("size", size, size, of_norm + of_mean),
@@ -201,7 +191,7 @@ def within(
         return ()
     read = parts if place is None else parts[place : place + 1]
     low, high = min(each.low for each in read), max(each.high for each in read)
-    step = STEP * whole.unit * max(map(top_of, read))
+    step = STEP * whole.unit * max(each.top for each in read)
     found = [Due("low", low, high, step), Due("high", low, high, step)]
     if is_mean and len(read) == 1 and not read[0].count % whole.count:
         mean = read[0].mean
@@ -228,6 +218,6 @@ def largest(
     pick, figure, behind = (min, "low", "high") if is_smallest else (max, "high", "low")
     top = pick(getattr(each, figure) for each in parts)
     least = pick(getattr(each, behind) for each in parts)
-    step = STEP * whole.unit * max(map(top_of, parts))
+    step = STEP * whole.unit * max(each.top for each in parts)
     low, high = sorted((least, top))
     return Due(figure, top, top, step), Due(behind, low, high, step)

@@ -8,8 +8,8 @@ from comparison_rows import IN, OUT, argument, pairs_of, passes, row, statistics
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
-from probe_flow.analysis.model.own_inputs import OwnInputs
 from probe_flow.analysis.search.conclude import conclude
+from probe_flow.analysis.statistics.own_inputs import OwnInputs
 from probe_flow.records import FindingKind, Phase, Statistics
 from probe_flow.testing.builders import key
 

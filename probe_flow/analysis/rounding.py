@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -72,6 +73,13 @@ once in eight times."""
 
 RANGE = (2.0**-14, 65504.0)
 """Magnitudes of float16 with all their bits; what is outside was not in float16."""
+
+
+RESTATED = 0.25
+"""Rounding steps between two records of one tensor, whose mean some collectors take in its own type."""
+
+LEAST_COMMON, MOST_COMMON = 0.1, 0.5
+"""Share of noise that many elements have in common, however many they are, and however few."""
 
 
 class Rounding(Struct, frozen=True):
@@ -221,3 +229,9 @@ def _bits(value: float) -> int:
         return 12
     number = abs(int(whole))
     return number.bit_length() - (number & -number).bit_length() + 1 if number else 0
+
+
+@lru_cache(maxsize=4096)
+def common_share(count: int) -> float:
+    """Return the share of noise that does not average out over so many elements: some of it is shared by many."""
+    return min(MOST_COMMON, LEAST_COMMON + 2.0 / math.sqrt(count))

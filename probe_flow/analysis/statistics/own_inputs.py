@@ -13,10 +13,10 @@ from functools import cached_property
 from msgspec import Struct
 
 from probe_flow.analysis.flow.calls import Call, Calls
-from probe_flow.analysis.model.dues import Due, Made, Operands, scattered
-from probe_flow.analysis.model.handed_on import RECORDED, Moments, apart, differing, moments_of
-from probe_flow.analysis.model.laws import CENTRED, OF_ROWS, Law, as_uneven, bare, law_of
-from probe_flow.analysis.model.rounding import UNIT
+from probe_flow.analysis.rounding import UNIT
+from probe_flow.analysis.statistics.dues import Due, Made, Operands, scattered
+from probe_flow.analysis.statistics.laws import CENTRED, OF_ROWS, Law, as_uneven, bare, law_of
+from probe_flow.analysis.statistics.moments import RECORDED, Moments, apart, differing, moments_of
 from probe_flow.records import Phase
 from probe_flow.records.row import Row
 

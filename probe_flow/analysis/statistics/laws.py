@@ -28,7 +28,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TypeAlias
 
-from probe_flow.analysis.model.dues import (
+from probe_flow.analysis.rounding import common_share
+from probe_flow.analysis.statistics.dues import (
     ADDED,
     STEP,
     SUBTRACTED,
@@ -39,15 +40,12 @@ from probe_flow.analysis.model.dues import (
     chosen,
     joined,
     largest,
-    norm_recorded,
     scaled,
     sum_of,
-    top_of,
     total,
     within,
 )
-from probe_flow.analysis.model.growth import common_share
-from probe_flow.analysis.model.handed_on import Moments, apart
+from probe_flow.analysis.statistics.moments import Moments, apart
 
 GELU_FORMS = 2.0**-10
 """Largest difference between the two common forms of gelu, by erf and by tanh: 4.7e-4, and as much in reserve."""
@@ -102,7 +100,7 @@ def _of_length_one(whole: Moments, parts: Sequence[Moments], operands: Operands)
     if len(parts) != 1 or not lengths:
         return ()
     due = min((1.0 / math.sqrt(length) for length in lengths), key=lambda each: abs(each - whole.size))
-    return (Due("size", due, due, (STEP * whole.unit + norm_recorded(whole)) * due),)
+    return (Due("size", due, due, (STEP * whole.unit + whole.norm_recorded) * due),)
 
 
 def _times(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
@@ -117,7 +115,7 @@ def _times(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequ
     if abs(made.of.mean - square) > STEP * (whole.unit + made.of.recorded + near) * square:
         return ()
     rounded = STEP * common_share(factor.count) * whole.unit
-    return (Due("size", 1.0, 1.0, rounded + norm_recorded(whole) + near),)
+    return (Due("size", 1.0, 1.0, rounded + whole.norm_recorded + near),)
 
 
 def _over(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
@@ -153,8 +151,8 @@ def _magnitude(whole: Moments, parts: Sequence[Moments], _operands: Operands) ->
     """Signs that are dropped leave the root mean square, and the largest is that of the largest magnitude."""
     if len(parts) != 1 or parts[0].count != whole.count:
         return ()
-    (read,), top = parts, top_of(parts[0])
-    of_norm = (common_share(whole.count) * whole.unit + norm_recorded(whole) + norm_recorded(read)) * read.size
+    (read,), top = parts, parts[0].top
+    of_norm = (common_share(whole.count) * whole.unit + whole.norm_recorded + read.norm_recorded) * read.size
     step = STEP * whole.unit * top
     return Due("size", read.size, read.size, of_norm), Due("high", top, top, step), Due("low", 0.0, top, step)
 
@@ -202,7 +200,7 @@ def _rounded(whole: Moments, source: Moments, groups: int, *, is_centred: bool) 
     if not spread:
         return math.inf, math.inf
     rounded = common_share(groups) * whole.unit * whole.size * max(1.0, source.size / spread)
-    of_norm = rounded + (norm_recorded(whole) + EPSILON / (2.0 * spread * spread)) * whole.size
+    of_norm = rounded + (whole.norm_recorded + EPSILON / (2.0 * spread * spread)) * whole.size
     return of_norm, rounded + whole.mean_recorded
 
 
@@ -225,7 +223,7 @@ def as_uneven(
     of_norm, of_mean = _rounded(whole, parts[0], rows, is_centred=is_centred)
     if math.isinf(of_norm) or rows < 2 or not golden.size or not golden_parts[0].size:
         return ()
-    few = top_of(golden) / (ORDINARY * golden.size)
+    few = golden.top / (ORDINARY * golden.size)
     chance = max(1.0, CHANCE / math.sqrt(rows), few * few) / math.sqrt(weight.count)
     spread = math.hypot(weight.spread, given[1].spread if given[1] is not None else 0.0)
     tilt = golden.size * golden.size - their_square
@@ -296,8 +294,8 @@ def _squared(
     if len(parts) != 1 or parts[0].count != whole.count or operands.numbers != exponent:
         return ()
     (read,) = parts
-    mean, top = read.size * read.size, top_of(read) ** 2
-    explained = (2.0 * norm_recorded(read) + whole.unit) * mean + averaged(whole, whole)
+    mean, top = read.size * read.size, read.top**2
+    explained = (2.0 * read.norm_recorded + whole.unit) * mean + averaged(whole, whole)
     return Due("mean", mean, mean, explained), Due("high", top, top, 2.0 * STEP * whole.unit * top)
 
 

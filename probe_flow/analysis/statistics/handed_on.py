@@ -15,21 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice, product
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import GRADIENTS, Call, Calls, is_collective
 from probe_flow.analysis.flow.links import Given, Links
-from probe_flow.analysis.model.growth import common_share
-from probe_flow.analysis.model.rounding import SIGNIFICANT_BITS, STEP, UNIT, nearest_record
-from probe_flow.records import Mode, NodeKey, Phase, SlotRole
+from probe_flow.analysis.rounding import UNIT
+from probe_flow.analysis.statistics.moments import Moments, apart, differing, moments_of
+from probe_flow.records import NodeKey, Phase, SlotRole
 from probe_flow.records.row import Row
-
-RECORDED = 2.0**-20
-"""Relative error of recorded statistics, which are sums in float32."""
-
-RESTATED = 0.25
-"""Rounding steps between two records of one tensor, whose mean some collectors take in its own type."""
 
 TELLING = 2.0**-10
 """Mean from which it tells sums apart, in what it is for elements of random signs: a gradient behind a softmax or a
@@ -38,17 +31,8 @@ layer norm has none, and any sum of such comes out."""
 SAME = 2.0**-6
 """Part of the largest mean that a sum of the golden's may be off by to be the sum."""
 
-NARROW = 8.0
-"""Spread of a tensor, in rounding steps of its size, up to which its elements may all be rounded alike."""
-
 MOST = 16
 """Ways to tell which gradient of a call is of which of its arguments that are tried."""
-
-LEAST_SQUARE = 2.0**-149
-"""Step of float32 near zero, which squares of elements below 1e-19 are rounded to in a recorded norm."""
-
-TWO_VALUED = 1e-4
-"""Relative distance from a tensor of two values, such as a mask, which has the statistics of many others."""
 
 FEW = 8
 """Rows before its result among which a call's arguments are looked for."""
@@ -59,74 +43,6 @@ SLOPE = 0.01
 _JOINING = frozenset(("cat", "concat", "concatenate"))
 _RELU = frozenset(("relu", "leaky_relu"))
 _SLOPE = frozenset(((1,), ("negative_slope",)))
-
-
-class Moments(Struct, frozen=True, gc=False):
-    """Statistics of one side of a row.
-
-    Args:
-        low, high: the extremes.
-        mean: of the elements.
-        norm: root of the sum of their squares.
-        count: of elements.
-        unit: relative error that storage explains.
-        recorded: relative error of the statistics themselves.
-        bits: of the significand of the 16-bit type in which the norm may be recorded; 0 for others.
-        step: distance of the neighbours of zero in that type, where a mean may be as small.
-    """
-
-    low: float
-    high: float
-    mean: float
-    norm: float
-    count: int
-    unit: float
-    recorded: float
-    bits: int
-    step: float = 0.0
-
-    @property
-    def size(self) -> float:
-        """Root mean square of the elements."""
-        return self.norm / math.sqrt(self.count)
-
-    @property
-    def spread(self) -> float:
-        """Standard deviation of the elements."""
-        return math.sqrt(max(0.0, self.size * self.size - self.mean * self.mean))
-
-    @property
-    def mean_recorded(self) -> float:
-        """Error of the recorded mean: half a step of a 16-bit type in which some collectors take it."""
-        return max(self.recorded * self.size, self.unit * abs(self.mean) if self.bits else 0.0, 0.5 * self.step)
-
-    @property
-    def is_two_valued(self) -> bool:
-        """Whether each element is the smallest or the largest: then mean and norm say the same."""
-        gap = self.size * self.size - (self.low + self.high) * self.mean + self.low * self.high
-        return abs(gap) <= TWO_VALUED * (self.size * self.size + abs(self.low * self.high))
-
-
-def moments_of(row: Row, side: str) -> Moments | None:
-    """Return the statistics of the ``target`` or ``golden`` of a row; None where they are not all known and finite."""
-    measured, tensor = row.measurement, getattr(row.pair, side)
-    if measured is None or tensor is None or tensor.dtype not in UNIT:
-        return None
-    known = measured.target_statistics if side == "target" else measured.golden_statistics
-    if known is None or measured.nonfinite_mismatch or measured.count < 2:
-        return None
-    if known.min is None or known.max is None or known.mean is None or known.l2norm is None:
-        return None
-    low, high, mean, norm = float(known.min), float(known.max), float(known.mean), float(known.l2norm)
-    if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(mean) and math.isfinite(norm)):
-        return None
-    is_recorded = measured.mode is Mode.STATISTICS
-    unit = UNIT[tensor.dtype]
-    lost = measured.count * LEAST_SQUARE / max(norm * norm, LEAST_SQUARE)
-    recorded = max(RECORDED, RESTATED * unit, lost) if is_recorded else RECORDED
-    bits = SIGNIFICANT_BITS.get(tensor.dtype, 0) if is_recorded else 0
-    step = STEP.get(tensor.dtype, 0.0) if is_recorded else 0.0
-    return Moments(low, high, mean, norm, measured.count, unit, recorded, bits, step)
 
 
 class HandedOn:
@@ -262,29 +178,9 @@ class HandedOn:
         return False
 
 
-def apart(whole: Moments, same: Moments) -> float:
-    """Return how far two records of the same elements are from each other, in what recording explains.
-
-    In 16 bits an addend that is small enough to leave the golden's records as they are can take elements of the target,
-    extremes among them, a step further.
-    """
-    top = max(abs(same.low), abs(same.high))
-    if not top or not same.size:
-        return 0.0
-    ends = [(whole.low, same.low), (whole.high, same.high)]
-    if whole.bits and same.bits:
-        ends = [(nearest_record(here, there, whole.bits) or 0.0, there) for here, there in ends]
-    moved = max(abs(here - there) for here, there in ends) / (RECORDED * top)
-    stepped = common_share(whole.count) * whole.unit * whole.size if whole.bits and same.bits else 0.0
-    mean = abs(whole.mean - same.mean) / (whole.mean_recorded + same.mean_recorded + stepped)
-    norm = nearest_record(whole.norm, same.norm, whole.bits) if whole.bits else whole.norm
-    return max(moved, mean, abs((norm or 0.0) - same.norm) / (whole.recorded * same.norm))
-
-
 def _gap_of_sum(whole: Moments, terms: Sequence[Moments]) -> float:
     known = (whole, *terms)
-    share = common_share(whole.count) if whole.spread > NARROW * whole.unit * whole.size else 1.0
-    explained = share * whole.unit * sum(each.size for each in known) + sum(each.mean_recorded for each in known)
+    explained = whole.share * whole.unit * sum(each.size for each in known) + sum(each.mean_recorded for each in known)
     return abs(whole.mean - sum(each.mean for each in terms)) / explained if explained else 0.0
 
 
@@ -384,15 +280,3 @@ def _told(row: Row, parts: Sequence[Row]) -> str:
     (same,) = known
     name, here, there = differing(whole, same)
     return f"is not what {names} gave, as it is in the golden: its {name} is {here:.4g}, there it is {there:.4g}"
-
-
-def differing(whole: Moments, same: Moments) -> tuple[str, float, float]:
-    """Return the statistic by which two records of the same elements differ most, with both values."""
-    figures = {
-        "minimum": (whole.low, same.low),
-        "maximum": (whole.high, same.high),
-        "mean": (whole.mean, same.mean),
-        "root mean square": (whole.size, same.size),
-    }
-    name, (here, there) = max(figures.items(), key=lambda each: abs(each[1][0] - each[1][1]))
-    return name, here, there

@@ -1,0 +1,1 @@
+"""What minimum, maximum, mean and norm prove of a target, by its own inputs and by what others gave."""
