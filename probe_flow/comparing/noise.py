@@ -1,6 +1,6 @@
 """Measure how far repeated runs of a side differ: the noise floor of each of its tensors.
 
-A dump stage that ran its model several times names the folders of the other dumps in ``Catalog.attrs["repeats"]``.
+A dump stage that ran its model several times names the folders of the other dumps (`Catalog.repeats`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ from probe_flow.records.frameworks import NPY, TFDBG, TORCHAIR_FX
 from probe_flow.records.row import Row
 from probe_flow.work import Context
 
-REPEATS = "repeats"
-"""Attribute of a catalog: folders of the dumps of further runs."""
-
 DUMP_JSON = "dump_json"
 """Format of the dumps of programs, whatever framework they are of."""
 
@@ -30,7 +27,7 @@ _Tensors = Mapping[tuple[NodeKey, Slot], TensorRef]
 
 
 def measure_noise(rows: Sequence[Row], pairs: Pairs, context: Context, *, scope: Scope = WHOLE) -> list[Row]:
-    """Return the rows with what repeated runs of their sides differ by; those without repeats as they are.
+    """Return the rows with what repeated runs of their sides differ by.
 
     Only measured rows are asked about. A repeat that cannot be read is a warning (PF5132).
     """
@@ -38,8 +35,6 @@ def measure_noise(rows: Sequence[Row], pairs: Pairs, context: Context, *, scope:
         side: [_by_slot(catalog) for catalog in _repeats(getattr(pairs, side), context)]
         for side in ("target", "golden")
     }
-    if not any(repeated.values()):
-        return list(rows)
     twosomes: dict[tuple[int, int], Pair] = {}
     for row in rows:
         for tensor, other in _others(row, repeated):
@@ -73,9 +68,8 @@ def _by_slot(catalog: Catalog) -> _Tensors:
 
 
 def _repeats(catalog: Catalog, context: Context) -> Iterator[Catalog]:
-    folders = catalog.attrs.get(REPEATS, ())
-    if _reader(catalog) is not None and isinstance(folders, (list, tuple)):
-        found = (_repeat(catalog, str(folder), context) for folder in folders)
+    if _reader(catalog) is not None:
+        found = (_repeat(catalog, folder, context) for folder in catalog.repeats)
         yield from (run for run in found if run is not None)
 
 

@@ -19,7 +19,6 @@ from probe_flow.analysis.silent_operators import silence_problems, silent_sides
 from probe_flow.comparing.asked import Asked, Only, Recompute
 from probe_flow.comparing.closer_looks import look_closer
 from probe_flow.comparing.error_looks import with_looks
-from probe_flow.comparing.noise import measure_noise
 from probe_flow.comparing.picks import with_picks
 from probe_flow.comparing.suppress import excuse, open_baseline, waiver_metrics
 from probe_flow.errors import Diagnostic, Severity, UsageError
@@ -260,7 +259,10 @@ def _measured(
         from probe_flow.comparing.reference import measure_reference
 
         rows = measure_reference(rows, ids, context, scope=scope)
-    rows = measure_noise(rows, pairs, context, scope=scope)
+    if pairs.target.repeats or pairs.golden.repeats:
+        from probe_flow.comparing.noise import measure_noise
+
+        rows = measure_noise(rows, pairs, context, scope=scope)
     rows = with_lone_tensors(with_picks(rows, pairs, context), context)
     context.small_files.clear()  # before rows are judged and reported, when a run takes the most memory
     return rows, selected is not None

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records.figures import Integers
@@ -167,6 +168,16 @@ class Catalog(Struct, frozen=True, gc=False):
     def executions(self) -> tuple[Execution, ...]:
         """The distinct executions, in order of first appearance."""
         return tuple(dict.fromkeys(key.execution for key in self.nodes))
+
+    @property
+    def repeats(self) -> Sequence[str]:
+        """Folders with the dumps of further runs of the same model, which give its noise floor."""
+        found = self.attrs.get("repeats", ())
+        return found if isinstance(found, (list, tuple)) else ()
+
+    def with_repeats(self, folders: Sequence[object]) -> Catalog:
+        """Return it with such folders; as it is where there are none."""
+        return replace(self, attrs={**self.attrs, "repeats": tuple(map(str, folders))}) if folders else self
 
     def nodes_by_execution(self) -> dict[Execution, dict[NodeKey, Node]]:
         """Return the nodes of every execution, in catalog order."""

@@ -14,7 +14,6 @@ from probe_flow.analysis.flow.ordering import side_by_side
 from probe_flow.analysis.flow.producers import Writers
 from probe_flow.analysis.limits import LATER, STRONG
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, shape_of
-from probe_flow.analysis.model.noise import not_deterministic
 from probe_flow.analysis.search.checksums import checksum_finding, search_checksums
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect, with_roles
 from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried, other_data
@@ -78,7 +77,10 @@ def conclude(
     findings.extend(only_carried(rows, diagnosis))
     findings.extend(other_data(rows, diagnosis))
     findings.extend(golden_errors(rows, diagnosis.cleared))
-    findings.extend(not_deterministic(rows, diagnosis.order))
+    if any(row.noise for row in rows):
+        from probe_flow.analysis.model.noise import not_deterministic
+
+        findings.extend(not_deterministic(rows, diagnosis.order))
     origin_rows = {row if writer is None else writer for row, writer in shown.items()}
     inherited = diagnosis.tainted.keys() | checksums.inherited | echoes | (shown.keys() - origin_rows)
     roles = with_roles(verdicts, diagnosis, origin_rows, inherited)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
+from probe_flow.analysis.flow.undumped import Undumped
 from probe_flow.analysis.limits import (
     ASKED,
     FEWER_BITS,
@@ -34,7 +35,7 @@ from probe_flow.analysis.search.diagnosis import LIMITED, Diagnosis, Suspect, is
 from probe_flow.analysis.search.near_misses import hidden_of, outputs_before
 from probe_flow.analysis.search.proof import Proof, is_cancellation, proof_of, score_of
 from probe_flow.analysis.search.reference_check import clears
-from probe_flow.analysis.search.shaken import Shaken, Undumped
+from probe_flow.analysis.search.shaken import Shaken
 from probe_flow.records import FigureColumn, Pairs
 from probe_flow.records.row import Pick, Row
 

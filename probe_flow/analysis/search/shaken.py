@@ -3,125 +3,26 @@
 Rows that are computed from such are *shaken*: the golden's are no measure of each of their elements. With tensors they
 are still judged by the measured errors of their inputs. Statistics agree to a few per cent although no element does,
 so there only gross errors accuse.
-
-A dump of a program may hold a part of its calls (a list of names, a scope), which read what others made. These may be
-random, decisions, or any number of roundings, so an error of what they wrote says nothing of its reader. Three signs
-tell such a part. Calls of one name are numbered from 0 as the program makes them, so numbers that no step shows are of
-calls that were left out. In a whole dump few inputs are unlike all that was recorded before them. And what has another
-size than the golden's has that of an earlier result, or a row for each number of one.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
-from probe_flow.analysis.flow.calls import Call, Calls, is_random
-from probe_flow.analysis.limits import OTHER_DATA, UNFED
+from probe_flow.analysis.flow.calls import Call, is_random
+from probe_flow.analysis.flow.undumped import Undumped
+from probe_flow.analysis.limits import OTHER_DATA
 from probe_flow.analysis.model.deviation import Deviation
-from probe_flow.records import Mode, NodeKey, NodeKind, Pairs, Phase, SlotRole, TensorRef
+from probe_flow.records import Mode, NodeKey, Phase, TensorRef
 from probe_flow.records.row import Row
-from probe_flow.relations.call_tree import left_out
 
 SAMPLED = 2.0
 """Standard errors of a mean over few samples that statistics of other data are off by."""
 
 RANDOM = 1.0
 """Share of random values, as root mean square, that are others."""
-
-
-COUNTED = 8
-"""Calls from which it is no chance that the numbers of all names together leave none out."""
-
-FLOATS = ("float", "bfloat")
-
-
-class Undumped:
-    """Tells what was made by calls that the target's dump does not hold.
-
-    Args:
-        rows: all rows.
-        pairs: what they come from.
-        calls: of the rows.
-        sources: gives the rows that a row was made of; None where nobody knows.
-    """
-
-    def __init__(
-        self, rows: Sequence[Row], pairs: Pairs, calls: Calls, sources: Callable[[int], tuple[int, ...] | None]
-    ) -> None:
-        self._rows = rows
-        self._pairs = pairs
-        self._calls = calls
-        self._sources = sources
-
-    @cached_property
-    def is_any(self) -> bool:
-        """Whether the dump holds a part of the calls of its program only."""
-        nodes = self._pairs.target.nodes.values()
-        if self._pairs.target.edges or not any(node.kind is NodeKind.API for node in nodes):
-            return False
-        return self._is_numbered_with_gaps() or self._is_mostly_unfed()
-
-    def made(self, number: int, maker: Call) -> bool:
-        """Whether such calls made a row, or what its own call made it of.
-
-        That is an input that nothing recorded wrote, and a gradient whose forward call is missing.
-
-        Args:
-            number: the row.
-            maker: the call whose arithmetic it shows.
-        """
-        if self._rows[number].is_produced or maker is not self._calls.of[number]:
-            return maker.key.phase is Phase.BACKWARD and not maker.forward and self.is_any
-        return self._sources(number) is None and self.is_any
-
-    def _is_numbered_with_gaps(self) -> bool:
-        """Whether a number below the largest of a name is that of no call, in no step.
-
-        Where one count goes over all names, as other collectors than msprobe's may number, none is missing.
-        """
-        numbers: defaultdict[object, defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
-        for key in self._pairs.target.nodes:
-            if key.phase is Phase.FORWARD:
-                numbers[key.execution.rank][key.name].add(key.call)
-        return any(
-            any(map(left_out, of_name.values())) and not _is_one_count(of_name.values()) for of_name in numbers.values()
-        )
-
-    def _is_mostly_unfed(self) -> bool:
-        """Whether so much of what calls of the forward pass work on came from nowhere, or has a size of nothing."""
-        counted = unfed = 0
-        begun: dict[object, NodeKey] = {}
-        widths: dict[int, int | None] = {}  # by the object: calls are equal where they are the same
-        sizes: defaultdict[object, set[int | None]] = defaultdict(set)
-        for number, row in enumerate(self._rows):
-            call, target, golden = self._calls.of[number], row.pair.target, row.pair.golden
-            if call is None or target is None or golden is None or ((size := target.numel) or 0) < 2:
-                continue
-            run = call.key.execution
-            if row.is_produced:
-                sizes[run].add(size)
-                continue
-            picked = (target.shape or ())[:1]  # by an index: collectors record no subscript
-            if run in begun and size != golden.numel and sizes[run].isdisjoint((size, *picked)):
-                return True
-            is_first = begun.setdefault(run, call.key) == call.key
-            if call.key.phase is not Phase.FORWARD or not _is_of_floats(row) or (is_first and not golden.requires_grad):
-                continue
-            place = row.pair.shown.slot.path[:1]
-            width = widths.setdefault(id(call), size if place == (0,) else None)
-            if (place == (0,) or size == width) and _varies(row):  # no weight, nor a constant, which is known nowhere
-                counted += 1
-                unfed += self._sources(number) is None
-        return unfed > UNFED * counted
-
-
-def _is_one_count(numbers: Collection[set[int]]) -> bool:
-    """Whether the numbers of several names together are those from 0 on, each once."""
-    every = set().union(*numbers)
-    return len(every) >= COUNTED and sum(map(len, numbers)) == len(every) == max(every) + 1
 
 
 class Shaken:
@@ -304,15 +205,3 @@ def _agrees(row: Row) -> bool:
     """Whether all elements are known to agree."""
     found = row.measurement
     return found is not None and found.mode is Mode.TENSOR and found.metrics.get("max_abs_err") == 0.0
-
-
-def _varies(row: Row) -> bool:
-    """Whether the golden's elements are not all one number: such a tensor is told from others by nothing."""
-    known = row.measurement.golden_statistics if row.measurement is not None else None
-    return known is not None and known.min != known.max
-
-
-def _is_of_floats(row: Row) -> bool:
-    target = row.pair.target
-    is_input = row.pair.shown.slot.role is SlotRole.INPUT and row.measurement is not None
-    return is_input and target is not None and target.dtype.startswith(FLOATS)

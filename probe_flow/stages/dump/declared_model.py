@@ -193,8 +193,7 @@ def run_declared(
         duplicates=options.duplicates,
         quantised=options.quantised,
     )
-    repeats: Mapping[str, object] = {"repeats": tuple(str(folder) for folder in folders[1:])} if folders[1:] else {}
-    return replace(catalog, attrs={**catalog.attrs, **repeats})
+    return catalog.with_repeats(folders[1:])
 
 
 def _recorded(

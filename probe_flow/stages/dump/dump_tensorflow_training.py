@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator
 
 from probe_flow.dumpers.registry import RUNNERS
@@ -108,7 +107,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     if not others:
         return catalog
     _report_noise(catalog, [read(folder) for folder in others], context)
-    return replace(catalog, attrs={**catalog.attrs, "repeats": tuple(str(folder / RUNS) for folder in others)})
+    return catalog.with_repeats([folder / RUNS for folder in others])
 
 
 def _report_noise(catalog: Any, others: Sequence[Any], context: Context) -> None:

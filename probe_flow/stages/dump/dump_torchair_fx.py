@@ -77,9 +77,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         select=options.select.selection,
         duplicates=options.duplicates,
     )
-    if len(folders) > 1:
-        return replace(catalog, attrs={**catalog.attrs, "repeats": tuple(str(folder) for folder in folders[1:])})
-    return catalog
+    return catalog.with_repeats(folders[1:])
 
 
 def _dump_options(options: Options) -> dict[str, Any]:

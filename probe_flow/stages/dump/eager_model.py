@@ -139,9 +139,7 @@ def run_or_adopt(runner: RunnerSpec | str, options: EagerOptions, context: Conte
     folders = dump_of_model(runner, chosen, {**of_dump, **dump}, context, repeat=options.repeat)
     _report_noise(folders, context)
     catalog = adopt(str(folders[0]), options.select, side=context.stage, uses=options.uses)
-    if len(folders) > 1:
-        return replace(catalog, attrs={**catalog.attrs, "repeats": tuple(str(folder) for folder in folders[1:])})
-    return catalog
+    return catalog.with_repeats(folders[1:])
 
 
 def eager_forecast(runner: RunnerSpec | str, options: EagerOptions) -> Forecast | None:

@@ -82,8 +82,7 @@ def compare(
     target: Path, golden: Path, *repeats: Path, side: str = "golden", read: Callable[..., Catalog] = read_torchair_fx
 ):
     sides = {name: read(path, side=name) for name, path in (("target", target), ("golden", golden))}
-    told: Catalog = replace(sides[side], attrs={**sides[side].attrs, "repeats": tuple(map(str, repeats))})
-    pairs = match_name(**{**sides, side: told})
+    pairs = match_name(**{**sides, side: sides[side].with_repeats(repeats)})
     reported: list = []
     run = replace(context(), report=reported.extend)
     return compare_pairs(pairs, Options.model_validate({"uses": "compare", "pairs": "p"}).asked(), run, None), reported

@@ -6,9 +6,9 @@ from comparison_rows import IN, OUT, RUN, pairs_of, passes, row, statistics, sta
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
+from probe_flow.analysis.flow.undumped import Undumped
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.search.near_misses import left_open
-from probe_flow.analysis.search.shaken import Undumped
 from probe_flow.records import CallFacts, Execution, NodeKey, NodeKind, Phase, Role
 
 
