@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from probe_flow.apis.numpy_core.compute import (
     wide,
     works_in_place,
 )
-from probe_flow.apis.numpy_core.gradients import rule_by_result, rule_of
+from probe_flow.apis.numpy_core.gradients import Rule, RuleByResult, rule_by_result, rule_of
 from probe_flow.apis.numpy_core.names import Function
 from probe_flow.apis.numpy_core.own_error import OwnError
 
@@ -65,42 +67,81 @@ def own_gradient_errors(
     place, leaf = incoming[0]
     gradient = wide(read_gradient("input", place, leaf))
     known = {place: read_gradient("output", place, leaf) for place, leaf in results}
-
-    def made(tensors: Mapping[Path, Array], given: Array) -> dict[str, Array]:
-        taken = as_taken(function, call, tensors)
-        taken.apply_defaults()
-        try:
-            with np.errstate(all="ignore"):
-                return rule(taken.arguments, given)
-        except (ValueError, TypeError, IndexError, AttributeError, KeyError) as error:
-            raise UnusableError(f"its arguments do not fit its gradient: {error}") from error
-
-    truth = made(arrays, gradient)
+    back = _BackwardPass(function, call, arrays, leaf.dtype, gradient, units)
+    truth = back.by_arguments(rule)
     names = _owners(results, known, truth)
 
-    def moved(least: float) -> Mapping[Path, Array]:
-        shaken = moved_by(max(units.get(leaf.dtype, 0.0), least), gradient, len(arrays))
-        other = made(perturbed(call, arrays, units, least=least), shaken)
-        return {place: _as_recorded(other[name], known[place]) for place, name in names.items()}
+    def by_name(made: Mapping[str, Array]) -> Mapping[Path, Array]:
+        return {place: _as_recorded(made[name], known[place]) for place, name in names.items()}
 
-    found = {place: _as_recorded(truth[name], known[place]) for place, name in names.items()}
-    own = weighed(call, results, known, found, units, moved, exact=False)
+    def moved(least: float) -> Mapping[Path, Array]:
+        return by_name(back.by_arguments(rule, least))
+
+    own = weighed(call, results, known, by_name(truth), units, moved, exact=False)
     of_result = rule_by_result(function)
     if of_result is None or all(each.worst[3] <= 1.0 for each in own):
         return own
-    stored, taken = _stored(call, read_gradient), as_taken(function, call, arrays)
-    taken.apply_defaults()
-
-    def by_result(gradient: Array, stored: Array) -> Mapping[Path, Array]:
-        with np.errstate(all="ignore"):
-            return {place: _as_recorded(of_result(taken.arguments, gradient, stored), known[place]) for place in names}
-
-    def moved_result(least: float) -> Mapping[Path, Array]:
-        unit = max(units.get(leaf.dtype, 0.0), least)
-        return by_result(moved_by(unit, gradient, len(arrays)), moved_by(unit, stored, len(arrays) + 1))
-
-    others = weighed(call, results, known, by_result(gradient, stored), units, moved_result, exact=False)
+    by_result = partial(back.by_result, of_result, _stored(call, read_gradient), known)
+    others = weighed(call, results, known, by_result(), units, by_result, exact=False)
     return [min(pair, key=lambda each: each.worst[3]) for pair in zip(own, others, strict=True)]
+
+
+@dataclass(frozen=True)
+class _BackwardPass:
+    """What the backward pass of a call had, and what rules make of it.
+
+    Args:
+        function: that computes the call.
+        call: the forward call.
+        arrays: the tensors among its arguments.
+        dtype: of the gradient that came in.
+        gradient: its elements.
+        units: element type -> relative rounding.
+    """
+
+    function: Function
+    call: Call
+    arrays: Mapping[Path, Array]
+    dtype: str
+    gradient: Array
+    units: Mapping[str, float]
+
+    def by_arguments(self, rule: Rule, least: float | None = None) -> Mapping[str, Array]:
+        """Return the gradients by argument, with ``least`` of what is off by at least such a rounding.
+
+        Raises:
+            UnusableError: the rule does not fit the arguments.
+        """
+        arrays, gradient = self.arrays, self.gradient
+        if least is not None:
+            arrays, gradient = perturbed(self.call, arrays, self.units, least=least), self._moved(gradient, 0, least)
+        arguments = self._arguments(arrays)
+        try:
+            with np.errstate(all="ignore"):
+                return rule(arguments, gradient)
+        except (ValueError, TypeError, IndexError, AttributeError, KeyError) as error:
+            raise UnusableError(f"its arguments do not fit its gradient: {error}") from error
+
+    def by_result(
+        self, rule: RuleByResult, stored: Array, known: Mapping[Path, Array], least: float | None = None
+    ) -> Mapping[Path, Array]:
+        """Return the gradient that a rule makes of the stored result, in the form of each recorded one."""
+        gradient = self.gradient
+        if least is not None:
+            gradient, stored = self._moved(gradient, 0, least), self._moved(stored, 1, least)
+        with np.errstate(all="ignore"):
+            made = rule(self._arguments(self.arrays), gradient, stored)
+        return {place: _as_recorded(made, each) for place, each in known.items()}
+
+    def _arguments(self, arrays: Mapping[Path, Array]) -> Mapping[str, Any]:
+        taken = as_taken(self.function, self.call, arrays)
+        taken.apply_defaults()
+        arguments: Mapping[str, Any] = taken.arguments
+        return arguments
+
+    def _moved(self, values: Array, number: int, least: float) -> Array:
+        unit = max(self.units.get(self.dtype, 0.0), least)
+        return moved_by(unit, values, len(self.arrays) + number)
 
 
 def _stored(call: Call, read: Callable[[str, Path, TensorSpec], Array]) -> Array:
