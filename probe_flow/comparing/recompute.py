@@ -17,7 +17,7 @@ from itertools import islice
 from msgspec import structs
 
 from probe_flow.analysis.flow.links import Given
-from probe_flow.analysis.rounding import UNIT
+from probe_flow.analysis.number_types import UNIT
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.apis.calls import Call, Plain, TensorSpec, Tree, UnusableError, argument_leaves
 from probe_flow.apis.calls import Path as Place

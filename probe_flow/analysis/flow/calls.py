@@ -98,6 +98,17 @@ class Call(Struct, eq=False, gc=False):
         """Whether it is an operator of a graph that computes such a derivative."""
         return self.node is not None and is_gate_gradient(self.node.op_type)
 
+    @property
+    def is_collective(self) -> bool:
+        """Whether it exchanges tensors between ranks, by its name and type."""
+        return self.key.name.startswith("Distributed.") or _is_exchange(self.node.op_type if self.node else "")
+
+    def is_random(self, rows: Sequence[Row]) -> bool:
+        """Return True if it draws from a random state: by its type, and by arguments that turn that off."""
+        if self.node is None or not draws(self.node.op_type):
+            return False
+        return not any(_turns_off(rows[number]) for number in self.read)
+
     def around(self) -> Iterator[Call]:
         """Yield the modules around it, innermost first."""
         seen = {id(self)}
@@ -196,7 +207,7 @@ class Calls:
     def _connect_ranks(self, rows: Sequence[Row]) -> None:
         if len({call.key.execution.rank for call in self}) < 2:
             return
-        collectives = [call for call in self if is_collective(call)]
+        collectives = [call for call in self if call.is_collective]
         inputs: dict[object, list[int]] = defaultdict(list)
         for call in collectives:
             inputs[same_call(call.key)] += call.read
@@ -232,11 +243,6 @@ def begins_gradients(row: Row) -> bool:
     if low is None or low != high or not math.isfinite(low):
         return False
     return math.frexp(float(low))[0] == 0.5
-
-
-def is_collective(call: Call) -> bool:
-    """Say whether a call exchanges tensors between ranks, by its name and type."""
-    return call.key.name.startswith("Distributed.") or _is_exchange(call.node.op_type if call.node else "")
 
 
 @lru_cache(maxsize=4096)
@@ -275,13 +281,6 @@ def draws(op_type: str) -> bool:
     parts = [part for part in op_type.replace("::", ".").split(".") if part]
     own = parts[1:2] if parts and parts[0] in _NAMESPACES else parts[-1:]
     return bool(own) and _RANDOM.match(own[0]) is not None
-
-
-def is_random(call: Call, rows: Sequence[Row]) -> bool:
-    """Return whether a call draws from a random state: by its type, and by arguments that turn that off."""
-    if call.node is None or not draws(call.node.op_type):
-        return False
-    return not any(_turns_off(rows[number]) for number in call.read)
 
 
 def _turns_off(row: Row) -> bool:

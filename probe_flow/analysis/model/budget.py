@@ -35,6 +35,14 @@ from probe_flow.analysis.model.past_errors import (
     PastErrors,
     SharedRows,
 )
+from probe_flow.analysis.model.rounding import (
+    ACROSS_FRAMEWORKS,
+    WITHIN_FRAMEWORK,
+    LostBits,
+    Rounding,
+    lost_bits,
+    rounded_before,
+)
 from probe_flow.analysis.model.unseen_inputs import (
     HiddenInputs,
     LatestGradients,
@@ -43,16 +51,7 @@ from probe_flow.analysis.model.unseen_inputs import (
     with_noise,
 )
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
-from probe_flow.analysis.rounding import (
-    ACROSS_FRAMEWORKS,
-    SIGNIFICANT_BITS,
-    WIDE,
-    WITHIN_FRAMEWORK,
-    LostBits,
-    Rounding,
-    lost_bits,
-    rounded_before,
-)
+from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE
 from probe_flow.records import FigureColumn, NodeKey, NodeKind, Pairs
 from probe_flow.records.row import Row
 

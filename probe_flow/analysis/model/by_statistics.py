@@ -18,7 +18,7 @@ from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import Allowance, mean_of, product_length
 from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps
-from probe_flow.analysis.rounding import common_share
+from probe_flow.analysis.number_types import common_share
 
 STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""

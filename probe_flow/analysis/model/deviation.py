@@ -16,17 +16,8 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.rounding import (
-    SIGNIFICANT_BITS,
-    SYSTEMATIC,
-    WIDE,
-    WITHIN_FRAMEWORK,
-    Rounding,
-    is_record,
-    nearest_record,
-    rounded_before,
-    storage,
-)
+from probe_flow.analysis.model.rounding import SYSTEMATIC, WITHIN_FRAMEWORK, Rounding, rounded_before, storage
+from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE, is_record, nearest_record
 from probe_flow.records import ErrorShape, Measurement, Mode, Statistics, Value
 from probe_flow.records.row import Row
 

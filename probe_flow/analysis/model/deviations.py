@@ -15,15 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from probe_flow.analysis.model.deviation import Deviation, deviation_of, quantised_side
-from probe_flow.analysis.rounding import (
-    PLAIN_BITS,
-    PLAIN_INTEGER,
-    RANGE,
-    SIGNIFICANT_BITS,
-    WIDE,
-    Rounding,
-    storage,
-)
+from probe_flow.analysis.model.rounding import PLAIN_BITS, PLAIN_INTEGER, RANGE, Rounding, storage
+from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE
 from probe_flow.records import Mode, Value
 from probe_flow.records.columns.figure_columns import RecordedColumns
 from probe_flow.records.figures import AT_ONCE, FEW

@@ -28,7 +28,7 @@ from probe_flow.analysis.model.growth import (
     coherent_product,
     typical_product,
 )
-from probe_flow.analysis.rounding import common_share
+from probe_flow.analysis.number_types import common_share
 from probe_flow.records.row import Row
 
 GATE_GAIN = 0.5

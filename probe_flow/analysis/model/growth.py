@@ -17,7 +17,7 @@ from msgspec import Struct
 from probe_flow.analysis.model.decisions import FLIP_SHARE, MIN_FLIPS
 from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.families import Family
-from probe_flow.analysis.rounding import RESTATED, common_share
+from probe_flow.analysis.number_types import RESTATED, common_share
 
 PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""

@@ -26,7 +26,7 @@ from probe_flow.analysis.flow.calls import is_gradient
 from probe_flow.analysis.model.decisions import share_turned
 from probe_flow.analysis.model.deviation import TINY, Deviation, unknown_scale
 from probe_flow.analysis.model.growth import PEAK_OVER_RMS, Allowance
-from probe_flow.analysis.rounding import UNIT, common_share
+from probe_flow.analysis.number_types import UNIT, common_share
 from probe_flow.records import Catalog, Execution, Flow, Node, NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row
 

@@ -13,7 +13,7 @@ from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.growth import Allowance
-from probe_flow.analysis.rounding import common_share
+from probe_flow.analysis.number_types import common_share
 from probe_flow.records import Execution, Phase, SlotRole, Statistics, TensorRef
 from probe_flow.records.row import Row
 

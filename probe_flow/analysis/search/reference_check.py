@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.limits import REPEATED_LIMITS
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, deviation_of
-from probe_flow.analysis.rounding import UNIT
+from probe_flow.analysis.number_types import UNIT
 from probe_flow.records import Finding, FindingKind, Pair
 from probe_flow.records.row import Row
 

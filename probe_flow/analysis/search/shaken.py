@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
-from probe_flow.analysis.flow.calls import Call, is_random
+from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.flow.undumped import Undumped
 from probe_flow.analysis.limits import OTHER_DATA
 from probe_flow.analysis.model.deviation import Deviation
@@ -76,7 +76,7 @@ class Shaken:
             is_undumped: whether it is off, and was made of what a dump of a part of the calls does not hold.
         """
         row = self._rows[number]
-        if row.is_produced and not row.noise and is_random(call, self._rows):  # repeated runs know better
+        if row.is_produced and not row.noise and call.is_random(self._rows):  # repeated runs know better
             if score > 1.0:
                 self.random.append(number)
             self.noise[number] = self._most = RANDOM

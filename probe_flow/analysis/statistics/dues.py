@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.rounding import common_share
+from probe_flow.analysis.number_types import common_share
 from probe_flow.analysis.statistics.moments import Moments
 
 STEP = 2.0

@@ -17,9 +17,9 @@ from itertools import islice, product
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.flow.calls import GRADIENTS, Call, Calls, is_collective
+from probe_flow.analysis.flow.calls import GRADIENTS, Call, Calls
 from probe_flow.analysis.flow.links import Given, Links
-from probe_flow.analysis.rounding import UNIT
+from probe_flow.analysis.number_types import UNIT
 from probe_flow.analysis.statistics.moments import Moments, apart, differing, moments_of
 from probe_flow.records import NodeKey, Phase, SlotRole
 from probe_flow.records.row import Row
@@ -167,7 +167,7 @@ class HandedOn:
         Collectors record what a call in place read before or after it, and sides may be of different collectors.
         """
         call = self._calls.by_key[key]
-        if is_collective(call):
+        if call.is_collective:
             return True
         for read in call.read:
             for written in call.written:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TypeAlias
 
-from probe_flow.analysis.rounding import common_share
+from probe_flow.analysis.number_types import common_share
 from probe_flow.analysis.statistics.dues import (
     ADDED,
     STEP,

@@ -6,7 +6,7 @@ import math
 
 from msgspec import Struct
 
-from probe_flow.analysis.rounding import RESTATED, SIGNIFICANT_BITS, STEP, UNIT, common_share, nearest_record
+from probe_flow.analysis.number_types import RESTATED, SIGNIFICANT_BITS, STEP, UNIT, common_share, nearest_record
 from probe_flow.records import Mode
 from probe_flow.records.row import Row
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from probe_flow.analysis.flow.calls import Call, Calls
-from probe_flow.analysis.rounding import UNIT
+from probe_flow.analysis.number_types import UNIT
 from probe_flow.analysis.statistics.dues import Due, Made, Operands, scattered
 from probe_flow.analysis.statistics.laws import CENTRED, OF_ROWS, Law, as_uneven, bare, law_of
 from probe_flow.analysis.statistics.moments import RECORDED, Moments, apart, differing, moments_of

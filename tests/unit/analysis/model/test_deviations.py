@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 from probe_flow.analysis.model import deviations
 from probe_flow.analysis.model.deviation import deviation_of
 from probe_flow.analysis.model.deviations import Deviations
-from probe_flow.analysis.rounding import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK
+from probe_flow.analysis.model.rounding import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK
 from probe_flow.measure.results import measurement_without_data
 from probe_flow.records import (
     Execution,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.fused_parts import FusedParts
-from probe_flow.analysis.rounding import UNIT
+from probe_flow.analysis.number_types import UNIT
 from probe_flow.records import Execution, Graph, GraphOp, Node, NodeKey
 
 Array = NDArray[np.float64]

@@ -6,7 +6,7 @@ import pytest
 from comparison_rows import row, statistics, statistics_measured
 from msgspec.structs import replace
 
-from probe_flow.analysis.statistics.handed_on import Moments, apart, moments_of
+from probe_flow.analysis.statistics.moments import Moments, apart, moments_of
 
 STEP = 2.0**-13
 """Of bfloat16 between 2**-6 and 2**-5."""

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
-from probe_flow.analysis.model import laws
+from probe_flow.analysis.statistics import laws
 from probe_flow.analysis.statistics.dues import Made, Operands
-from probe_flow.analysis.statistics.handed_on import Moments
+from probe_flow.analysis.statistics.moments import Moments
 from probe_flow.analysis.statistics.own_inputs import OwnInputs
 from probe_flow.records import Statistics
 
