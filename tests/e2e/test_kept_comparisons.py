@@ -19,7 +19,7 @@ from e2e.test_kept_catalogs import CHANGES, LONG_AGO
 from probe_flow.dumps.onnx.model import MODEL_FILE
 from probe_flow.engine.run import kept_comparisons
 from probe_flow.errors import Diagnostic, Severity, Span
-from probe_flow.stages.match.match_options import judged_by_reference
+from probe_flow.stages.match.match_options import MatchOptions
 
 RECALLED = ["pairs", "result"]
 KEPT_COMPARISONS = "probe_flow.engine.run.kept_comparisons"
@@ -176,11 +176,13 @@ def test_what_depends_on_more_is_not_kept(tmp_path, probe_flow: Command, dumps: 
 
 
 def test_what_names_a_line_of_the_workflow_is_not_kept(tmp_path, probe_flow: Command, dumps: Dumps, monkeypatch):
-    def noting(pairs, inputs):
-        problem = Diagnostic("PF4107", "of no use", Severity.WARNING, span=Span(str(TORCHAIR), 3))
-        return structs.replace(judged_by_reference(pairs, inputs), problems=(problem,))
+    matched = MatchOptions.matched
 
-    monkeypatch.setattr("probe_flow.stages.match.match_torchair.judged_by_reference", noting)
+    def noting(options, match, inputs):
+        problem = Diagnostic("PF4107", "of no use", Severity.WARNING, span=Span(str(TORCHAIR), 3))
+        return structs.replace(matched(options, match, inputs), problems=(problem,))
+
+    monkeypatch.setattr(MatchOptions, "matched", noting)
     for output in ("one", "two"):
         assert "PF4107" in probe_flow("run", TORCHAIR, *dumps.sets(), output=output, cache="c").codes
     assert kept(tmp_path / "c") == []

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from probe_flow.stages.base import IsPath, Kind, StageType
-from probe_flow.stages.match.match_options import MatchOptions, judged_by_reference
+from probe_flow.stages.match.match_options import MatchOptions
 from probe_flow.work import Context
 
 
@@ -29,14 +29,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     from probe_flow.matching.mapping.match_mapping import match_api_mapping
 
     entries = read_api_mapping(options.mapping) if options.mapping else ()
-    pairs = match_api_mapping(
-        inputs["target"][0],
-        inputs["golden"][0],
-        entries=entries,
-        pair_ranks=options.pair_ranks,
-        step_offset=options.step_offset,
-    )
-    return judged_by_reference(pairs, inputs)
+    return options.matched(match_api_mapping, inputs, entries=entries)
 
 
 STAGE = StageType(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from probe_flow.stages.base import IsPath, Kind, StageType
-from probe_flow.stages.match.match_options import LayerNameOptions, judged_by_reference
+from probe_flow.stages.match.match_options import LayerNameOptions
 from probe_flow.work import Context
 
 
@@ -29,15 +29,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     from probe_flow.matching.mapping.match_mapping import match_cell_mapping
 
     entries = read_flat_mapping(options.mapping, what="cell mapping") if options.mapping else ()
-    pairs = match_cell_mapping(
-        inputs["target"][0],
-        inputs["golden"][0],
-        entries=entries,
-        aliases=options.aliases,
-        pair_ranks=options.pair_ranks,
-        step_offset=options.step_offset,
-    )
-    return judged_by_reference(pairs, inputs)
+    return options.matched(match_cell_mapping, inputs, entries=entries, aliases=options.aliases)
 
 
 STAGE = StageType(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from probe_flow.stages.base import IsPath, Kind, StageType
-from probe_flow.stages.match.match_options import MatchOptions, judged_by_reference
+from probe_flow.stages.match.match_options import MatchOptions
 from probe_flow.work import Context
 
 
@@ -27,14 +27,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     from probe_flow.mappings.mapping_file import read_flat_mapping
     from probe_flow.matching.mapping.data import match_data_mapping
 
-    pairs = match_data_mapping(
-        inputs["target"][0],
-        inputs["golden"][0],
-        entries=read_flat_mapping(options.mapping, what="data mapping"),
-        pair_ranks=options.pair_ranks,
-        step_offset=options.step_offset,
-    )
-    return judged_by_reference(pairs, inputs)
+    return options.matched(match_data_mapping, inputs, entries=read_flat_mapping(options.mapping, what="data mapping"))
 
 
 STAGE = StageType(

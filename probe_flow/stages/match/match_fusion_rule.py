@@ -11,12 +11,13 @@ from pydantic import Field, model_validator
 
 from probe_flow.errors import FormatError, UsageError
 from probe_flow.stages.base import CatalogOf, IsPath, Kind, Model, StageType
-from probe_flow.stages.match.match_options import MatchOptions, judged_by_reference
+from probe_flow.stages.match.match_options import MatchOptions
 from probe_flow.work import Context
 
 if TYPE_CHECKING:
     from probe_flow.matching.offline.match_offline import Select
     from probe_flow.matching.offline.models import RuleBook
+    from probe_flow.records import Catalog, Pairs
 
 RulePath = Annotated[str, IsPath()]
 
@@ -80,18 +81,15 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     from probe_flow.dumps.device_folders.debug_runs import not_compared
     from probe_flow.matching.offline.match_offline import match_offline
 
-    pairs = match_offline(
-        inputs["target"][0],
-        inputs["golden"][0],
-        _book(options),
-        select=_select(options.select),
-        quantised=options.quantised,
-        pair_ranks=options.pair_ranks,
-        step_offset=options.step_offset,
-    )
-    used = [*(inputs[side][0].root for side in ("target", "golden")), options.fusion_rule, options.close_fusion_rule]
-    others = not_compared(path for path in used if path is not None)
-    return judged_by_reference(replace(pairs, problems=(*pairs.problems, *others)), inputs)
+    def match(target: Catalog, golden: Catalog, **more: Any) -> Pairs:
+        pairs = match_offline(
+            target, golden, _book(options), select=_select(options.select), quantised=options.quantised, **more
+        )
+        used = (target.root, golden.root, options.fusion_rule, options.close_fusion_rule)
+        others = not_compared(path for path in used if path is not None)
+        return replace(pairs, problems=(*pairs.problems, *others))
+
+    return options.matched(match, inputs)
 
 
 def _book(options: Options) -> RuleBook:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from probe_flow.stages.base import IsPath, Kind, StageType
-from probe_flow.stages.match.match_options import LayerNameOptions, judged_by_reference
+from probe_flow.stages.match.match_options import LayerNameOptions
 from probe_flow.work import Context
 
 
@@ -28,15 +28,8 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     from probe_flow.mappings.mapping_file import read_layer_mapping
     from probe_flow.matching.mapping.layers import match_layer_mapping
 
-    pairs = match_layer_mapping(
-        inputs["target"][0],
-        inputs["golden"][0],
-        entries=read_layer_mapping(options.mapping) if options.mapping else (),
-        aliases=options.aliases,
-        pair_ranks=options.pair_ranks,
-        step_offset=options.step_offset,
-    )
-    return judged_by_reference(pairs, inputs)
+    entries = read_layer_mapping(options.mapping) if options.mapping else ()
+    return options.matched(match_layer_mapping, inputs, entries=entries, aliases=options.aliases)
 
 
 STAGE = StageType(

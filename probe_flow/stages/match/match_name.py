@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from probe_flow.stages.base import Kind, StageType
-from probe_flow.stages.match.match_options import MatchOptions, judged_by_reference
+from probe_flow.stages.match.match_options import MatchOptions
 from probe_flow.work import Context
 
 
@@ -25,14 +25,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     """Return the pairs."""
     from probe_flow.matching.name.match_name import match_name
 
-    pairs = match_name(
-        inputs["target"][0],
-        inputs["golden"][0],
-        pair_ranks=options.pair_ranks,
-        step_offset=options.step_offset,
-        fuzzy=options.fuzzy,
-    )
-    return judged_by_reference(pairs, inputs)
+    return options.matched(match_name, inputs, fuzzy=options.fuzzy)
 
 
 STAGE = StageType(

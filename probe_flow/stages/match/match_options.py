@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -28,6 +28,23 @@ class MatchOptions(StageOptions):
     )
     step_offset: int = Field(0, description="Golden step = target step + this offset.")
 
+    def matched(self, match: Callable[..., Pairs], inputs: Mapping[str, Sequence[Any]], **more: object) -> Pairs:
+        """Return the pairs that a matcher makes of the sides, with the tensors of the reference where there is one.
+
+        Args:
+            match: takes target, golden, ``pair_ranks`` and ``step_offset``.
+            inputs: of the stage.
+            more: what else this matcher takes.
+        """
+        target, golden = inputs["target"][0], inputs["golden"][0]
+        pairs = match(target, golden, pair_ranks=self.pair_ranks, step_offset=self.step_offset, **more)
+        found = inputs.get("reference")
+        if not found:
+            return pairs
+        from probe_flow.matching.shared.third_side import with_reference
+
+        return with_reference(pairs, found[0])
+
 
 class LayerNameOptions(MatchOptions):
     """Options of the matches that rename modules and their parameters."""
@@ -45,13 +62,3 @@ class LayerNameOptions(MatchOptions):
         from probe_flow.matching.shared.parameter_names import PARAMETER_ALIASES
 
         return PARAMETER_ALIASES if self.param_alias is None else self.param_alias
-
-
-def judged_by_reference(pairs: Pairs, inputs: Mapping[str, Sequence[Any]]) -> Pairs:
-    """Return the pairs with the tensors of the stage's reference, or as they are where it has none."""
-    found = inputs.get("reference")
-    if not found:
-        return pairs
-    from probe_flow.matching.shared.third_side import with_reference
-
-    return with_reference(pairs, found[0])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from probe_flow.stages.base import Kind, StageType
-from probe_flow.stages.match.match_options import MatchOptions, judged_by_reference
+from probe_flow.stages.match.match_options import MatchOptions
 from probe_flow.work import Context
 
 
@@ -20,13 +20,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     """Return the pairs."""
     from probe_flow.matching.structure.match_structure import match_structure
 
-    pairs = match_structure(
-        inputs["target"][0],
-        inputs["golden"][0],
-        pair_ranks=options.pair_ranks,
-        step_offset=options.step_offset,
-    )
-    return judged_by_reference(pairs, inputs)
+    return options.matched(match_structure, inputs)
 
 
 STAGE = StageType(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from probe_flow.stages.base import CatalogOf, Kind, StageType
-from probe_flow.stages.match.match_options import MatchOptions, judged_by_reference
+from probe_flow.stages.match.match_options import MatchOptions
 from probe_flow.work import Context
 
 
@@ -24,13 +24,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     """Return the pairs."""
     from probe_flow.matching.torchair.match_torchair import match_torchair
 
-    pairs = match_torchair(
-        inputs["target"][0],
-        inputs["golden"][0],
-        pair_ranks=options.pair_ranks,
-        step_offset=options.step_offset,
-    )
-    return judged_by_reference(pairs, inputs)
+    return options.matched(match_torchair, inputs)
 
 
 STAGE = StageType(
