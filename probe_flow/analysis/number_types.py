@@ -27,6 +27,16 @@ UNIT = {
 a step would accuse every device: float32 products run in reduced precision there, float64 is emulated. Statistics of
 which no dtype is known may be of bfloat16."""
 
+STEP_AT_MOST = 2.0
+"""Rounding step of a value, in `UNIT` of it: 1 just below a power of two, 2 above. Kernels that round faithfully give
+either neighbour."""
+
+MAX_HALF = 65504.0
+"""Largest number of float16."""
+
+HALF_RANGE = (2.0**-14, MAX_HALF)
+"""Magnitudes of float16 with all their bits."""
+
 STEP = {"float16": 2.0**-24, "complex32": 2.0**-24, "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16}
 """Distance between neighbours near zero, where values are so small that relative errors say nothing."""
 

@@ -18,7 +18,7 @@ from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import Allowance, mean_of, product_length
 from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps
-from probe_flow.analysis.number_types import common_share
+from probe_flow.analysis.number_types import STEP_AT_MOST, common_share
 
 STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
@@ -35,9 +35,6 @@ UNSHOWN = 2.0
 AT_EXTREMES = 1.6
 """Largest error at the two extremes of a computed tensor of which nothing else is known, in what is explained of values
 of their size: two elements are off by less than the worst of all may be. The largest healthy ratio measured is 1."""
-
-STEP_AT_MOST = 2.0
-"""A rounding step of a value, in `UNIT` of it: 1 just below a power of two, 2 above."""
 
 COHERENT = 1.5
 """Margin of what differences of means add up to: lengths of sums are estimated from counts."""

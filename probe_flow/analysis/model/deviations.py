@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from probe_flow.analysis.model.deviation import Deviation, deviation_of, quantised_side
-from probe_flow.analysis.model.rounding import PLAIN_BITS, PLAIN_INTEGER, RANGE, Rounding, storage
-from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE
+from probe_flow.analysis.model.rounding import PLAIN_BITS, PLAIN_INTEGER, Rounding, storage
+from probe_flow.analysis.number_types import HALF_RANGE, SIGNIFICANT_BITS, WIDE
 from probe_flow.records import Mode, Value
 from probe_flow.records.columns.figure_columns import RecordedColumns
 from probe_flow.records.figures import AT_ONCE, FEW
@@ -229,7 +229,7 @@ def _rounded_before(extremes: Floats) -> Whole:
     sizes = np.abs(extremes)
     tells = ((used > PLAIN_BITS) & ~((sizes < PLAIN_INTEGER) & (extremes == np.rint(extremes)))).any(axis=1)
     most = used.max(axis=1, initial=0)
-    fits = ((extremes == 0.0) | ((sizes >= RANGE[0]) & (sizes <= RANGE[1]))).all(axis=1)
+    fits = ((extremes == 0.0) | ((sizes >= HALF_RANGE[0]) & (sizes <= HALF_RANGE[1]))).all(axis=1)
     is_half = (most <= SIGNIFICANT_BITS["float16"]) & fits
     return np.where(~tells, 0, np.where(most <= SIGNIFICANT_BITS["bfloat16"], 1, np.where(is_half, 2, 0)))
 

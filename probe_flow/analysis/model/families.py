@@ -113,13 +113,24 @@ def family_of(op_type: str) -> Family:
     A keyword is one word of the name or several neighbouring ones joined (``Max``, ``Pool``), digits left out. A name
     with words that are not known, such as ``SubVocab``, is not decided by a short word in it.
     """
-    words = _words(op_type)
-    runs = {"".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, min(len(words), i + 3) + 1)}
-    is_known = set(words) <= _KNOWN
+    runs = words_of(op_type)
+    is_known = set(_words(op_type)) <= _KNOWN
     for family, keywords in _TABLE:
         if any(keyword in runs and (len(keyword) >= _LONG or is_known) for keyword in keywords):
             return family
     return Family.UNKNOWN
+
+
+@lru_cache(maxsize=4096)
+def words_of(op_type: str) -> frozenset[str]:
+    """Return the words of a type name, and what up to three neighbouring ones are joined.
+
+    >>> sorted(words_of("IndexPutV2"))
+    ['index', 'indexput', 'put']
+    """
+    words = _words(op_type)
+    ends = ((i, j) for i in range(len(words)) for j in range(i + 1, min(len(words), i + 3) + 1))
+    return frozenset("".join(words[i:j]) for i, j in ends)
 
 
 @lru_cache(maxsize=4096)

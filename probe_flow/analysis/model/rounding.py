@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from probe_flow.analysis.number_types import SIGNIFICANT_BITS, STEP, UNIT, significand_bits
+from probe_flow.analysis.number_types import HALF_RANGE, SIGNIFICANT_BITS, STEP, UNIT, significand_bits
 from probe_flow.records import Mode, Pair, TensorRef
 from probe_flow.records.row import Row
 
@@ -40,9 +40,6 @@ BOTH_SIDES = 2
 TELLING = 16.0
 """How many times the distance to its golden a step may be to which a value was rounded: it is a sixteenth by chance
 once in eight times."""
-
-RANGE = (2.0**-14, 65504.0)
-"""Magnitudes of float16 with all their bits; what is outside was not in float16."""
 
 
 class Rounding(Struct, frozen=True):
@@ -106,7 +103,7 @@ def rounded_before(extremes: Sequence[float | None], units: Mapping[str, float])
         return 0.0
     if bits <= SIGNIFICANT_BITS["bfloat16"]:
         return units["bfloat16"]
-    least, most = RANGE
+    least, most = HALF_RANGE  # what is outside was not in float16
     return units["float16"] if all(not each or least <= abs(each) <= most for each in known) else 0.0
 
 

@@ -13,7 +13,6 @@ behind them.
 from __future__ import annotations
 
 import math
-import re
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
@@ -25,6 +24,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import is_gradient
 from probe_flow.analysis.model.decisions import share_turned
 from probe_flow.analysis.model.deviation import TINY, Deviation, unknown_scale
+from probe_flow.analysis.model.families import words_of
 from probe_flow.analysis.model.growth import PEAK_OVER_RMS, Allowance
 from probe_flow.analysis.number_types import UNIT, common_share
 from probe_flow.records import Catalog, Execution, Flow, Node, NodeKey, Pairs, SlotRole, TensorKind, TensorRef
@@ -262,10 +262,13 @@ def _places_of(catalog: Catalog) -> dict[NodeKey, int]:
     return places
 
 
-WRITES_IN_PLACE = re.compile(
-    r"(?i)update|assign|in_?place|scatter|index_?(put|copy|add|fill)|cache|apply|momentum|adam"
-)
-"""Types of operators of devices that may write what they read, by a part of their name."""
+WRITES_IN_PLACE = frozenset(
+    (
+        "update", "assign", "inplace", "scatter", "indexput", "indexcopy", "indexadd", "indexfill", "cache", "apply",
+        "momentum", "adam",
+    )
+)  # fmt: skip
+"""Words of the types of operators of devices that may write what they read."""
 
 
 def is_overwritten(row: Row, node: Node | None, written: Sequence[Row]) -> bool:
@@ -274,7 +277,7 @@ def is_overwritten(row: Row, node: Node | None, written: Sequence[Row]) -> bool:
     Devices write a dump when the operator is over, of both ends. The target then has one tensor on both, and the golden
     two.
     """
-    if node is None or row.is_produced or not WRITES_IN_PLACE.search(node.op_type):
+    if node is None or row.is_produced or WRITES_IN_PLACE.isdisjoint(words_of(node.op_type)):
         return False
     target, golden = _shown(row)
     results = map(_shown, written) if target is not None else ()

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from probe_flow.analysis.number_types import MAX_HALF
 from probe_flow.dumps.rules.records import RuleFile, RuleOp, RuleOutput
 from probe_flow.records import Catalog, Comparison, Finding, FindingKind, NodeKey, Pairs, SlotRole
 from probe_flow.records.frameworks import NO_FRAMEWORK
@@ -22,7 +23,6 @@ _INTEGERS = frozenset(
 )
 _NARROW = MappingProxyType({("DT_INT64", "DT_INT32"): "values beyond 32 bits are lost"})
 _TO_HALF = frozenset({("DT_FLOAT", "DT_FLOAT16"), ("DT_DOUBLE", "DT_FLOAT16")})
-_MAX_HALF = 65504.0
 _SHOWN = 5
 
 
@@ -120,8 +120,8 @@ def _loss(source: str, result: str, largest: float | None) -> str | None:
     if source in _FLOATS and result in _INTEGERS:
         return "fractions and values beyond its range are lost"
     if (source, result) in _TO_HALF:
-        is_beyond = largest is not None and not largest <= _MAX_HALF
-        return f"a value of {largest:.6g} is beyond {_MAX_HALF:g}" if is_beyond else None
+        is_beyond = largest is not None and not largest <= MAX_HALF
+        return f"a value of {largest:.6g} is beyond {MAX_HALF:g}" if is_beyond else None
     return _NARROW.get((source, result))
 
 

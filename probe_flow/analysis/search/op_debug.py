@@ -7,12 +7,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from probe_flow.analysis.number_types import MAX_HALF
 from probe_flow.dumps.offline.overflow_run import Overflow, OverflowRun
 from probe_flow.records import Catalog, Comparison, Finding, FindingKind, NodeKey, SlotRole
 from probe_flow.records.row import Row
-
-MAX_HALF = 65504.0
-"""Largest number of float16."""
 
 
 def with_overflows(comparison: Comparison, run: OverflowRun, rows: Sequence[Row]) -> Comparison:

@@ -12,11 +12,8 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.number_types import common_share
+from probe_flow.analysis.number_types import STEP_AT_MOST, common_share
 from probe_flow.analysis.statistics.moments import Moments
-
-STEP = 2.0
-"""Rounding step of a value at most, in `UNIT` of it: kernels that round faithfully give either neighbour."""
 
 ADDED, SUBTRACTED = (1, 1), (1, -1)
 
@@ -96,7 +93,7 @@ def sum_of(whole: Moments, parts: Sequence[Moments], operands: Operands, *, sign
 
 
 def _moved(whole: Moments, tensor: Moments, by: float) -> Sequence[Due]:
-    step = STEP * whole.unit * (tensor.top + abs(by))
+    step = STEP_AT_MOST * whole.unit * (tensor.top + abs(by))
     explained = averaged(whole, whole) + averaged(tensor, whole)
     return (
         Due("low", tensor.low + by, tensor.low + by, step), Due("high", tensor.high + by, tensor.high + by, step),
@@ -111,7 +108,7 @@ def averaged(tensor: Moments, whole: Moments) -> float:
 
 def same(whole: Moments, tensor: Moments, factor: float = 1.0) -> Sequence[Due]:
     """All four figures are those of a tensor, times a factor."""
-    step = STEP * whole.unit * abs(factor) * tensor.top
+    step = STEP_AT_MOST * whole.unit * abs(factor) * tensor.top
     low, high = sorted((factor * tensor.low, factor * tensor.high))
     mean, size = factor * tensor.mean, abs(factor) * tensor.size
     of_mean = abs(factor) * averaged(tensor, whole) + whole.mean_recorded
@@ -191,7 +188,7 @@ def within(
         return ()
     read = parts if place is None else parts[place : place + 1]
     low, high = min(each.low for each in read), max(each.high for each in read)
-    step = STEP * whole.unit * max(each.top for each in read)
+    step = STEP_AT_MOST * whole.unit * max(each.top for each in read)
     found = [Due("low", low, high, step), Due("high", low, high, step)]
     if is_mean and len(read) == 1 and not read[0].count % whole.count:
         mean = read[0].mean
@@ -205,7 +202,7 @@ def chosen(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequ
     ends = [*(each.low for each in parts), *(each.high for each in parts), *operands.numbers]
     if len(ends) < 3:
         return ()
-    step = STEP * whole.unit * max(map(abs, ends))
+    step = STEP_AT_MOST * whole.unit * max(map(abs, ends))
     return [Due(figure, min(ends), max(ends), step) for figure in ("low", "high")]
 
 
@@ -218,6 +215,6 @@ def largest(
     pick, figure, behind = (min, "low", "high") if is_smallest else (max, "high", "low")
     top = pick(getattr(each, figure) for each in parts)
     least = pick(getattr(each, behind) for each in parts)
-    step = STEP * whole.unit * max(each.top for each in parts)
+    step = STEP_AT_MOST * whole.unit * max(each.top for each in parts)
     low, high = sorted((least, top))
     return Due(figure, top, top, step), Due(behind, low, high, step)

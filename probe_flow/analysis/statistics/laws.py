@@ -28,10 +28,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TypeAlias
 
-from probe_flow.analysis.number_types import common_share
+from probe_flow.analysis.number_types import STEP_AT_MOST, common_share
 from probe_flow.analysis.statistics.dues import (
     ADDED,
-    STEP,
     SUBTRACTED,
     Due,
     Operands,
@@ -90,7 +89,7 @@ def _softmax(whole: Moments, _parts: Sequence[Moments], operands: Operands) -> S
     if not lengths:
         return ()
     due = min((1.0 / length for length in lengths), key=lambda each: abs(each - whole.mean))
-    step = STEP * whole.unit
+    step = STEP_AT_MOST * whole.unit
     return (Due("mean", due, due, (step + whole.recorded) * due), Due("high", 0.0, 1.0, step))
 
 
@@ -100,7 +99,7 @@ def _of_length_one(whole: Moments, parts: Sequence[Moments], operands: Operands)
     if len(parts) != 1 or not lengths:
         return ()
     due = min((1.0 / math.sqrt(length) for length in lengths), key=lambda each: abs(each - whole.size))
-    return (Due("size", due, due, (STEP * whole.unit + whole.norm_recorded) * due),)
+    return (Due("size", due, due, (STEP_AT_MOST * whole.unit + whole.norm_recorded) * due),)
 
 
 def _times(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
@@ -112,9 +111,9 @@ def _times(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequ
     if made is None or made.of is None or made.kind != "rsqrt" or read.count != whole.count or not read.size:
         return ()
     square, near = read.size * read.size, EPSILON * QUIETER / (2.0 * read.size * read.size)
-    if abs(made.of.mean - square) > STEP * (whole.unit + made.of.recorded + near) * square:
+    if abs(made.of.mean - square) > STEP_AT_MOST * (whole.unit + made.of.recorded + near) * square:
         return ()
-    rounded = STEP * common_share(factor.count) * whole.unit
+    rounded = STEP_AT_MOST * common_share(factor.count) * whole.unit
     return (Due("size", 1.0, 1.0, rounded + whole.norm_recorded + near),)
 
 
@@ -130,7 +129,7 @@ def _over(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Seque
     if any(due.gap(divisor) > 1.0 for due in total(divisor, parts[:1], operands)):
         return ()
     mean = divisor.count / whole.count
-    return (Due("mean", mean, mean, STEP * whole.unit * mean + averaged(whole, whole)),)
+    return (Due("mean", mean, mean, STEP_AT_MOST * whole.unit * mean + averaged(whole, whole)),)
 
 
 def _product(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
@@ -153,7 +152,7 @@ def _magnitude(whole: Moments, parts: Sequence[Moments], _operands: Operands) ->
         return ()
     (read,), top = parts, parts[0].top
     of_norm = (common_share(whole.count) * whole.unit + whole.norm_recorded + read.norm_recorded) * read.size
-    step = STEP * whole.unit * top
+    step = STEP_AT_MOST * whole.unit * top
     return Due("size", read.size, read.size, of_norm), Due("high", top, top, step), Due("low", 0.0, top, step)
 
 
@@ -275,15 +274,15 @@ def _at_extremes(
     for figure, value in ends:
         if from_ != -math.inf and (figure == "low" or value < from_):
             continue
-        moved = STEP * whole.unit * abs(value)
+        moved = STEP_AT_MOST * whole.unit * abs(value)
         try:
             due, near = function(value), (function(value - moved), function(value + moved))
         except (ValueError, OverflowError, ZeroDivisionError):
             continue
-        explained = STEP * whole.unit * abs(due) + abs(near[1] - near[0]) / 2.0 + loose
+        explained = STEP_AT_MOST * whole.unit * abs(due) + abs(near[1] - near[0]) / 2.0 + loose
         found.append(Due(figure, due, due, explained))
     if least != -math.inf:
-        found.append(Due("low", least, math.inf, STEP * whole.unit * abs(least) + loose))
+        found.append(Due("low", least, math.inf, STEP_AT_MOST * whole.unit * abs(least) + loose))
     return found
 
 
@@ -296,7 +295,7 @@ def _squared(
     (read,) = parts
     mean, top = read.size * read.size, read.top**2
     explained = (2.0 * read.norm_recorded + whole.unit) * mean + averaged(whole, whole)
-    return Due("mean", mean, mean, explained), Due("high", top, top, 2.0 * STEP * whole.unit * top)
+    return Due("mean", mean, mean, explained), Due("high", top, top, 2.0 * STEP_AT_MOST * whole.unit * top)
 
 
 def _sigmoid(value: float) -> float:

@@ -122,7 +122,7 @@ class OwnInputs:
         """Execution -> shape -> the first result of ``one_hot``."""
         found: dict[object, dict[tuple[int, ...], int]] = {}
         for call in self._calls:
-            if call.node is not None and _kind(call) == "one_hot" and call.key.phase is Phase.FORWARD:
+            if call.node is not None and _kind(call) == "onehot" and call.key.phase is Phase.FORWARD:
                 for number in call.written:
                     shapes = found.setdefault(call.key.execution.identity, {})
                     shapes.setdefault(self._rows[number].pair.shown.shape or (), number)
@@ -187,8 +187,7 @@ class OwnInputs:
 
     def _beside_golden(self, row: Row, call: Call, read: Sequence[int], law: Law | None) -> Contradiction | None:
         """Return what a result is not by its own inputs and by what the golden's is of the golden's inputs."""
-        assert call.node is not None
-        kind = bare(call.node.op_type)
+        kind = _kind(call)
         if kind in PICKING:
             return self._of_picked(row, call, read)
         if kind not in OF_ROWS:
@@ -222,10 +221,8 @@ class OwnInputs:
         whole, picked = moments_of(row, "target"), moments_of(self._rows[values], "target")
         if whole is None or picked is None or apart(whole, picked) <= 1.0:
             return None
-        name, here, there = differing(whole, picked)
-        chosen = self._rows[values].pair.shown.id
-        told = f"holds other elements than `{chosen}`, which the same indices picked: its {name} is {here:.4g}, there "
-        return Contradiction(apart(whole, picked), f"{told}{there:.4g}")
+        than = f"`{self._rows[values].pair.shown.id}`, which the same indices picked"
+        return Contradiction(apart(whole, picked), _of_others(than, whole, picked))
 
     def _is_in_place(self, call: Call, row: Row, read: Sequence[int]) -> bool:
         """Whether the target's collector may have recorded an input as what the call made of it.
@@ -242,13 +239,12 @@ _NEVER_IN_PLACE = frozenset(("add", "radd", "sub", "rsub")) | MOVED
 
 
 def _kind(call: Call) -> str:
-    assert call.node is not None
-    return call.node.op_type.strip("_").lower()
+    return bare(call.node.op_type) if call.node is not None else ""
 
 
 def _law_of_gradient(row: Row, call: Call) -> Law | None:
     """Return the law of a gradient that adds up to that which reached its call: of what was picked, or of a bias."""
-    kind = bare(call.node.op_type) if call.node is not None and not _is_named_in_place(call) else ""
+    kind = "" if _is_named_in_place(call) else _kind(call)
     is_bias = kind.startswith(WITH_BIAS) and len(row.pair.shown.shape or ()) == 1
     return scattered if is_bias or kind in SPREADING else None
 
@@ -290,9 +286,12 @@ def _of_same(whole: Moments, parts: Sequence[Moments]) -> Contradiction | None:
     gap = apart(whole, parts[0])
     if gap <= 1.0:
         return NOTHING
-    name, here, there = differing(whole, parts[0])
-    told = f"holds other elements than its own input, unlike the golden's: its {name} is {here:.4g}, there {there:.4g}"
-    return Contradiction(gap, told)
+    return Contradiction(gap, _of_others("its own input, unlike the golden's", whole, parts[0]))
+
+
+def _of_others(than: str, whole: Moments, there: Moments) -> str:
+    name, own, other = differing(whole, there)
+    return f"holds other elements than {than}: its {name} is {own:.4g}, there {other:.4g}"
 
 
 def _is_same(whole: Moments, part: Moments | None) -> bool:
