@@ -82,13 +82,8 @@ def match_model_graph(
     )
     pairs: list[Pair] = []
     groups: list[Group] = []
-    for run in target.executions:
-        partner = executions.golden_of.get(run)
-        match = _Match(*sides, run, partner)
-        pairs += match.pairs(groups)
-    left = set(golden.executions) - set(executions.golden_of.values())
-    for other in (run for run in golden.executions if run in left):
-        pairs += _Match(*sides, None, other).pairs(groups)
+    for run, partner in executions.sides(target.executions, golden.executions):
+        pairs += _Match(*sides, run, partner).pairs(groups)
     problems, unused = executions.problems, executions.unused
     return with_selections(Pairs(target, golden, tuple(pairs), tuple(groups), problems=problems, unused=unused))
 

@@ -60,16 +60,14 @@ def match_name(
     is_foreign = is_cross_framework(target, golden)
     pairs: list[Pair] = []
     groups: list[Group] = []
-    for run, side in sides.items():
-        partner = executions.golden_of.get(run)
+    for run, partner in executions.sides(sides, others):
+        side = sides[run] if run is not None else None
         other = others[partner] if partner is not None else None
-        merge = Merge(str(run), side, other, space, is_cross_framework=is_foreign, fuzzy=fuzzy)
+        is_met = side is not None
+        merge = Merge(
+            str(run or partner), side, other, space, is_cross_framework=is_met and is_foreign, fuzzy=is_met and fuzzy
+        )
         pairs.extend(merge.pairs(groups))
-    partners = set(executions.golden_of.values())
-    for run, other in others.items():
-        if run not in partners:
-            merge = Merge(str(run), None, other, space, is_cross_framework=False, fuzzy=False)
-            pairs.extend(merge.pairs(groups))
     return with_selections(
         Pairs(
             target=target,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -21,6 +21,15 @@ class ExecutionPairs(Struct, frozen=True):
     golden_of: Mapping[Execution, Execution]
     problems: tuple[Diagnostic, ...] = ()
     unused: tuple[Diagnostic, ...] = ()
+
+    def sides(
+        self, target: Iterable[Execution], golden: Iterable[Execution]
+    ) -> Iterator[tuple[Execution | None, Execution | None]]:
+        """Yield each target execution with its golden one, None where it has none, then the golden ones left over."""
+        for run in target:
+            yield run, self.golden_of.get(run)
+        partners = set(self.golden_of.values())
+        yield from ((None, run) for run in golden if run not in partners)
 
 
 LeavesOut: TypeAlias = Callable[[str, Execution], bool]

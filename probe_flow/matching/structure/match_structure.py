@@ -28,7 +28,6 @@ from probe_flow.matching.structure.nodes import NodeLinks, link_nodes
 from probe_flow.matching.structure.reasons import StructureReasons, within_call, within_row
 from probe_flow.records import (
     Catalog,
-    Execution,
     Group,
     NodeKind,
     Pair,
@@ -115,15 +114,12 @@ def match_structure(
     pairs: list[Pair] = []
     groups: list[Group] = []
     problems = [*executions.problems]
-    for run, side in sides.items():
-        partner = executions.golden_of.get(run)
-        rows = _Rows(run, side, others[partner] if partner is not None else None, is_foreign=is_foreign)
+    for run, partner in executions.sides(sides, others):
+        side = sides[run] if run is not None else None
+        other = others[partner] if partner is not None else None
+        rows = _Rows(str(run or partner), side, other, is_foreign=is_foreign)
         pairs.extend(rows.pairs(groups))
         problems += rows.problems()
-    partners = set(executions.golden_of.values())
-    for run, other in others.items():
-        if run not in partners:
-            pairs.extend(_Rows(run, None, other, is_foreign=is_foreign).pairs(groups))
     return with_selections(
         Pairs(
             target=target,
@@ -139,8 +135,8 @@ def match_structure(
 class _Rows:
     """The pairs of two executions in one order; either side may be missing."""
 
-    def __init__(self, run: Execution, target: Side | None, golden: Side | None, *, is_foreign: bool) -> None:
-        self.label = str(run)
+    def __init__(self, label: str, target: Side | None, golden: Side | None, *, is_foreign: bool) -> None:
+        self.label = label
         self.target = target
         self.golden = golden
         self.is_foreign = is_foreign
