@@ -267,7 +267,7 @@ def metric_texts(column: Sequence[Cell], style: ItemStyle) -> Sequence[str]:
     write = _short if style is ItemStyle.VIS else str
     texts = texts_of_numbers(column) if style is ItemStyle.VIS_DB else []
     if not texts:
-        lines = "\n".join([cell.strip() if cell.__class__ is str else write(cell) for cell in column])
+        lines = "\n".join([cell.strip() or cell if cell.__class__ is str else write(cell) for cell in column])
         texts = _LONG_PERCENT.sub(lambda found: f"{float(found[1]):.{_PLACES}f}%", lines).split("\n")
     return texts
 

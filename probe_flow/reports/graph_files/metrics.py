@@ -76,8 +76,11 @@ IN_GRAPHS = PUBLISHED._replace(differences=position_difference_columns)
 """As msprobe has them in graphs."""
 
 
-def cells_of(rows: Sequence[Row], mode: GraphMode) -> list[Mapping[str, Cell]]:
-    """Return the cells of rows by column, as msprobe has them."""
+_CHECKSUMS = ("NPU MD5", "BENCH MD5")
+
+
+def cells_of(rows: Sequence[Row], mode: GraphMode, layout: GraphLayout) -> list[Mapping[str, Cell]]:
+    """Return the cells of rows by column, as a version of msprobe has them."""
     if not rows:
         return []
     table = LAYOUTS[mode]
@@ -85,7 +88,20 @@ def cells_of(rows: Sequence[Row], mode: GraphMode) -> list[Mapping[str, Cell]]:
     for place in _MAYBE_UNSAID:  # in graphs what the dump does not say is no word that could differ
         columns[place] = ["" if cell == ABSENT else cell for cell in columns[place]]
     names = (*PREFIX, *table.columns)
-    return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
+    found: list[Mapping[str, Cell]] = [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
+    if layout is GraphLayout.MSPROBE_VIS:
+        return found
+    alone = {name: NOT_A_NUMBER for name in names if name.lower().startswith("bench ")}
+    alone |= dict.fromkeys(DIFFERENCES, " ") if mode is GraphMode.STATISTICS else {}
+    return [
+        _judged_by_second(each, alone if row.pair.golden is None else {}) for row, each in zip(rows, found, strict=True)
+    ]
+
+
+def _judged_by_second(cells: Mapping[str, Cell], alone: Mapping[str, Cell]) -> Mapping[str, Cell]:
+    """Return the cells that the rules of 26.2.0 see: without a golden, words that differ; of null, such a checksum."""
+    nulls = {name: "None" for name in _CHECKSUMS if cells.get(name) == ABSENT}
+    return {**cells, **nulls, **alone} if nulls or alone else cells
 
 
 def api_of(name: str) -> str:
@@ -178,7 +194,7 @@ def _msprobe_metrics(
     """
     is_first = layout is GraphLayout.MSPROBE_VIS
     style = ItemStyle.VIS if is_first else ItemStyle.VIS_DB
-    cells = cells_of([row for some in held for row in some], mode)
+    cells = cells_of([row for some in held for row in some], mode, layout)
     shown = [column for column in _SHOWN[LAYOUTS[mode]] if column != "EucDist" or not is_first]
     columns = [metric_texts([each[column] for each in cells], style) for column in shown]
     texts = zip(*columns, strict=True) if columns else repeat(())

@@ -36,7 +36,7 @@ def msprobe_scored(pair: GraphPair) -> GraphPair:
     for begin in range(0, len(graph.nodes), _BATCH):
         numbers = range(begin, min(begin + _BATCH, len(graph.nodes)))
         rows = {number: [row for row in pair.rows(number) if row is not None] for number in numbers}
-        cells = cells_of([row for some in rows.values() for row in some], mode)
+        cells = cells_of([row for some in rows.values() for row in some], mode, pair.layout)
         first = 0
         for number, some in rows.items():
             mine = cells[first : first + len(some)]

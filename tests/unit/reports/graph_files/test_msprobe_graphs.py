@@ -246,6 +246,29 @@ def test_what_is_null_on_one_side_has_no_type_that_could_differ(tmp_path: Path) 
     assert node["Tensor.mul.0.forward"]["precision_index"] == 0
 
 
+def test_an_item_that_the_golden_lacks_is_an_error_in_version_26(tmp_path: Path) -> None:
+    theirs = entry("Tensor.mul.0.forward", [tensor(requires_grad=True)], [tensor()])
+    mine = {**theirs, "input_args": [*theirs["input_args"], tensor(requires_grad=True), {"type": "int", "value": 3}]}
+    node = written(tmp_path, NEW, {"Tensor.mul.0.forward": mine}, {"Tensor.mul.0.forward": theirs})
+
+    items = [node["Tensor.mul.0.forward"]["input_data"][f"Tensor.mul.0.forward.input.{place}"] for place in (1, 2)]
+    facts = ["The Required_Grad of NPU and Bench are inconsistent", "The dtype of NPU and Bench are inconsistent."]
+    facts += ["The shape of NPU and Bench are inconsistent."]
+    for item, broken in zip(items, (facts, facts[1:]), strict=True):
+        assert (item["Max diff"], item["NormRelativeErr"], item["Requires_grad Consistent"]) == (" ", " ", "False")
+        assert (item["Result"], json.loads(item["Err_message"])) == ("error", [f"error: {each}" for each in broken])
+    assert node["Tensor.mul.0.forward"]["precision_index"] == 1
+
+
+def test_a_checksum_of_null_is_another_one_in_version_26(tmp_path: Path) -> None:
+    mine = entry("Tensor.mul.0.forward", [tensor(md5="1")], [tensor(md5="2"), tensor(md5="3")])
+    theirs = {**mine, "output": [tensor(md5="2"), None]}
+    node = written(tmp_path, NEW, {"Tensor.mul.0.forward": mine}, {"Tensor.mul.0.forward": theirs})
+
+    item = node["Tensor.mul.0.forward"]["output_data"]["Tensor.mul.0.forward.output.1"]
+    assert item["Err_message"] == '["error: The CRC-32 value of NPU differs from that of the bench."]'
+
+
 def test_messages_of_one_item_are_a_list_as_python_writes_it(tmp_path: Path) -> None:
     mine = entry("Tensor.mul.0.forward", [tensor(dtype="torch.float16", shape=[3, 2])], [tensor()])
     theirs = entry("Tensor.mul.0.forward", [tensor()], [tensor()])
