@@ -16,17 +16,24 @@ from probe_flow.matching.shared.api_table import PYTORCH_OF
 _SAME: Mapping[str, str] = MappingProxyType(
     {
         "addition": "add",
+        "avgpool": "avgpool2d",
         "batchmatmul": "matmul",
         "bmm": "matmul",
+        "concat": "cat",
         "conv1dtranspose": "convtranspose1d",
+        "conv2dbackpropinput": "convtranspose2d",
         "conv2dtranspose": "convtranspose2d",
         "conv3dtranspose": "convtranspose3d",
         "divide": "div",
         "floordivide": "floordiv",
         "greater": "gt",
         "greaterequal": "ge",
+        "hshrink": "hardshrink",
+        "hsigmoid": "hardsigmoid",
+        "hswish": "hardswish",
         "less": "lt",
         "lessequal": "le",
+        "maxpool": "maxpool2d",
         "mm": "matmul",
         "multiply": "mul",
         "negative": "neg",
@@ -106,6 +113,7 @@ _LAYERS = frozenset(
         *("embedding", "gru", "grucell", "lstm", "lstmcell", "multiheadattention", "rnn", "rnncell"),
         *("batchnorm1d", "batchnorm2d", "batchnorm3d", "groupnorm", "instancenorm1d", "instancenorm2d", "layernorm"),
         *("avgpool1d", "avgpool2d", "avgpool3d", "maxpool1d", "maxpool2d", "maxpool3d", "pixelshuffle", "upsample"),
+        *("hardshrink", "hardsigmoid", "hardswish"),
         *("celu", "elu", "gelu", "hardtanh", "leakyrelu", "logsigmoid", "logsoftmax", "mish", "prelu", "relu", "relu6"),
         *("selu", "sigmoid", "silu", "softmax", "softplus", "softshrink", "softsign", "tanh", "tanhshrink"),
         *("bceloss", "bcewithlogitsloss", "cosineembeddingloss", "crossentropyloss", "huberloss", "kldivloss"),
@@ -130,8 +138,8 @@ def _word(name: str) -> str:
 def family(op_type: str) -> str:
     """Return the family of an API or a class.
 
-    >>> family("__truediv__"), family("LayerNorm"), family("layer_norm"), family("relu_")
-    ('div', 'layernorm', 'layernorm', 'relu')
+    >>> family("__truediv__"), family("LayerNorm"), family("layer_norm"), family("relu_"), family("HSwish")
+    ('div', 'layernorm', 'layernorm', 'relu', 'hardswish')
     """
     word = _word(op_type)
     if op_type.startswith("__i") and op_type.endswith("__") and word not in {"invert", "index", "int"}:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 
@@ -76,6 +76,9 @@ class Reasons:
             caller = entry_of(self._mine.nodes[layer])
             text = f"the {word} has no `{named.text}`{direction}: it is internal to `{caller}`, which is paired"
             return CommonReason.FRAMEWORK_INTERNAL.expected(text)
+        if self._is_foreign and node.kind is NodeKind.MODULE and self._is_wrapper(number):
+            text = f"`{entry_of(node)}` is a level of modules that the {word} does not have; what it holds is paired"
+            return CommonReason.WRAPPER.expected(text)
         if self._is_foreign and node.kind is NodeKind.API and (named.name, node.key.phase) in self._silent:
             text = f"the {word} ran `{named.text}`{direction}, but its dump leaves out the values of such calls"
             return CommonReason.NOT_DUMPED.expected(text)
@@ -106,6 +109,22 @@ class Reasons:
             caller = mine.scopes[caller]
         is_one_layer = isinstance(caller, int) and self._paired[caller] not in self._with_modules
         return caller if isinstance(caller, int) and is_one_layer else None
+
+    def _is_wrapper(self, number: int) -> bool:
+        """Return True for a module without partner whose calls all have one, or are such modules themselves."""
+        forward = self._mine.forward_of(number)
+        inside = self._inside.get(number if forward is None else forward, ())
+        return bool(inside) and all(each in self._paired or self._is_wrapper(each) for each in inside)
+
+    @cached_property
+    def _inside(self) -> Mapping[int, Sequence[int]]:
+        """The forward calls that each call made."""
+        found: dict[int, list[int]] = {}
+        for number in self._mine.numbers(Phase.FORWARD):
+            caller = self._mine.scopes[number]
+            if isinstance(caller, int):
+                found.setdefault(caller, []).append(number)
+        return found
 
     @cached_property
     def _with_modules(self) -> frozenset[int]:

@@ -30,6 +30,9 @@ _STATISTICS, _TENSOR = TensorKind.STATISTICS, TensorKind.TENSOR
 
 _slot_of = attrgetter("slot")
 
+_STATE = frozenset(("moving_mean", "moving_variance"))
+"""What MindSpore records with the parameters of a cell, and PyTorch, where it is a buffer, not at all."""
+
 _PARAMETERS = frozenset({SlotRole.PARAMETER, SlotRole.PARAMETER_GRAD})
 
 OTHER_GRADIENTS = frozenset(
@@ -205,6 +208,9 @@ def _no_slot(tensor: TensorRef, decision: Decision, *, is_target: bool) -> Reaso
         text = f"the API mapping{where} leaves out `{tensor.slot}`"
         return CommonReason.NOT_MAPPED.outside(text)
     side = "golden" if is_target else "target"
+    if decision.is_cross_framework and tensor.slot.role is SlotRole.PARAMETER and tensor.slot.path[-1] in _STATE:
+        text = f"`{tensor.slot}` is no parameter in the {side}'s framework, which records none"
+        return CommonReason.FRAMEWORK_INTERNAL.expected(text)
     return CommonReason.NO_SLOT[side].of(
         f"the {side}'s call has no `{slot}`", is_gap=tensor.kind is not TensorKind.NULL
     )

@@ -38,3 +38,4 @@ class CommonReason:
     RECOMPUTED = ReasonKind("recomputed")
     TRANSPOSED = ReasonKind("transposed")
     UNREADABLE = ReasonKind("unreadable")
+    WRAPPER = ReasonKind("wrapper")

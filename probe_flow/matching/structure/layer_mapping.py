@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from probe_flow.matching.alike.operations import family, kin
 from probe_flow.matching.mapping.cells import split_prefix
+from probe_flow.matching.shared.vocabulary import CommonReason
 from probe_flow.records import GUESS, Node, NodeKey, NodeKind, Pairs, Phase
 
 TOP = "TopLayer"
@@ -175,13 +176,18 @@ def _add_apis(
     """Record calls whose own names differ: a layer mapping finds APIs by place and own name.
 
     Not those that are in other layers of the class one of several calls for one of the golden, such as a convolution
-    with a bias of its own.
+    with a bias of its own. Of a layer that the golden has as a call alone, the call stands for the layer.
     """
     in_rows = {
         _class_and_name(pairs.target.nodes[key])
         for group in pairs.groups
         if len(group.target_nodes) > 1
         for key in group.target_nodes
+    }
+    wrappers = {
+        pair.target.node.name
+        for pair in pairs.pairs
+        if pair.target is not None and pair.reason is not None and pair.reason.kind is CommonReason.WRAPPER
     }
     for one, other in linked.items():
         ours, theirs = pairs.target.nodes[one], pairs.golden.nodes[other]
@@ -190,7 +196,7 @@ def _add_apis(
         if _class_and_name(ours) in in_rows:
             continue
         is_kin = kin(family(ours.op_type)) == kin(family(theirs.op_type))
-        if is_kin and (ours.parent is None or ours.parent in wishes.modules):
+        if is_kin and (ours.parent is None or ours.parent in wishes.modules or ours.parent in wrappers):
             path, partner = (
                 (*(split_path(node.parent)[0] if node.parent else ()), node.key.name.rpartition(".")[2])
                 for node in (ours, theirs)

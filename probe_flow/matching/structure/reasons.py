@@ -13,7 +13,7 @@ from probe_flow.matching.structure.align import Link
 from probe_flow.matching.structure.likeness import node_likeness, words
 from probe_flow.matching.structure.nodes import NodeLinks
 from probe_flow.matching.structure.phase_tree import PhaseTree
-from probe_flow.records import Phase, Reason, ReasonKind, TensorRef
+from probe_flow.records import Phase, Reason, TensorRef
 from probe_flow.relations.call_tree import ROOT
 
 MAX_SEARCHED = 64
@@ -23,10 +23,6 @@ MAX_NAMED = 3
 _FROM_NAMES = (CommonReason.RECOMPUTED, CommonReason.NOT_DUMPED)
 _ONE_KIND = frozenset({"L0", "L1"})
 """Levels of a dump that record modules only, or APIs only."""
-
-
-class StructureReason:
-    WRAPPER = ReasonKind("wrapper")
 
 
 class StructureReasons:
@@ -70,7 +66,7 @@ class StructureReasons:
             return CommonReason.NO_NODE[word].missing(f"nothing in the {word} corresponds to `{entry}`")
         if tree.is_module(number) and number in self._dissolved(tree, which):
             text = f"`{entry}` is a level of modules that the {word} does not have; what it holds is paired"
-            return StructureReason.WRAPPER.expected(text)
+            return CommonReason.WRAPPER.expected(text)
         if self._is_foreign and is_bookkeeping(tree.traits[number].family):
             text = f"`{entry}` changes shape, view or dtype only, which the {word}'s framework does otherwise"
             return CommonReason.FRAMEWORK_INTERNAL.expected(text)

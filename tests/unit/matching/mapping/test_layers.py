@@ -220,3 +220,18 @@ def test_calls_that_the_other_collector_leaves_out_are_no_gap() -> None:
         "Functional.cat.0.forward": ("not_dumped", False),
         "Functional.tril.0.forward": ("no_golden_node", True),
     }
+
+
+def test_a_layer_whose_calls_are_paired_is_a_level_that_the_other_side_lacks() -> None:
+    names = ["Mint.hswish.0.forward", "Cell.a.act.Act.forward.0", "Mint.mul.0.forward", "Cell.a.A.forward.0"]
+    parents = {names[0]: names[1], names[1]: names[3], names[2]: names[3]}
+    there = ["Torch.hardswish.0.forward", "Torch.mul.0.forward", "Module.a.A.forward.0", "Module.a.b.B.forward.0"]
+    golden = catalog(there, parents=dict.fromkeys((*there[:2], there[3]), there[2]))
+
+    def reasons(**entries: str) -> dict[str, tuple[str, bool]]:
+        target = catalog(names, parents=parents, framework="mindspore")
+        found = lone(match_layer_mapping(target, golden, entries=layers(A=entries)))
+        return {name: found[name] for name in names if name in found}
+
+    assert reasons(**{"act.hswish": "hardswish"}) == {names[1]: ("wrapper", False)}
+    assert reasons() == {names[0]: ("no_golden_node", True), names[1]: ("outside_mapping", False)}

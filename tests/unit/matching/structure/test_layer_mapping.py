@@ -239,6 +239,26 @@ def test_modules_of_one_class_and_path_below_the_outermost_part_pair(tmp_path: P
     assert said(suggest_layer_mapping(pairs)) == {"TopLayer": {"network": "module"}}
 
 
+def gated(folder: Path, *, is_layer: bool) -> Path:
+    """A block whose gate is a layer of its own, or a call."""
+    program = Program()
+    with program.module("block", "Block"):
+        program.call("Torch.sigmoid", program.tensor((4, HIDDEN), "x"))
+        if is_layer:
+            with program.module("block.act", "HSwish"):
+                program.call("Torch.hswish", program.tensor((4, HIDDEN), "y"))
+        else:
+            program.place += 1
+            program.call("Functional.hardswish", program.tensor((4, HIDDEN), "y"))
+        program.call("Torch.tanh", program.tensor((4, HIDDEN), "z"))
+    return program.write(folder)
+
+
+def test_a_layer_that_the_golden_has_as_a_call_is_mapped_to_the_call(tmp_path: Path) -> None:
+    pairs = match(gated(tmp_path / "target", is_layer=True), gated(tmp_path / "golden", is_layer=False))
+    assert said(suggest_layer_mapping(pairs)) == {"Block": {"act.hswish": "hardswish"}}
+
+
 def test_wrappers_on_one_side_are_part_of_the_outermost_part(tmp_path: Path) -> None:
     target = sparse(tmp_path / "target", "mindspore", "network_with_loss.module", api="Mint.logical_or", size=2)
     golden = sparse(tmp_path / "golden", "pytorch", "module", api="Torch.cumsum", size=5)
