@@ -7,6 +7,7 @@ to know of a framework is a property here.
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 from msgspec import Struct
 
@@ -32,6 +33,12 @@ class Framework(Struct, frozen=True, gc=False):
     name: str
     kernels: Kernels | None = None
     is_arrays: bool = False
+
+    @classmethod
+    def shared(cls, *fields: Any) -> Framework:
+        """Return a framework, ours where it is one of ours."""
+        found = cls(*fields)
+        return next((each for each in _OURS if each == found), found)
 
     @property
     def dialect(self) -> str:

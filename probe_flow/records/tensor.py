@@ -21,8 +21,6 @@ from probe_flow.records.tensor_traits import (
     TensorTraits,
     TensorType,
     tensor_type,
-    usual_facts,
-    usual_traits,
 )
 
 _SECTIONS = {SlotRole.INPUT: "input.", SlotRole.PARAMETER: "parameters.", SlotRole.OUTPUT: "output."}
@@ -124,10 +122,7 @@ class TensorRef(Struct, frozen=True, gc=False, eq=False):
         if len(extents) == 1 and extents[0].part is None:
             _, offset, nbytes, encoding, _ = astuple(extents[0])
             extents = ()
-        if facts == usual_facts(facts.named_by):
-            traits = usual_traits(slot, shared, facts.named_by, offset, nbytes, encoding)
-        else:
-            traits = TensorTraits(slot, shared, facts, offset, nbytes, encoding)
+        traits = TensorTraits.shared(slot, shared, facts, offset, nbytes, encoding)
         return cls(node, traits, TensorData(file, recorded, checksum, extents))
 
     def changed(self, **changes: Any) -> TensorRef:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from msgspec import Struct
 
@@ -44,6 +45,11 @@ class Slot(Struct, frozen=True, gc=False, cache_hash=True):
     role: SlotRole
     path: tuple[int | str, ...] = (0,)
 
+    @classmethod
+    def shared(cls, role: SlotRole, path: tuple[int | str, ...]) -> Slot:
+        """Return a slot, the same object for equal arguments."""
+        return shared_slot(role, path)
+
     @property
     def index(self) -> str:
         """The path as text: ``"0"``, ``"1.0"``, ``"weight"``."""
@@ -82,6 +88,11 @@ class TensorType(Struct, frozen=True, gc=False, cache_hash=True):
     layout: str = "ND"
     sub_format: int = 0
     requires_grad: bool | None = None
+
+    @classmethod
+    def shared(cls, *fields: Any) -> TensorType:
+        """Return a type, the same object for equal fields."""
+        return tensor_type(*fields)
 
 
 tensor_type = lru_cache(maxsize=1 << 14)(TensorType)
@@ -148,12 +159,20 @@ class TensorTraits(Struct, frozen=True, gc=False):
     nbytes: int = 0
     encoding: str | None = None
 
+    @classmethod
+    def shared(
+        cls, slot: Slot, type_: TensorType, facts: TensorFacts, offset: int, nbytes: int, encoding: str | None
+    ) -> TensorTraits:
+        """Return traits, the same object for equal arguments where the facts are usual."""
+        if facts == usual_facts(facts.named_by):
+            return _usual_traits(slot, type_, facts.named_by, offset, nbytes, encoding)
+        return cls(slot, type_, facts, offset, nbytes, encoding)
+
 
 @lru_cache(maxsize=1 << 13)
-def usual_traits(
+def _usual_traits(
     slot: Slot, shared: TensorType, named_by: NodeKind | None, offset: int, nbytes: int, encoding: str | None
 ) -> TensorTraits:
-    """Return traits, the same object for equal arguments."""
     return TensorTraits(slot, shared, usual_facts(named_by), offset, nbytes, encoding)
 
 

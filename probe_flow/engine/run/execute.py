@@ -43,7 +43,16 @@ from probe_flow.engine.run.plan import Plan, PlannedStage
 from probe_flow.engine.run.record import base_record, problem_facts, so_far, stage_list, with_summaries
 from probe_flow.engine.run.results import Results, is_strict, nothing
 from probe_flow.engine.run.signals import Signals
-from probe_flow.engine.run.tasks import BATCH_LOST, MEASURED_BY, Forks, Progress, Silent, StageTasks, needs_workers
+from probe_flow.engine.run.tasks import (
+    BATCH_LOST,
+    MEASURED_BY,
+    Forks,
+    Progress,
+    ReadAhead,
+    Silent,
+    StageTasks,
+    needs_workers,
+)
 from probe_flow.engine.schedulers.base import Scheduler
 from probe_flow.engine.schedulers.choice import ahead, held
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
@@ -169,6 +178,7 @@ class _Run:
     kept: KeptStages = field(init=False)
     cache: RunCache = field(init=False)
     _forks: Forks = field(init=False)
+    _ahead: ReadAhead = field(init=False)
     _began: float = field(init=False)
     _start_ahead: Callable[[Sequence[str]], None] = field(init=False)
 
@@ -185,11 +195,12 @@ class _Run:
             made_by=(self.plan.workflow.name, self.folder.path.name),
         )
         self.kept = KeptStages(self.cache_folder, self.plan, self.cache)
+        self._ahead = ReadAhead(self.plan, folder, self._forks, self.kept)
 
     def to_end(self) -> RunOutcome:
         """Run every stage that can run, then say what came of it."""
         self.log.emit("run.started", workflow=self.plan.workflow.name, stages=len(self.plan.selected))
-        with ahead(self.scheduler) as self._start_ahead, closing(self.results):
+        with ahead(self.scheduler) as self._start_ahead, closing(self.results), closing(self._ahead):
             for planned in self.plan.stages:
                 if planned.stage.type.produces is not Kind.REPORT:
                     self._settle()
@@ -221,8 +232,7 @@ class _Run:
         return StageOutcome(name, uses, StageStatus.SKIPPED, reason=reason)
 
     def _run_stage(self, planned: PlannedStage) -> StageOutcome:
-        stage = planned.stage
-        began = self.clock.monotonic()
+        stage, began = planned.stage, self.clock.monotonic()
         emit = self._emit_for(stage.name)
         emit("stage.started", uses=stage.type.uses)
         self.progress.stage_started(stage.name, stage.type.uses)
@@ -253,7 +263,10 @@ class _Run:
         options, does = options_for_run(planned.stage.options, self.folder.path), planned.stage.type
         filled = self.small_files.filled() if does.produces is Kind.CATALOG else nullcontext()
         with locating(options), filled, held(self.scheduler) as scheduler:
-            result = does.run(options, self.results.inputs_of(planned), self._context(planned, scheduler))
+            context = partial(self._context, scheduler=scheduler)
+            self._ahead.begin_after(planned, context)
+            given = self.results.inputs_of(planned)
+            result = self._ahead.result_of(planned) or does.run(options, given, context(planned))
         if not isinstance(result, Catalog):
             return result
         if needs_workers(self.plan, result):
@@ -275,14 +288,13 @@ class _Run:
         return outcome
 
     def _context(self, planned: PlannedStage, scheduler: Scheduler) -> Context:
-        name = planned.stage.name
-        workflow = self.plan.workflow
-        keeps_tensors = workflow.cache.tensors != "never"
-        emit = self._emit_for(name)
+        name, workflow = planned.stage.name, self.plan.workflow
+        keeps_tensors, emit = workflow.cache.tensors != "never", self._emit_for(name)
+        batches = StageTasks(name, scheduler, progress=self.progress, emit=emit)
         return Context(
             stage=name,
             output=self.folder.path,
-            map=StageTasks(name, scheduler, progress=self.progress, emit=emit),
+            map=batches,
             emit=emit,
             report=lambda diagnostics: self._report(name, diagnostics),
             settings=Settings(
@@ -300,18 +312,10 @@ class _Run:
             compile_later=self.lacks_compiled_code.set,
             consumed=planned.stage.inputs,
             place=planned.stage.place,
-            isolate=partial(self._isolated, name),
+            isolate=partial(batches.isolated, self.plan.executor.memory_bytes),
             beside=self._forks,
             summary=self.results.summary_of,
         )
-
-    def _isolated(self, stage: str, workers: int, seconds: int | None, unit: str) -> StageTasks:
-        from probe_flow.engine.schedulers.processes import ProcessScheduler
-
-        processes = ProcessScheduler(
-            workers, memory_bytes=self.plan.executor.memory_bytes, batch_s=seconds, retries_slow=False
-        )
-        return StageTasks(stage, processes, progress=self.progress, emit=self._emit_for(stage), unit=unit)
 
     def _compile_for_later_runs(self) -> None:
         from probe_flow.metrics.backends.warm_up import start

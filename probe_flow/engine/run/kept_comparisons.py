@@ -282,6 +282,11 @@ class KeptStages:
         self._cache.recalled(results)
         return Recalled(found, "compare.recalled", {"rows": len(found.rows), "results": results})
 
+    def may_have(self, planned: PlannedStage) -> bool:
+        """Whether something is kept of a dump, maybe of another state of its files."""
+        path, _ = self._catalogs.place(planned)
+        return path is not None and exists(path)
+
     def doubt(self, name: str) -> None:
         """Keep nothing of a stage in which something was lost, which may be there the next time."""
         self._doubted.add(name)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,9 +18,10 @@ from probe_flow.jobs import BYTES
 from probe_flow.packages import is_extended
 
 if TYPE_CHECKING:
-    from probe_flow.engine.run.plan import Plan
+    from probe_flow.engine.run.kept_comparisons import KeptStages
+    from probe_flow.engine.run.plan import Plan, PlannedStage
     from probe_flow.records import Catalog
-    from probe_flow.work import Begun, Emit  # without the library of options, which `probe-flow reduce` does without
+    from probe_flow.work import Begun, Context, Emit  # `probe-flow reduce` does without the library of options
 
 BATCH_LOST = "batch.lost"
 """Event: what a batch would have found is not known."""
@@ -29,6 +33,15 @@ COMPARED = "compare"
 
 LEAST_FORKED_ROWS = 5_000
 """Rows whose files take a fork to write: 0.2 s of one processor, the fork 0.02."""
+
+PARSED = frozenset({"dump.torch", "dump.mindspore"})
+"""Stages that read one large text a rank and hardly anything of other files."""
+
+LEAST_PARSED_BYTES = 8 * 2**20
+"""Of a dump; these take 0.2 s to parse, a fork 0.02 and handing back what it found a seventh of parsing."""
+
+LEAST_FILE_BYTES = 2**20
+"""Of a file, on average: a folder of many smaller ones holds tensors."""
 
 
 def needs_workers(plan: Plan, dump: Catalog) -> bool:
@@ -61,15 +74,103 @@ class Forks:
         self._workers, self._memory_bytes, self._emit = workers, memory_bytes, emit
 
     def __call__(self, work: Callable[[], Result], *, rows: int, folders: Iterable[Path] = ()) -> Begun[Result]:
-        """Begin work; the stages of packages may look for files that are not there yet, so with them it is done now."""
-        if self._workers > 1 and rows >= LEAST_FORKED_ROWS and not is_extended():
-            from probe_flow.files.forked import Forked, can_fork
-
-            if can_fork(self._memory_bytes):
-                return Forked(work, folders=folders, lost=lambda why: self._emit("work.taken_over", why=why))
+        """Begin work."""
+        if rows >= LEAST_FORKED_ROWS and self.is_able:
+            return self.begin(work, folders=folders)
         from probe_flow.work import at_once
 
         return at_once(work, rows=rows, folders=folders)
+
+    @property
+    def is_able(self) -> bool:
+        """Whether there can be a fork now; the stages of packages may look for files that are not there yet."""
+        if self._workers < 2 or is_extended():
+            return False
+        from probe_flow.files.forked import can_fork
+
+        return can_fork(self._memory_bytes)
+
+    def begin(self, work: Callable[[], Result], *, folders: Iterable[Path] = ()) -> Begun[Result]:
+        """Begin work in a fork."""
+        from probe_flow.files.forked import Forked
+
+        return Forked(work, folders=folders, lost=lambda why: self._emit("work.taken_over", why=why))
+
+
+class ReadAhead:
+    """Two large texts of dumps are parsed side by side: a fork reads the second while the run reads the first.
+
+    Args:
+        plan: of the run.
+        folder: of the run.
+        forks: begins them.
+        kept: knows which dumps need not be read.
+    """
+
+    def __init__(self, plan: Plan, folder: Path, forks: Forks, kept: KeptStages) -> None:
+        self._folder, self._forks, self._kept = folder, forks, kept
+        self._next = {one.stage.name: other for one, other in pairwise(plan.selected) if _is_text(one, other)}
+        self._begun: dict[str, Begun[bytes]] = {}
+
+    def begin_after(self, planned: PlannedStage, context: Callable[[PlannedStage], Context]) -> None:
+        """Begin to read the dump that comes after that of a stage, which is now read, if that pays.
+
+        Args:
+            planned: the stage.
+            context: returns what the engine gives a stage.
+        """
+        following = self._next.get(planned.stage.name)
+        if following is not None and self._forks.is_able and not self._kept.may_have(following):
+            work = partial(_read, following, self._folder, context(following), os.getpid())
+            self._begun[following.stage.name] = self._forks.begin(work)
+
+    def result_of(self, planned: PlannedStage) -> Catalog | None:
+        """Return what a fork read for a stage, None where none was begun.
+
+        Raises:
+            ProbeFlowError: what reading raises.
+        """
+        begun = self._begun.pop(planned.stage.name, None)
+        if begun is None:
+            return None
+        from probe_flow.record.stored.kept import catalog_of
+
+        return catalog_of(begun.result())
+
+    def close(self) -> None:
+        """End what nobody waits for."""
+        for begun in self._begun.values():
+            begun.stop()
+
+
+def _is_text(*stages: PlannedStage) -> bool:
+    """Whether these stages only read dumps that are large texts."""
+    return all(
+        planned.stage.type.uses in PARSED
+        and planned.stage.type.foresee(planned.stage.options) is None
+        and sum(size.size_bytes for size in planned.sizes) >= LEAST_PARSED_BYTES
+        and all(size.size_bytes >= LEAST_FILE_BYTES * size.files for size in planned.sizes)
+        for planned in stages
+    )
+
+
+def _read(planned: PlannedStage, folder: Path, context: Context, run: int) -> bytes:
+    from msgspec.structs import replace
+
+    from probe_flow.record.stored.writing import catalog_bytes
+    from probe_flow.records import Catalog
+    from probe_flow.workflow.model.resolved import options_for_run
+
+    if os.getpid() != run:
+        context = replace(context, map=_refuse, emit=_refuse, report=_refuse)
+    catalog = planned.stage.type.run(options_for_run(planned.stage.options, folder), {}, context)
+    assert isinstance(catalog, Catalog)
+    return catalog_bytes(catalog)
+
+
+def _refuse(*_: object, **__: object) -> None:
+    """Fail, so that the run does the work: what a fork says reaches nobody."""
+    raise RuntimeError("a stage that only reads says all in its catalog")
 
 
 class StageTasks:
@@ -131,6 +232,13 @@ class StageTasks:
                     yield index, result
         except BatchError as exc:
             raise self._failure(exc, len(batches)) from exc.__cause__
+
+    def isolated(self, memory_bytes: int | None, workers: int, seconds: int | None, unit: str) -> StageTasks:
+        """Return a map of the stage whose batches may end their process (`work.Isolate`)."""
+        from probe_flow.engine.schedulers.processes import ProcessScheduler
+
+        processes = ProcessScheduler(workers, memory_bytes=memory_bytes, batch_s=seconds, retries_slow=False)
+        return StageTasks(self._stage, processes, progress=self._progress, emit=self._emit, unit=unit)
 
     def _lost(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +13,8 @@ from probe_flow.files.opening import open_bytes
 from probe_flow.record.stored.kinds import MAX_HEADER_BYTES, catalog_header, kept_header
 from probe_flow.record.stored.reading import damaged_record, last_record, messages_of
 from probe_flow.records import Catalog, Comparison
+
+_NOWHERE = Path("memory")
 
 _Kept = TypeVar("_Kept", Catalog, Comparison)
 
@@ -27,6 +30,13 @@ def read_catalog(path: Path, *, state: str) -> Catalog | None:
     """
     header = json.dumps(catalog_header(state)).encode() + b"\n"
     return _read(Catalog, path, lambda line: line == header)
+
+
+def catalog_of(data: bytes) -> Catalog:
+    """Return the catalog that `catalog_bytes` wrote in the same version of probe_flow."""
+    file = BytesIO(data)
+    file.readline(MAX_HEADER_BYTES)
+    return last_record(Catalog, messages_of(file, _NOWHERE), _NOWHERE)
 
 
 def read_kept_comparison(path: Path, *, state: str) -> Comparison | None:

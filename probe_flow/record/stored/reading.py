@@ -206,7 +206,7 @@ class _Reader:
         for name, hint, values in zip(names_of(kind), hints, found, strict=True):
             for value in _misfits(values, hint):
                 raise _MisfitError(f"`{kind.__name__}.{name}` cannot be a `{type(value).__name__}`")
-        made = list(map(kind, *found))
+        made = list(map(getattr(kind, "shared", kind), *found))
         check = _CHECKS.get(kind)
         if check is not None and not all(map(check, made)):
             raise _MisfitError(f"a `{kind.__name__}` is none")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from functools import partial
+from io import BytesIO
 from itertools import chain, count, repeat
 from operator import is_
 from pathlib import Path
@@ -71,6 +72,13 @@ def write_catalog(catalog: Catalog, path: Path, *, state: str) -> None:
     """
     with _in_place_of(path) as file:
         _write(catalog_header(state), catalog, file)
+
+
+def catalog_bytes(catalog: Catalog) -> bytes:
+    """Return a catalog as bytes, of which `catalog_of` makes it again."""
+    file = BytesIO()
+    _write(catalog_header(""), catalog, file)
+    return file.getvalue()
 
 
 def keep_comparison(written: Path, path: Path, *, state: str, results: int) -> None:
