@@ -11,6 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from benchmarks.bundled import bundled
+from benchmarks.clusters import distributed
 from benchmarks.dumps import DumpPair, write_ge_fx
 from benchmarks.eager_cases import DRIFTS, PLANS, statistics_case, tensor_case
 from benchmarks.figures import (
@@ -113,6 +114,7 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
         "E": huge,
         "F": reruns,
         "I": killed,
+        "distributed": distributed,
         "reduce": reduce,
         "reduced": reduced,
         "rows": row_memory,

@@ -133,6 +133,8 @@ turn more than seconds.
 - `F`: a run with an empty cache, the same without changes, and after a tenth of the device files changed.
 - `I`: a run that is killed with SIGKILL when half of its batches have begun, resumed, and compared with one that was
   left alone; a batch is a twentieth of the pairs.
+- `distributed`: a run by two worker processes and by an own Dask cluster of two, with an empty cache: what the cluster
+  costs once, from pairs of 256 elements, and how much more the rest of a large run takes.
 - `reduce`: `probe-flow reduce` of large arrays (page cache warm) beside a program that only reads them and takes minima
   and maxima with numpy, both with what their processes take to start; of many small device
   files; and the processor time of a watch in which nothing happens.
