@@ -32,7 +32,7 @@ from probe_flow.record.stored.kinds import (
     hints_of,
     names_of,
 )
-from probe_flow.records import Catalog, Comparison, Measurement, Pair, TensorRef, TensorTable
+from probe_flow.records import Catalog, Comparison, Measurement, Pair, TensorRef, TensorTable, shared_numbers
 
 
 def read_comparison(path: Path) -> Comparison:
@@ -260,8 +260,12 @@ def _taken(values: Sequence[Any], places: Sequence[int], what: str) -> list[Any]
 
 
 def _plain(_count: int, values: Sequence[Any]) -> list[Any]:
-    if not {*map(type, values)} <= _PLAIN:
+    kinds = {*map(type, values)}
+    if not kinds <= _PLAIN:
         raise _MisfitError("a plain value is none")
+    numbers = shared_numbers(0)  # as far as there are some already
+    if kinds == {int} and 0 <= min(values) <= max(values) < len(numbers):
+        return [*map(numbers.__getitem__, values)]
     return [*values]
 
 
