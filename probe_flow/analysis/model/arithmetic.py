@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.deviations import Deviations
-from probe_flow.analysis.model.families import Family, families_of
+from probe_flow.analysis.model.families import Family, families_of, gives_places
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
 from probe_flow.analysis.model.gradients import (
     Saved,
@@ -25,6 +25,7 @@ from probe_flow.records.row import Row
 if TYPE_CHECKING:
     from probe_flow.analysis.flow.links import Links
 
+PLACES = frozenset((Family.DISCRETE,))
 COPY, ADDED = frozenset((Family.MOVE,)), frozenset((Family.SUM,))
 COLLECTIVE = frozenset((Family.TOTAL, Family.UNKNOWN))
 
@@ -103,6 +104,12 @@ class Arithmetic(Protocol):
         """Return which part of the errors of inputs has one sign in many elements of the output."""
 
 
+def _of_places(call: Call, output: Deviation, families: frozenset[Family]) -> frozenset[Family]:
+    """Return decisions for the places that a max pooling gives beside its values, else the arithmetic of the call."""
+    is_place = not output.unit and call.node is not None and gives_places(call.node.op_type)
+    return PLACES if is_place and families == COPY else families
+
+
 class Forward:
     """What a call computes of its inputs."""
 
@@ -110,14 +117,15 @@ class Forward:
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], _hidden: float
     ) -> Allowance:
         """Return the error that a result may have."""
+        families = _of_places(call, output, families)
         allowed = widest([allowance(family, output, known) for family in families])
         return with_flips(allowed, output, known) if call.is_gate_gradient else allowed
 
     def explained(
-        self, _call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]
+        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]
     ) -> float:
         """Return how much of it the errors of the inputs explain."""
-        return max([explained_error(family, output, known) for family in families])
+        return max([explained_error(family, output, known) for family in _of_places(call, output, families)])
 
     def coherent(
         self, _call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]

@@ -139,6 +139,13 @@ def families_of(op_type: str) -> frozenset[Family]:
     return _SEVERAL.get(op_type.strip("_").lower()) or frozenset((family_of(op_type),))
 
 
+@lru_cache(maxsize=4096)
+def gives_places(op_type: str) -> bool:
+    """Return True if whole numbers among the results say where values were found, and are decisions: max pooling."""
+    words = _words(op_type)
+    return any(words[at : at + 2] == ["max", "pool"] for at in range(len(words))) or "maxpool" in words
+
+
 _SEVERAL = {"addcdiv": frozenset((Family.UNKNOWN, Family.QUOTIENT))}
 
 
