@@ -9,7 +9,6 @@ operator is named after (see `offline_fused_names`).
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 from functools import cached_property
@@ -24,7 +23,7 @@ from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.name_parts import NAME_PARTS
 from probe_flow.matching.offline.nodes import is_inner, op_key
-from probe_flow.matching.offline.origins import CALLERS, HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES, Origin, Origins
+from probe_flow.matching.offline.origins import NETWORK_INPUTS, PASSED_TYPES, Origin, Origins, no_golden_dump
 from probe_flow.matching.offline.reasons import OfflineReason, OfflineRule, inner_node
 from probe_flow.matching.rules.merge import FusionGroup, FusionOp, FusionRules
 from probe_flow.matching.shared.vocabulary import CommonReason
@@ -56,7 +55,7 @@ class FedInputs:
         own = [(op, index)] if ref.slot.role is SlotRole.INPUT and isinstance(index, int) else []
         readers = [reader for reader in own if reader[0].op_type not in PASSED_TYPES]
         readers = readers or self._readers.get(origin.op.name, [])
-        told = Told() if origin.output is None else Told(origin.output.origin_layout, origin.output.origin_shape)
+        told = _told(origin)
         for reader, number in readers:
             golden = self._golden.tensor(reader.originals[0], SlotRole.INPUT, number) if reader.originals else None
             aligned = None if golden is None else align(ref, golden, told=told)
@@ -90,54 +89,8 @@ class FedInputs:
         return found
 
 
-_WITHOUT_OUTPUT = re.compile(
-    r"(?:^|/)(?:Resource(?:Sparse)?Apply\w+?|ResourceScatter\w+?|Assign(?:Add|Sub)?VariableOp)(?:_\d+)?$"
-)
-"""Names that TensorFlow gives operators which update a resource: their types, and a number where there are several."""
-
-
-def no_golden_dump(origin: Origin) -> Reason:
-    """Return the reason; it is a gap where the rules promise a golden tensor, or are silent on all outputs."""
-    maker, output = origin.op, origin.output
-    made = f"output {origin.index} of `{maker.name}`"
-    if maker.op_type in CALLERS:
-        return OfflineReason.NO_GOLDEN_DUMP.expected(
-            f"{made} is what its subgraph gives ({maker.op_type}), and the golden has no such name"
-        )
-    if output is None:
-        if maker.originals:
-            return OfflineReason.NO_GOLDEN_DUMP.missing(
-                f"the rules do not describe {made}: give the rules of the model that ran"
-            )
-        return OfflineReason.NO_GOLDEN_DUMP.expected(
-            f"the compiler inserted `{maker.name}` ({maker.op_type}): the golden has nothing like it"
-        )
-    if maker.op_type in NETWORK_INPUTS:
-        return OfflineReason.NO_GOLDEN_DUMP.expected(
-            f"`{maker.name}` is an input of the model, which the golden dump does not have"
-        )
-    if maker.op_type in HELD_TYPES:
-        return OfflineReason.NO_GOLDEN_DUMP.expected(
-            f"`{maker.name}` is a constant of the model, which the golden dump does not have"
-        )
-    if maker.is_filtered or not maker.compares_outputs:
-        return OfflineReason.NO_GOLDEN_DUMP.expected(f"{made} is quantised, and the golden has no such values")
-    if _WITHOUT_OUTPUT.search(output.origin_name):
-        return OfflineReason.NO_GOLDEN_DUMP.expected(
-            f"`{output.origin_name}` updates a variable of TensorFlow and gives no tensor there"
-        )
-    if output.origin_name:
-        index = origin.index if output.origin_index is None else output.origin_index
-        text = f"the golden dump has no output {index} of `{output.origin_name}`, the original of {made}: dump it"
-        return OfflineReason.NO_GOLDEN_DUMP.missing(text)
-    if not maker.originals or maker.is_multiop or any(item.origin_name for item in maker.outputs):
-        return OfflineReason.NO_GOLDEN_DUMP.expected(
-            f"{made} is of the compiler's making: the rules name no original for it"
-        )
-    return OfflineReason.NO_GOLDEN_DUMP.missing(
-        f"the rules name no original for any output of `{maker.name}`: convert the model again"
-    )
-
+LAST_ORIGINAL = 0.8
+"""Confidence that an operator gives what the last of its originals gives."""
 
 _RULES = {
     Relation.ONE_TO_ONE: OfflineRule.ONE_TO_ONE,
@@ -183,7 +136,7 @@ class GroupMatch:
         names = _by_clean_name(rules)
         self._clean_names = frozenset(names)
         self._ambiguous = {clean: tuple(alike) for clean, alike in names.items() if len(alike) > 1}
-        self.origins = Origins(rules, self._golden_output)
+        self.origins = Origins(rules, self._golden_output, golden.last_of)
         self.taken: dict[NodeKey, FusionOp] = {}
         self.untold: dict[str, None] = {}
         self._fed = FedInputs(rules, self.origins, golden)
@@ -283,6 +236,15 @@ class GroupMatch:
             return inner_node(op.name)
         return None
 
+    def unmade(self, op: FusionOp, ref: TensorRef) -> Reason | None:
+        """Return why an output that the device left empty has nothing to be compared: nobody reads it."""
+        index = ref.slot.path[0]
+        if ref.numel or ref.slot.role is not SlotRole.OUTPUT or self.origins.is_read(op, index):
+            return None
+        return OfflineReason.NO_TARGET_DUMP.expected(
+            f"nothing reads output {index} of `{op.name}`, and the device left it empty"
+        )
+
     def _l1_ends(self, ops: list[FusionOp]) -> set[str]:
         """Return the operators of an L1 group to compare: the newest, and the oldest if it is of other originals."""
         dumped = [(key, op) for op in ops if (key := self.key_of(op)) is not None]
@@ -298,6 +260,9 @@ class GroupMatch:
         origin = self.origins.of(op, role, index)
         if isinstance(origin, Reason):
             self._ledger.leave(ref, origin, group=self._id(group), is_target=True)
+            return
+        if (reason := self.unmade(op, ref)) is not None:
+            self._ledger.leave(ref, reason, group=self._id(group), is_target=True)
             return
         if origin.golden is None:
             self._match_fed(op, ref, group, origin)
@@ -315,6 +280,11 @@ class GroupMatch:
             rule, confidence = OfflineRule.NAME_PARTS, NAME_PARTS
             note = CommonReason.GUESSED.expected(
                 f"a guess: the rules know the parts of the name `{op.name}`, not the operator"
+            )
+        elif origin.guessed:
+            confidence = LAST_ORIGINAL
+            note = CommonReason.GUESSED.expected(
+                f"a guess: `{origin.op.name}` was made of `{origin.guessed}` last, but the rules name no original"
             )
         golden = _as_bfloat16(origin.golden, origin)
         if _may_be_bfloat16(ref, golden, origin):

@@ -57,6 +57,17 @@ class DumpIndex:
         is_other = found is not None and found.name not in (name, safe_name(name)) and safe_name(name) != name
         return None if is_other else found
 
+    def last_of(self, names: Iterable[str]) -> str | None:
+        """Return the name whose node ran last; None where one has no node, or several ran at the same time."""
+        orders: dict[str, int] = {}
+        for name in names:
+            key = self.node(name)
+            if key is None:
+                return None
+            orders[name] = self.nodes[key].order
+        found = sorted(orders, key=orders.__getitem__)[-2:]
+        return found[-1] if orders[found[0]] != orders[found[-1]] else None
+
     def same_node(self, key: NodeKey) -> NodeKey | None:
         """Return the node of the same name and call as one of another dump."""
         found = self.node(key.name)

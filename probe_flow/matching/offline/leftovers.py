@@ -104,6 +104,8 @@ class GoldenLeftovers:
         if carriers:
             return self._not_carried(carriers)
         told = [output.origin_name for op in claims for output in op.outputs if output.origin_name]
+        dumped = [op for op in claims if self._match.key_of(op) is not None]
+        told += [last for op in dumped if (last := self._match.origins.last_original(op))]
         if any(self._match.golden.node(name) == ref.node for name in told):
             return CommonReason.INTERNAL.expected(
                 f"the rules name other outputs of `{name}`, no device tensor for this one"
@@ -137,6 +139,10 @@ class GoldenLeftovers:
             return OfflineReason.L1_INNER.expected(
                 f"`{op.name}` lies inside an L1 group, of which first and last are compared"
             )
+        key = self._match.key_of(op)
+        shown = None if key is None else self._match.target.output(key.name, index)
+        if shown is not None and (reason := self._match.unmade(op, shown)) is not None:
+            return reason
         return OfflineReason.NO_TARGET_TENSOR.missing(f"the device dump of `{op.name}` has no output {index}")
 
     def _undumped(self, ops: list[FusionOp]) -> Reason:

@@ -12,7 +12,8 @@ Tensors without partner, and pairs that cannot be compared:
 =======================  ==========  ========================================================================
 code                     gap         evidence
 =======================  ==========  ========================================================================
-``no_target_dump``       depends     the device operator has no file; expected of inputs, constants and casts
+``no_target_dump``       depends     the device operator has no file; expected of inputs, constants and casts, and of an
+                                     output that it left empty and nobody reads
 ``no_golden_dump``       depends     no golden tensor; expected where the rules name none because the compiler
                                      made the value, and for inputs and constants of the model
 ``no_target_tensor``     missing     the device file lacks this output

@@ -7,12 +7,19 @@ user's model casts, is compared with its own golden: passing it over would compa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
 from probe_flow.dumps.rules.records import RuleOutput
-from probe_flow.matching.offline.reasons import carried_input, input_index, input_malformed, unknown_producer
+from probe_flow.matching.offline.reasons import (
+    OfflineReason,
+    carried_input,
+    input_index,
+    input_malformed,
+    unknown_producer,
+)
 from probe_flow.matching.rules.merge import FusionOp, FusionRules
 from probe_flow.matching.rules.subgraphs import LOOPS
 from probe_flow.records import Reason, SlotRole, TensorRef
@@ -41,6 +48,7 @@ class Origin(Struct, frozen=True):
         output: what the rules say of that output; None when they do not describe it.
         passed: names of the casts and changes of layout in between, nearest first.
         golden: the golden tensor.
+        guessed: the original that it is taken for where the rules do not say of which one it is.
     """
 
     op: FusionOp
@@ -48,6 +56,7 @@ class Origin(Struct, frozen=True):
     output: RuleOutput | None
     passed: tuple[str, ...] = ()
     golden: TensorRef | None = None
+    guessed: str = ""
 
 
 class Origins:
@@ -56,11 +65,21 @@ class Origins:
     Args:
         rules: the fusion rules.
         golden_output: finds an output of a golden operator, by name and number.
+        last_of: of some golden operators the one that ran last; None where one of them is not known.
     """
 
-    def __init__(self, rules: FusionRules, golden_output: GoldenOutput) -> None:
+    def __init__(
+        self, rules: FusionRules, golden_output: GoldenOutput, last_of: Callable[[Sequence[str]], str | None]
+    ) -> None:
         self._ops = rules.by_name
+        self._groups = rules.groups
         self._golden_output = golden_output
+        self._last_of = last_of
+        self._read = {text for op in rules.ops for text in op.inputs}
+
+    def is_read(self, op: FusionOp, index: int | str) -> bool:
+        """Whether the graph has a reader of an output."""
+        return f"{op.name}:{index}" in self._read
 
     def of(self, op: FusionOp, role: SlotRole, index: int) -> Origin | Reason:
         """Return where a tensor of an operator is made, or why the rules do not say it."""
@@ -86,16 +105,79 @@ class Origins:
         passed: list[str] = []
         while True:
             output = op.outputs[index] if index < len(op.outputs) else None
-            golden = self._golden(output, index)
+            name = output.origin_name if output is not None else ""
+            guessed = "" if name else self.last_original(op)
+            golden = self._golden(name or guessed, index, output)
             if golden is not None or op.op_type not in PASSED_TYPES or op.name in passed:
-                return Origin(op, index, output, tuple(passed), golden)
+                return Origin(op, index, output, tuple(passed), golden, guessed)
             behind = self.producer(op, index)
             if isinstance(behind, Reason):
                 return behind
             passed.append(op.name)
             op, index = behind
 
-    def _golden(self, output: RuleOutput | None, index: int) -> TensorRef | None:
-        if output is None or not output.origin_name:
+    def _golden(self, name: str, index: int, output: RuleOutput | None) -> TensorRef | None:
+        if not name:
             return None
-        return self._golden_output(output.origin_name, index if output.origin_index is None else output.origin_index)
+        number = None if output is None else output.origin_index
+        return self._golden_output(name, index if number is None else number)
+
+    def last_original(self, op: FusionOp) -> str:
+        """Return the original that an operator gives the result of where the rules name it for none of its outputs.
+
+        One alone that stands for several in a row gives what the last of them gives.
+        """
+        is_silent = len(op.originals) > 1 and not (op.is_multiop or any(output.origin_name for output in op.outputs))
+        is_quantised = op.is_filtered or not op.compares_outputs
+        if not is_silent or is_quantised or op.l1_group or len(self._groups[op.group].ops) > 1:
+            return ""
+        return self._last_of(op.originals) or ""
+
+
+_WITHOUT_OUTPUT = re.compile(
+    r"(?:^|/)(?:Resource(?:Sparse)?Apply\w+?|ResourceScatter\w+?|Assign(?:Add|Sub)?VariableOp)(?:_\d+)?$"
+)
+"""Names that TensorFlow gives operators which update a resource: their types, and a number where there are several."""
+
+
+def no_golden_dump(origin: Origin) -> Reason:
+    """Return the reason; it is a gap where the rules promise a golden tensor, or are silent on all outputs."""
+    maker, output = origin.op, origin.output
+    made = f"output {origin.index} of `{maker.name}`"
+    if maker.op_type in CALLERS:
+        return OfflineReason.NO_GOLDEN_DUMP.expected(
+            f"{made} is what its subgraph gives ({maker.op_type}), and the golden has no such name"
+        )
+    if output is None:
+        if maker.originals:
+            return OfflineReason.NO_GOLDEN_DUMP.missing(
+                f"the rules do not describe {made}: give the rules of the model that ran"
+            )
+        return OfflineReason.NO_GOLDEN_DUMP.expected(
+            f"the compiler inserted `{maker.name}` ({maker.op_type}): the golden has nothing like it"
+        )
+    if maker.op_type in NETWORK_INPUTS:
+        return OfflineReason.NO_GOLDEN_DUMP.expected(
+            f"`{maker.name}` is an input of the model, which the golden dump does not have"
+        )
+    if maker.op_type in HELD_TYPES:
+        return OfflineReason.NO_GOLDEN_DUMP.expected(
+            f"`{maker.name}` is a constant of the model, which the golden dump does not have"
+        )
+    if maker.is_filtered or not maker.compares_outputs:
+        return OfflineReason.NO_GOLDEN_DUMP.expected(f"{made} is quantised, and the golden has no such values")
+    if _WITHOUT_OUTPUT.search(output.origin_name):
+        return OfflineReason.NO_GOLDEN_DUMP.expected(
+            f"`{output.origin_name}` updates a variable of TensorFlow and gives no tensor there"
+        )
+    if output.origin_name:
+        index = origin.index if output.origin_index is None else output.origin_index
+        text = f"the golden dump has no output {index} of `{output.origin_name}`, the original of {made}: dump it"
+        return OfflineReason.NO_GOLDEN_DUMP.missing(text)
+    if not maker.originals or maker.is_multiop or any(item.origin_name for item in maker.outputs):
+        return OfflineReason.NO_GOLDEN_DUMP.expected(
+            f"{made} is of the compiler's making: the rules name no original for it"
+        )
+    return OfflineReason.NO_GOLDEN_DUMP.missing(
+        f"the rules name no original for any output of `{maker.name}`: convert the model again"
+    )
