@@ -152,12 +152,14 @@ class _DeviceRun:
         if not self._parts:
             return
         after, before = self._after(), self._before()
+        twins = self._links.twins
         for op in self._links.ops.values():
             if (
                 op.name in self._owners
                 or may_leave_no_file(op.op_type)
                 or op.name in self._links.constants
                 or self._links.is_folded(op)
+                or twins.run_for(op.name, self._owners.__contains__) is not None
             ):
                 continue
             due = self._due(op)

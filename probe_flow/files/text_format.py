@@ -12,6 +12,7 @@ a window of the text.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Literal, NoReturn
 
@@ -186,16 +187,17 @@ class TextFields:
                 self.fail_cut_off()
             yield field
 
-    def skip(self) -> None:
-        """Leave the block that was opened last, whatever it holds.
+    def skip(self) -> int:
+        """Leave the block that was opened last, whatever it holds; return a checksum of it, long strings apart.
 
         Raises:
             FormatError: PF3220 if the text ends inside it.
         """
-        depth = 1
+        depth, checksum = 1, 0
         while depth:
             match = _SKIP.match(self._text, self._pos, self._pos + _SKIPPED_BYTES)
             assert match is not None, "the pattern matches the empty text"
+            checksum = zlib.crc32(match.group(), checksum)
             is_all = match.end() - self._pos == _SKIPPED_BYTES
             self._pos = match.end()
             mark = self._text[self._pos : self._pos + 1]
@@ -213,6 +215,7 @@ class TextFields:
                 self._fail_at_end()
         self._leave()
         self._pass_gap(_GAP)
+        return checksum
 
     def pass_over(self, unwanted: re.Pattern[bytes]) -> bytes:
         """Step over fields that are of no use, and return them; those that are hard to tell are left for `next`."""

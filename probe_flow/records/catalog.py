@@ -73,6 +73,7 @@ class GraphOp(Struct, frozen=True, gc=False):
         position: place in the file, from 0 (topological in all known writers).
         fed: producers of its data inputs; of most operators one, without a tuple around it.
         gives: what it gives; of most operators one tensor, without a tuple around it.
+        settings: checksum of its attributes (axes, the value of a constant); 0 without any.
     """
 
     name: str
@@ -80,6 +81,7 @@ class GraphOp(Struct, frozen=True, gc=False):
     position: int
     fed: str | tuple[_Producer, ...] = ()
     gives: GraphTensor | tuple[GraphTensor, ...] = ()
+    settings: int = 0
 
     @classmethod
     def of(
@@ -89,6 +91,8 @@ class GraphOp(Struct, frozen=True, gc=False):
         position: int,
         inputs: Sequence[tuple[str, int] | None] = (),
         outputs: Sequence[GraphTensor] = (),
+        *,
+        settings: int = 0,
     ) -> GraphOp:
         """Make an operator of what it reads and gives.
 
@@ -96,11 +100,12 @@ class GraphOp(Struct, frozen=True, gc=False):
             name, op_type, position: as they are.
             inputs: producers as ``(name, output index)`` per data input; None where nothing is connected.
             outputs: what it gives.
+            settings: checksum of its attributes.
         """
         fed = tuple(each[0] if each is not None and not each[1] else each for each in inputs)
         only = fed[0] if len(fed) == 1 else None
         gives = outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return cls(name, op_type, position, only if isinstance(only, str) else fed, gives)
+        return cls(name, op_type, position, only if isinstance(only, str) else fed, gives, settings)
 
     @property
     def inputs(self) -> tuple[tuple[str, int] | None, ...]:

@@ -1,4 +1,4 @@
-"""Say of recorded statistics what their file leaves out: dtype and shape of device tensors, from the graph text."""
+"""Say of device tensors what their file leaves out, from the graph text: shapes, and dtypes of recorded statistics."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from probe_flow.dumps.device_folders.layout import is_unsized, numel_of
 from probe_flow.dumps.graph.edges import fused_outputs
 from probe_flow.dumps.graph.links import GraphLinks, Source
+from probe_flow.errors import NotComparableError
 from probe_flow.records import SlotRole, Statistics, TensorKind, TensorRef
 from probe_flow.tensors.dtypes import DEVICE_DTYPE_NAMES, DEVICE_DTYPES
-from probe_flow.tensors.layouts import PLAIN_LAYOUTS
+from probe_flow.tensors.layouts import PLAIN_LAYOUTS, axis_offsets
 
 _DTYPES = {name: DEVICE_DTYPES[number] for number, name in DEVICE_DTYPE_NAMES.items()}
 
@@ -25,18 +27,37 @@ def with_graph_facts(refs: Sequence[TensorRef], links: GraphLinks, parts: Sequen
         links: the graph.
         parts: the graph operators behind the dumped one.
     """
-    if all(ref.dtype and ref.logical_shape is not None for ref in refs):
+    if all(ref.dtype and ref.logical_shape is not None and not is_unsized(ref) for ref in refs):
         return list(refs)
     inputs = [ref for ref in refs if ref.slot.role is SlotRole.INPUT]
     outputs = [int(ref.slot.path[0]) for ref in refs if ref.slot.role is not SlotRole.INPUT]
     count = max(outputs, default=-1) + 1
     exits = [(parts[0], index) for index in range(count)] if len(parts) == 1 else fused_outputs(links, parts, count)
-    sources: list[Source | None] = [*links.input_sources(parts, [ref.numel for ref in inputs]).sources]
+    sources: list[Source | None] = [*links.input_sources(parts, [numel_of(ref) for ref in inputs]).sources]
     sources += [exits[index] if index < len(exits) else None for index in outputs]
     return [_with_facts(ref, links, source) for ref, source in zip(refs, sources, strict=True)]
 
 
+def sized_alike(refs: Sequence[TensorRef]) -> list[TensorRef]:
+    """Give the tensors of a cast or change of layout, whose values are the same, the shape that one of them has."""
+    shape = next((ref.logical_shape for ref in refs if not is_unsized(ref)), None)
+    return [_of_shape(ref, shape) for ref in refs]
+
+
+def _of_shape(ref: TensorRef, shape: tuple[int, ...] | None) -> TensorRef:
+    """Return a tensor in blocks that its file gives no shape with one that they can hold."""
+    if shape is None or not is_unsized(ref) or not math.prod(shape):
+        return ref
+    try:
+        axis_offsets(ref.layout, ref.shape or (), shape, sub_format=ref.sub_format)
+    except NotComparableError:
+        return ref
+    return ref.changed(logical_shape=shape)
+
+
 def _with_facts(ref: TensorRef, links: GraphLinks, source: Source | None) -> TensorRef:
+    if source is not None and is_unsized(ref):
+        return _of_shape(ref, links.shape(source))
     known = links.output(source) if source is not None else None
     if ref.kind is not TensorKind.STATISTICS or known is None or source is None:
         return ref

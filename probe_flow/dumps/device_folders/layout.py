@@ -1,4 +1,4 @@
-"""Read which execution a folder of a TorchAir dump is of, in all layouts that are known, and which files lie in it.
+"""Read which execution a folder of a TorchAir dump is of, in all layouts that are known, and what lies in it.
 
 Device dumps: ``[worldsize{W}_global_rank{R}/]{time14}/{device_id}/{model_name}/{model_id}/{token}``; the model's name
 begins with ``graph_{gid}``. FX dumps count tokens from 0 under ``worldsize{W}_global_rank{R}/graph_{gid}/{token}`` and
@@ -16,7 +16,7 @@ from msgspec import Struct
 from probe_flow.dumps.file_names import GeFileName, read_name_mapping
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.files.walk import DumpFile
-from probe_flow.records import Problem
+from probe_flow.records import Problem, TensorRef
 
 _RANK = re.compile(r"worldsize.*rank(\d{1,9})")
 _TIME = re.compile(r"\d{14}")
@@ -136,3 +136,17 @@ def hashed_without_mapping(file: DumpFile, why: str) -> Problem:
         help=f"copy the dump together with its `{MAPPING_FILE}`",
         path=file.relative,
     )
+
+
+def is_unsized(ref: TensorRef) -> bool:
+    """Whether a tensor lies in blocks and its file does not say what it is without their padding."""
+    if ref.layout == "ND" or ref.shape is None or ref.logical_shape != ref.shape:
+        return False
+    from probe_flow.tensors.blocked_layouts import BLOCKED
+
+    return ref.layout in BLOCKED
+
+
+def numel_of(ref: TensorRef) -> int | None:
+    """Return the number of elements, None where only the number of stored ones is known."""
+    return None if is_unsized(ref) else ref.numel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.file_records import GeDump
 from probe_flow.dumps.device.refs import tensor_refs
-from probe_flow.dumps.device_folders.layout import GeFile
+from probe_flow.dumps.device_folders.layout import GeFile, is_unsized, numel_of
 from probe_flow.dumps.device_folders.slice_files import (
     SlicedOperator,
     is_slice,
@@ -76,13 +76,21 @@ class GeNodes(Struct):
             name = file.name
             groups[(name.op_type, name.base_name, name.manual_slice is not None)].append(file)
         chosen = [self._choose(group) for (_, name, _), group in groups.items() if self._selected(name)]
-        self.written = {safe_name(name) for _, name, _ in groups}
+        self.written = self._written(name for _, name, _ in groups)
         names: dict[str, int] = defaultdict(int)
         for group in sorted(chosen, key=lambda group: (group[0].name.timestamp, group[0].file.name)):
             if self.keeps_slices and group[0].form == "raw" and is_slice(group[0]):
                 yield from self._slices(group, names)
             else:
                 yield self._node(group, names)
+
+    def _written(self, names: Iterable[str]) -> set[str]:
+        """Return the operators that have a file: those of its name, and the parts that a fused name is made of."""
+        found: set[str] = set()
+        for name in names:
+            split = self.links.split(name) if self.links is not None else None
+            found.update((safe_name(name), *(map(safe_name, split.parts) if split is not None else ())))
+        return found
 
     def _selected(self, name: str) -> bool:
         split = self.links.split(name) if self.links is not None else None
@@ -155,11 +163,24 @@ class GeNodes(Struct):
         if reason is not None:
             slot = Slot(SlotRole.OUTPUT, (0,))
             refs = [TensorRef.of(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)]
+        parts = self._absorbed(file, key, content, refs) if isinstance(content, GeDump) else ()
+        refs = self._sized(file, key, refs, parts) if content is not None else refs
         self.tensors[key] = [ref.stored_in(self.tables) for ref in refs]
-        parts = self._absorbed(file, key, content) if isinstance(content, GeDump) else ()
         return self._describe(key, files, header_name, parts), self.tensors[key]
 
-    def _absorbed(self, file: GeFile, key: NodeKey, content: GeDump) -> tuple[str, ...]:
+    def _sized(self, file: GeFile, key: NodeKey, refs: list[TensorRef], parts: tuple[str, ...]) -> list[TensorRef]:
+        """Give tensors in blocks, whose header says no shape, that of the graph."""
+        if self.links is None or not any(map(is_unsized, refs)):
+            return refs
+        from probe_flow.dumps.device_folders.graph_facts import sized_alike, with_graph_facts
+
+        split = None if parts else self.links.split(key.name)
+        parts = split.parts if split is not None else parts
+        if parts:
+            return with_graph_facts(refs, self.links, parts)
+        return sized_alike(refs) if is_private(file.name.op_type) else refs
+
+    def _absorbed(self, file: GeFile, key: NodeKey, content: GeDump, refs: Sequence[TensorRef]) -> tuple[str, ...]:
         """Return the graph operators behind one whose name does not tell all of them; usually none."""
         if self.links is None or is_private(file.name.op_type):
             return ()
@@ -174,7 +195,7 @@ class GeNodes(Struct):
             return ()
         from probe_flow.dumps.graph.absorbed import absorbed_parts
 
-        inputs, outputs = ([ref.numel for ref in self.tensors[key] if ref.slot.role is role] for role in _ENDS)
+        inputs, outputs = ([numel_of(ref) for ref in refs if ref.slot.role is role] for role in _ENDS)
         found = absorbed_parts(links, named, results, inputs, outputs, lambda name: safe_name(name) not in self.written)
         self.written.update(map(safe_name, found))
         return found

@@ -118,7 +118,10 @@ def _reads(links: GraphLinks, parts: frozenset[str], inputs: Sequence[int | None
 
 
 def _unmade(links: GraphLinks, parts: frozenset[str], is_free: Callable[[str], bool]) -> list[GraphOp]:
-    """Return the operators that make what some read, and have no file; views and the like are passed over."""
+    """Return the operators that make what some read, and have no file; views and the like are passed over.
+
+    What an equal operator with a file has made is no such.
+    """
     pending = [source[0] for source, _ in links.external_inputs([*parts]) if source is not None]
     seen: set[str] = set(parts)
     found: list[GraphOp] = []
@@ -127,6 +130,8 @@ def _unmade(links: GraphLinks, parts: frozenset[str], is_free: Callable[[str], b
         if op is None or op.name in seen or not is_free(op.name):
             continue
         seen.add(op.name)
+        if links.twins.run_for(op.name, lambda name: not is_free(name)) is not None:
+            continue
         if links.is_view(op) or links.may_be_view(op):
             pending += [source[0] for source in op.inputs if source is not None]
         else:

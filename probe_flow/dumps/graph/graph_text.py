@@ -3,11 +3,12 @@
 The file is the protobuf text format of a graph definition: top level ``name``, repeated ``op { ... }`` and attributes.
 Of every top-level operator this reader takes ``name``, ``type``, the data inputs (``"producer:index"``; control edges
 end in ``:-1``) and, per output descriptor, dtype, shape and the text attribute ``_fx_tensor_name``: the FX tensor that
-the output is. The rest, nested graphs included, is skipped.
+the output is; and a checksum of its attributes. The rest, nested graphs included, is skipped.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -88,6 +89,7 @@ class _Text:
         self._fields = TextFields(stream, label)
         self._parts = 0
         self._texts: dict[str, str] = {}
+        self._settings: dict[int, int] = {}
 
     def read(self) -> None:
         fields = self._fields
@@ -113,10 +115,13 @@ class _Text:
         name = op_type = ""
         inputs: list[tuple[str, int] | None] = []
         outputs: list[GraphTensor] = []
+        settings = 0
         for key, kind, raw in self._fields.block():
             if kind == "open":
                 if key == b"output_desc":
                     outputs.append(self._read_output())
+                elif key == b"attr":
+                    settings ^= self._read_setting()
                 else:
                     self._fields.skip()
             elif key == b"name":
@@ -127,7 +132,14 @@ class _Text:
                 self._count()
                 self._add_input(inputs, _text(kind, raw))
         position = len(self.ops)
-        return GraphOp.of(name, op_type, shared_numbers(position + 1)[position], inputs, outputs)
+        return GraphOp.of(
+            name,
+            op_type,
+            shared_numbers(position + 1)[position],
+            inputs,
+            outputs,
+            settings=self._settings.setdefault(settings, settings),
+        )
 
     def _read_output(self) -> GraphTensor:
         self._count()
@@ -145,6 +157,16 @@ class _Text:
             elif key == b"dtype":
                 dtype = self._shared(_text(kind, raw))
         return GraphTensor(dtype, shape, fx_name)
+
+    def _read_setting(self) -> int:
+        """Return the checksum of an attribute; 0 of those by which the compiler notes something for itself."""
+        name, checksum = b"", 0
+        for key, kind, raw in self._fields.block():
+            if kind == "open":
+                checksum = self._fields.skip()
+            elif key == b"key":
+                name = raw
+        return 0 if name[1:2] == b"_" else zlib.crc32(name, checksum)
 
     def _read_attr(self) -> str | None:
         """Read one entry of an attribute map; return the text of the one that names an FX tensor."""

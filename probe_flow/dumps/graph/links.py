@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from msgspec import Struct
@@ -140,6 +140,40 @@ def graph_of(graphs: Sequence[Graph], execution: Execution) -> Graph | None:
     return None
 
 
+class Twins:
+    """Operators of one graph that compute the same, of which a compiler runs one for all.
+
+    They are of one type, have the same attributes and read the same tensors.
+
+    Args:
+        ops: the operators of a graph, producers before readers.
+        held: types that hold a value which the graph gives, and are fed none.
+    """
+
+    def __init__(self, ops: Iterable[GraphOp], held: Collection[str]) -> None:
+        self._held = held
+        self._first: dict[str, str] = {}
+        self._members: dict[str, list[str]] = defaultdict(list)
+        known: dict[Hashable, str] = {}
+        for op in ops:
+            first = known.setdefault(self._kind(op), op.name)
+            self._first[op.name] = first
+            self._members[first].append(op.name)
+
+    def _kind(self, op: GraphOp) -> Hashable:
+        outputs = tuple((output.dtype, output.shape) for output in op.outputs)
+        if not op.inputs:
+            return (op.op_type, op.settings, outputs) if op.op_type in self._held else op.name
+        read = tuple(None if each is None else (self._first.get(each[0], each[0]), each[1]) for each in op.inputs)
+        return op.op_type, op.settings, read, outputs
+
+    def run_for(self, name: str, is_dumped: Callable[[str], bool]) -> str | None:
+        """Return the operator that ran in place of one without a file, None where none did or several may have."""
+        members: Sequence[str] = self._members.get(self._first.get(name, name), ())
+        found = [each for each in members if is_dumped(each)]
+        return found[0] if len(found) == 1 else None
+
+
 class GraphLinks:
     """Index over the operators of one graph.
 
@@ -239,6 +273,11 @@ class GraphLinks:
     def relayed(self, op: GraphOp) -> Source | None:
         """Return the tensor whose value an operator gives in another form, None where it computes."""
         return op.inputs[0] if op.inputs and self.is_relay(op) else None
+
+    @cached_property
+    def twins(self) -> Twins:
+        """Operators that compute the same."""
+        return Twins(self.ops.values(), CONSTANT_TYPES - FED_TYPES)
 
     def is_folded(self, op: GraphOp) -> bool:
         """Return True if an operator that has no file may be a flag of all products that read it: a transposition."""

@@ -143,6 +143,8 @@ class Leftovers(Struct):
             return TorchairReason.DEVICE_NO_DUMP.expected(
                 f"`{op.name}` ({op.op_type}) is a flag of the product behind it"
             )
+        if (reason := self.match.merged(op.name)) is not None:
+            return reason
         if self.target_selects_nodes:
             return CommonReason.FILTERED.outside(f"`{op.name}` is not among the selected target nodes")
         return TorchairReason.NO_TARGET_OP.missing(

@@ -202,6 +202,8 @@ class GeLeftovers(Struct):
             return TorchairReason.DEVICE_NO_DUMP.expected(
                 f"`{name}` ({op.op_type}) moves no data; the target did not run it"
             )
+        if (reason := self.match.merged(name)) is not None:
+            return reason
         if self.target_selects_nodes:
             return CommonReason.FILTERED.outside(f"`{name}` is not among the selected target nodes")
         if links.is_relay(op):

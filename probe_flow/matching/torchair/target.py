@@ -92,6 +92,11 @@ class TargetMatch(ABC):
     def _finish(self) -> None:
         """Pair or leave what was kept."""
 
+    def merged(self, name: str) -> Reason | None:
+        """Return that an equal operator ran for one without a file, if it did."""
+        ran = self.links.twins.run_for(name, self.by_op.__contains__) if self.links is not None else None
+        return None if ran is None else TorchairReason.DEVICE_NO_DUMP.expected(f"`{ran}` ran for `{name}`, its equal")
+
     # Operators that the graph does not know
 
     def _match_unknown(self, node: DumpedNode) -> None:

@@ -103,3 +103,28 @@ def test_a_header_that_names_what_the_inputs_cannot_make_is_not_believed(dump):
     target = read_torchair_ge(dump.root, side="target")
     pairs = match_torchair(target, read_torchair_fx(dump.root.parent, side="golden"))
     assert golden_of(pairs)["te_fused_1.output.0"] is None
+
+
+def test_what_another_fused_operator_made_was_made(tmp_path):
+    # The first product ends in a relu, and one file of both names holds it; the second has its bias inside.
+    made = GeDump(tmp_path / "msprobe_ge_dump")
+    second = [
+        Op("c", "Data", (), [(None, (4, 2))]),
+        Op("bias_1", "Data", (), [(None, (2,))]),
+        Op("MatMulV2_1", "MatMulV2", ("Relu:0", "c:0"), [("mm_1-aten.mm.default.OUTPUT.0", (2, 2))]),
+        Op("Add_1", "Add", ("MatMulV2_1:0", "bias_1:0"), [("add_1-aten.add.Tensor.OUTPUT.0", (2, 2))]),
+    ]
+    made.graph([*GRAPH, *second])
+    c, bias = np.arange(8, dtype=np.float32).reshape(4, 2), np.array([5, -7], np.float32)
+    fx, folder = fx_token(tmp_path, 0), made.token(0)
+    write_fx_node(fx, "mm-aten.mm.default", at=1, inputs=[A, B], outputs=[PRODUCT])
+    write_fx_node(fx, "add-aten.add.Tensor", at=2, inputs=[PRODUCT, BIAS], outputs=[SUM])
+    write_fx_node(fx, "relu-aten.relu.default", at=3, inputs=[SUM], outputs=[RESULT])
+    write_fx_node(fx, "mm_1-aten.mm.default", at=4, inputs=[RESULT, c], outputs=[RESULT @ c])
+    write_fx_node(fx, "add_1-aten.add.Tensor", at=5, inputs=[RESULT @ c, bias], outputs=[RESULT @ c + bias])
+    write_device_op(folder, "MatMulV2", "MatMulV2", at=1, inputs=[A, B], outputs=[PRODUCT])
+    write_device_op(folder, "AutomaticBufferFusionOp", "AddRelu", at=2, inputs=[PRODUCT, BIAS], outputs=[RESULT])
+    write_device_op(folder, "MatMulV2", "MatMulV2_1", at=3, inputs=[RESULT, c, bias], outputs=[RESULT @ c + bias])
+    pairs = match(made)
+    assert golden_of(pairs)["MatMulV2_1.output.0"] == "add_1.output.0"
+    assert missing(pairs) == []

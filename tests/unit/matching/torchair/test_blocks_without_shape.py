@@ -1,0 +1,71 @@
+"""Device tensors in blocks whose headers give no shape: the graph says how much of them is padding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ge_writer import DumpTensor
+from torchair_builders import GeDump, Op, fx_token, write_device_op, write_fx_node
+from torchair_checks import check_complete, golden_of, missing
+
+from probe_flow.dumps.torchair.fx import read_torchair_fx
+from probe_flow.dumps.torchair.ge import read_torchair_ge
+from probe_flow.matching.torchair.match_torchair import match_torchair
+from probe_flow.records import Pairs
+
+IMAGE = np.arange(2 * 3 * 4 * 5, dtype=np.float16).reshape(2, 3, 4, 5)
+MATRIX = np.arange(3 * 18, dtype=np.float16).reshape(3, 18)
+GRAPH = [
+    Op("x", "Data", (), [(None, (2, 3, 4, 5))], "float16"),
+    Op("Relu", "Relu", ("x:0",), [("relu-aten.relu.default.OUTPUT.0", (2, 3, 4, 5))], "float16"),
+    Op("Abs", "Abs", ("Relu:0",), [("abs-aten.abs.default.OUTPUT.0", (2, 3, 4, 5))], "float16"),
+    Op("y", "Data", (), [(None, (3, 18))], "float16"),
+    Op("Neg", "Neg", ("y:0",), [("neg-aten.neg.default.OUTPUT.0", (3, 18))], "float16"),
+]
+
+
+def blocks(values: np.ndarray, layout: str) -> DumpTensor:
+    """A tensor whose header has no original shape."""
+    return DumpTensor(values, "float16", layout, original_shape=())
+
+
+@pytest.fixture
+def pairs(tmp_path) -> Pairs:
+    dump = GeDump(tmp_path / "msprobe_ge_dump")
+    dump.graph(GRAPH)
+    fx, folder = fx_token(tmp_path, 0), dump.token(0)
+    write_fx_node(fx, "relu-aten.relu.default", at=1, inputs=[IMAGE], outputs=[IMAGE])
+    write_fx_node(fx, "abs-aten.abs.default", at=2, inputs=[IMAGE], outputs=[IMAGE])
+    write_fx_node(fx, "neg-aten.neg.default", at=3, inputs=[MATRIX], outputs=[-MATRIX])
+    image = blocks(IMAGE, "NC1HWC0")
+    write_device_op(folder, "TransData", "trans_TransData_0", at=1, inputs=[DumpTensor(IMAGE, "float16", "NCHW")],
+                    outputs=[image])  # fmt: skip
+    write_device_op(folder, "Relu", "Relu", at=2, inputs=[image], outputs=[image])
+    write_device_op(folder, "Abs", "Abs", at=3, inputs=[image], outputs=[image])
+    write_device_op(folder, "Neg", "Neg", at=4, inputs=[blocks(MATRIX, "FRACTAL_NZ")],
+                    outputs=[blocks(-MATRIX, "FRACTAL_NZ")])  # fmt: skip
+    target = read_torchair_ge(dump.root, side="target")
+    found = match_torchair(target, read_torchair_fx(tmp_path, side="golden"))
+    check_complete(found)
+    return found
+
+
+def test_each_is_compared_without_its_padding(pairs):
+    assert golden_of(pairs) == {
+        "trans_TransData_0.output.0": "trans_TransData_0.input.0",
+        "Relu.input.0": "relu.input.0",
+        "Relu.output.0": "relu.output.0",
+        "Abs.input.0": "relu.output.0",
+        "Abs.output.0": "abs.output.0",
+        "Neg.input.0": "neg.input.0",
+        "Neg.output.0": "neg.output.0",
+    }
+    assert missing(pairs) == []
+
+
+def test_the_shape_is_that_of_the_graph_and_what_lies_in_the_file_stays(pairs):
+    shapes = {ref.id: (ref.shape, ref.logical_shape) for ref in pairs.target.tensors}
+    stored = (2, 1, 4, 5, 16)
+    found = [value for value in shapes.values() if len(value[0] or ()) == 5]
+    assert found == [(stored, (2, 3, 4, 5))] * 5
+    assert [value for value in shapes.values() if value[0] == (2, 1, 16, 16)] == [((2, 1, 16, 16), (3, 18))] * 2
