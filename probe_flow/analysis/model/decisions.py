@@ -35,6 +35,11 @@ PICKS = ("arg", "top", "sort")
 """Words of operators that make one decision a row of scores; others make one each."""
 
 
+def is_whole(output: Deviation, call: Call) -> bool:
+    """Whether a result is of whole numbers, each of which was decided on: by its type, or what its call does."""
+    return output.unit == 0.0 or (call.node is not None and family_of(call.node.op_type) is Family.STEP)
+
+
 def is_decided(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> bool:
     """Whether indices or masks are picked from values that are off by so little that none may turn (`RARE`)."""
     if family not in DECIDING or output.unit:

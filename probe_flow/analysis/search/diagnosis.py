@@ -79,7 +79,7 @@ class Diagnosis(Struct, frozen=True):
         asked: rows of results that stand out enough to be computed again, the most striking first.
         fed_by: suspect, or row near to one -> outputs that it was computed from, the nearest first.
         unjudged: rows of results of which next to any error would be explained, in order of time.
-        decided: rows of decisions that differ (comparisons, picks, masks), in order of time.
+        decided: rows of decisions that differ (comparisons, picks, masks, rounding to whole numbers), in order of time.
         random: rows of random results that differ, in order of time.
         undecided: rows that would be suspects if decisions that nearly tie could not have made them other data, where
             statistics are all that is known; in order of time.

@@ -27,6 +27,7 @@ from probe_flow.analysis.limits import (
     Limits,
 )
 from probe_flow.analysis.model.budget import Allowances
+from probe_flow.analysis.model.decisions import is_whole
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.unseen_inputs import is_overwritten
@@ -263,7 +264,7 @@ class Search:
             return replace(found, score=score), ancestor
         if proof is None and is_produced and (is_wide or found.row in self.shaken.noise):
             self.unjudged.append(found.row)
-        if proof is None and is_produced and found.deviation is not None and found.deviation.unit == 0.0:
+        if proof is None and is_produced and found.deviation is not None and is_whole(found.deviation, call):
             self.decided.append(found.row)
         if proof is None and is_produced and found.score >= ASKED:
             self.asked.append((found.score, found.row))

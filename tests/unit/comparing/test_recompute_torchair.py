@@ -153,3 +153,21 @@ def test_where_a_graph_gives_no_attribute_the_default_of_its_operator_counts(tmp
     lines = [line for line in graph.read_text().splitlines() if not line.startswith("  attr {")]
     graph.write_text("\n".join(lines))
     assert named(compared(tmp_path, "auto")[0]) == ["MatMul", "Softmax"]
+
+
+@pytest.mark.parametrize(("as_whole", "due"), [(np.rint, []), (np.trunc, ["Round"]), (np.floor, ["Round"])])
+def test_how_a_value_was_rounded_to_whole_numbers_is_asked_where_one_step_is_within_the_error(tmp_path, as_whole, due):
+    # The scores of both sides are half a step apart, so that one step is explained by them in every element.
+    golden = np.random.default_rng(3).uniform(40, 60, (32, 16)).astype(np.float32)
+    target = (golden + np.random.default_rng(4).choice([-0.1, 0.1], golden.shape)).astype(np.float16)
+    dump = GeDump(tmp_path / "ge")
+    dump.graph(
+        [
+            Op("x", "Data", (), [(None, (32, 16))], "float16"),
+            Op("Round", "Round", ("x:0",), [("round-aten.round.default.OUTPUT.0", (32, 16))], "float16"),
+        ]
+    )
+    rounded = as_whole(target)
+    write_device_op(dump.token(0), "Round", "Round", at=1, inputs=[target], outputs=[rounded], dtype="float16")
+    write_fx_node(tmp_path / "fx", "round-aten.round.default", at=1, inputs=[golden], outputs=[np.rint(golden)])
+    assert named(compared(tmp_path, "auto")[0]) == due
