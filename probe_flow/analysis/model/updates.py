@@ -86,7 +86,7 @@ class Updates:
         if before is None or error is None:
             return None
         change = self._change(before, number, max(1, error.count))
-        is_parameter = row.pair.shown.slot.role is SlotRole.PARAMETER or self._golden_ref(row).requires_grad is True
+        is_parameter = self._is_held(row) or self._golden_ref(row).requires_grad is True
         if not (is_known and is_parameter) and change > SMALL_STEP * error.size:
             return None
         gradients = self.gradients[number] = self.gradients_of(before)
@@ -151,27 +151,45 @@ class Updates:
         return len(self._rows[number].pair.shown.shape or ()) > 1
 
     def kept(self, number: int) -> float:
-        """Return the error that state may have which no gradient changes: what its call read in the step before.
+        """Return the error that state may have which no gradient changes: what the calls read that wrote it.
 
         A running mean follows the means of what its norm reads, a running variance their squares, so that its relative
-        error is twice that of these.
+        error is twice that of these. What a cell has is recorded when it is over, what a call reads before it.
         """
-        row, error = self._rows[number], self._deviations[number]
-        golden, step = row.pair.golden, row.node.execution.step
-        if golden is None or golden.requires_grad is not False or not step or error is None:
+        row, error, call = self._rows[number], self._deviations[number], self._calls.of[number]
+        if error is None or call is None or not self._is_state(number):
             return 0.0
-        before = self._call_before(number)
-        read = [each for n in before.read if (each := self._deviations[n]) is not None] if before is not None else []
+        own = call if row.pair.shown.slot.role is SlotRole.PARAMETER else None
+        wrote = [each for each in (self._call_before(number), self._call_within(call), own) if each is not None]
+        rows = (n for each in wrote for n in each.read if self._rows[n].pair.shown.slot.role is SlotRole.INPUT)
+        read = [each for n in rows if (each := self._deviations[n]) is not None and n != number]
         return max(
             (max(each.likely, FOLLOWED * min(each.likely / each.size, 1.0) * error.size) for each in read if each.size),
             default=0.0,
         )
 
+    def _is_state(self, number: int) -> bool:
+        """Return True for what a call reads, changes, and computes no gradient of."""
+        row, golden = self._rows[number], self._rows[number].pair.golden
+        if row.is_produced or golden is None or golden.requires_grad is not None:
+            return golden is not None and golden.requires_grad is False
+        return self._is_held(row) and not self.is_trained(number)
+
+    def _is_held(self, row: Row) -> bool:
+        """Return True for a parameter or state by its place: of a cell, or what a primitive reads behind its data."""
+        slot = row.pair.shown.slot
+        return slot.role is SlotRole.PARAMETER or (row.node.name.startswith(_PRIMITIVE) and slot.path[:1] != (0,))
+
+    def _call_within(self, call: Call) -> Call | None:
+        """Return the call of the same name before it in its step."""
+        return self._calls.by_key.get(replace(call.key, call=call.key.call - 1)) if call.key.call else None
+
     def _call_before(self, number: int) -> Call | None:
         """Return the same call of the step before."""
         key = self._rows[number].node
         run = key.execution
-        assert run.step is not None
+        if not run.step:
+            return None
         before = self._runs.get((run.rank, run.graph, run.step - 1))
         return self._calls.by_key.get(replace(key, execution=before)) if before is not None else None
 

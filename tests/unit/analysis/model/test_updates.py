@@ -8,7 +8,7 @@ from comparison_rows import IN, OUT, key, pairs_of, passes, row, statistics_meas
 from msgspec.structs import replace
 
 from probe_flow.analysis.search.conclude import conclude
-from probe_flow.records import FindingKind, Phase, Statistics
+from probe_flow.records import FindingKind, Phase, SlotRole, Statistics
 
 NODES = ("first", "second", "third", "last")
 
@@ -67,6 +67,29 @@ def test_the_state_behind_the_parameters_of_a_primitive_is_not_trained():
         rows += [row(backward, OUT, place, relative=1e-6, mark=9.0 + place, **moved) for place in (0, 1)]
     found, _ = conclude(rows, pairs_of(rows, {"Primitive.bn.BatchNorm": "BatchNorm"}), passes(rows))
     assert [each.slot.path for each in found if each.kind is FindingKind.ORIGIN and each.fails] == [(3,), (4,)]
+
+
+def test_a_parameter_of_a_primitive_that_begins_at_zero_may_be_noise_all_over():
+    """The offset of a norm before a norm: its gradient is zero in mathematics, and it moves by more than its size."""
+    rows = []
+    for step, size in enumerate((1e-5, 1e-3)):
+        node = key("Primitive.bn.BatchNorm", step=step)
+        scale = {"count": 48, "dtype": "float32", "size": 1.0, "mark": 3.0 + step}
+        offset = {"count": 48, "dtype": "float32", "size": size, "mark": step * size}
+        rows += [row(node, IN, 1, **scale), row(node, IN, 2, relative=1.2 * step, **offset)]
+        backward = {"count": 48, "dtype": "float32", "size": 1e-9, "mark": 1e-10 * (step + 1)}
+        rows += [row(replace(node, phase=Phase.BACKWARD), OUT, place, relative=1e-3, **backward) for place in (0, 1)]
+    assert accused(rows) == []
+
+
+@pytest.mark.parametrize(("relative", "named"), [(0.01, []), (0.2, ["Cell.bn.Norm"])])
+def test_the_running_mean_of_a_cell_is_off_as_what_it_read(relative, named):
+    """MindSpore records it when the call is over: the mean of 8 is off by 0.005 of 0.5, twice that is allowed."""
+    node = key("Cell.bn.Norm", step=0)
+    read = row(node, IN, 0, relative=0.01, mark=1.0, size=0.5, dtype="float32")
+    mean = row(node, SlotRole.PARAMETER, "moving_mean", relative=relative, mark=2.0, size=0.5, count=8, dtype="float32")
+    rows = [row("before", OUT, 0, relative=0.01, mark=1.0, size=0.5, dtype="float32"), read, mean]
+    assert [each for each in accused(rows) if each != "before"] == named
 
 
 @pytest.mark.parametrize(("peak", "named"), [(0.018, []), (0.05, ["first"])])
