@@ -31,6 +31,14 @@ FLOATS = frozenset({"float16", "bfloat16", "float32", "float64", "float8_e4m3fn"
 MAX_DEPTH = 64
 """Nesting of arguments beyond which a call is refused: no API takes such."""
 
+RANDOM = frozenset({
+    "alpha_dropout", "bernoulli", "cauchy", "dropout", "dropout1d", "dropout2d", "dropout3d", "exponential",
+    "feature_alpha_dropout", "geometric", "gumbel_softmax", "log_normal", "multinomial", "normal", "poisson",
+    "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "random", "rrelu",
+    "uniform",
+})  # fmt: skip
+"""APIs whose result is drawn; operators in place have an underscore behind it."""
+
 
 class UnusableError(Exception):
     """Why a call is not checked.
@@ -116,6 +124,11 @@ class Call:
     args: tuple[Tree, ...]
     kwargs: Mapping[str, Tree]
     results: tuple[Tree, ...]
+
+    @property
+    def word(self) -> str:
+        """The last part of its name, without what marks it as one in place."""
+        return self.api.rpartition(".")[2].strip("_")
 
     @property
     def is_in_place(self) -> bool:

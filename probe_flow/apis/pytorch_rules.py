@@ -23,16 +23,20 @@ _KEEPING = frozenset({"type_as"})
 
 _RAISED_BY_OTHERS = ("float16", "bfloat16", "float32")
 
+_OF_CLASSES, _CLASSES = frozenset({"cross_entropy", "nll_loss"}), frozenset({"int32", "int64"})
+"""Losses, and the types of their classes: a class to ignore (-100) makes a range in which most are none."""
+
 _MASKS = frozenset({"atten_mask", "attn_mask"})
 
 
 def as_torch_takes(call: Call) -> Call:
     """Return a call with the element types that torch takes on the processor."""
-    if call.api == "cross_entropy":
+    if call.api in _OF_CLASSES:
 
         def change(spec: TensorSpec) -> TensorSpec:
-            low = max(spec.low, 0) if isinstance(spec.low, int | float) else spec.low
-            return replace(spec, dtype="int64", low=low) if spec.dtype == "int32" else spec
+            low, high = (max(end, 0) if isinstance(end, int | float) else end for end in (spec.low, spec.high))
+            dtype = "int64" if call.api == "cross_entropy" else spec.dtype
+            return replace(spec, dtype=dtype, low=low, high=high) if spec.dtype in _CLASSES else spec
     elif call.api == "histc":
 
         def change(spec: TensorSpec) -> TensorSpec:

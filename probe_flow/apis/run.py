@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from probe_flow.apis.acc_check import Judgement, judge, rounded
 from probe_flow.apis.calls import (
     FLOATS,
+    RANDOM,
     Call,
     DeviceArgument,
     DtypeName,
@@ -25,7 +26,7 @@ from probe_flow.apis.calls import (
     with_leaves,
 )
 from probe_flow.apis.pytorch_rules import as_torch_takes, autocast_type, raised, rounded_input, with_known_mask
-from probe_flow.apis.side import Held, Result, Side, flat_results, plain
+from probe_flow.apis.side import Held, Result, Side, flat_results, of_what_has_gradients, plain
 from probe_flow.apis.values import Source
 
 Judge: TypeAlias = "Callable[[Result, Result], Judgement]"
@@ -156,6 +157,8 @@ class Runner:
 
     def _run(self, call: Call, gradients: Gradients | None) -> Direction:
         self._check_size(call, gradients)
+        if call.word in RANDOM and "dropout" not in call.word:  # of a dropout the number of zeros is checked
+            raise UnusableError("its result is random", is_expected=True)
         if self._how.is_pytorch:
             call = as_torch_takes(call)
         function, _ = self._benchmark.find(call.kind, call.api)
@@ -274,7 +277,10 @@ class Runner:
         args, kwargs = with_leaves(call.args, value), with_leaves(dict(call.kwargs), value)
         if is_gradient:
             unwanted = {place for place, leaf in argument_leaves(call) if not getattr(leaf, "has_gradient", True)}
-            found = side.gradients(function, args, kwargs, tensors.gradients, copies=call.is_in_place)
+            parts = function, args, kwargs
+            if not call.is_in_place:
+                parts = of_what_has_gradients(function, call, args, kwargs)
+            found = side.gradients(*parts, tensors.gradients, copies=call.is_in_place)
             found = [(place, each) for place, each in found if place not in unwanted]
         else:
             found = flat_results(side.call(function, args, kwargs))

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from probe_flow.apis.calls import Path
+from probe_flow.apis.calls import Call, Path, TensorSpec, argument_leaves
 from probe_flow.apis.values import Values
 
 
@@ -155,6 +155,26 @@ def replaced(
         return each
 
     return walk(tuple(args), ()), walk(dict(kwargs), ())
+
+
+def of_what_has_gradients(
+    function: Callable[..., Any], call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """Return a function of the tensors that the framework computed gradients of, and its arguments.
+
+    The others, such as the running mean of a normalisation, may have none.
+    """
+    given = dict(tensors_of(args, kwargs, lambda _: True))
+    leafs = [(place, leaf) for place, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec)]
+    fixed = {place: given[place] for place, leaf in leafs if not leaf.has_gradient and place in given}
+    if not fixed or all(not leaf.has_gradient for _, leaf in leafs):
+        return function, args, kwargs
+
+    def of_the_rest(*some: Any, **named: Any) -> Any:
+        all_args, all_kwargs = replaced(some, named, fixed)
+        return function(*all_args, **all_kwargs)
+
+    return of_the_rest, *replaced(args, kwargs, dict.fromkeys(fixed))
 
 
 def plain(value: object) -> object:

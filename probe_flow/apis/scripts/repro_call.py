@@ -7,6 +7,7 @@ from typing import Any
 
 from probe_flow.apis.calls import (
     FLOATS,
+    RANDOM,
     Call,
     DeviceArgument,
     DtypeName,
@@ -15,20 +16,13 @@ from probe_flow.apis.calls import (
     Plain,
     TensorSpec,
     UnusableError,
-    argument_leaves,
     leaves,
     shown_path,
     with_leaves,
 )
-from probe_flow.apis.side import Held, Side, flat_results, replaced, tensors_of
+from probe_flow.apis.side import Held, Side, flat_results, of_what_has_gradients
 from probe_flow.apis.values import Source
 
-RANDOM = frozenset({
-    "alpha_dropout", "bernoulli", "cauchy", "dropout", "dropout1d", "dropout2d", "dropout3d", "exponential",
-    "feature_alpha_dropout", "geometric", "gumbel_softmax", "log_normal", "multinomial", "normal", "poisson",
-    "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "random", "rrelu",
-    "uniform",
-})  # fmt: skip
 NODE = "node"
 """In the place of a gradient that the last node of a call gives, and that is none of an argument's."""
 
@@ -41,10 +35,9 @@ def check_is_defined(call: Call) -> None:
     Raises:
         UnusableError: it is random, undefined, or changes its inputs.
     """
-    word = call.api.rpartition(".")[2].strip("_")
-    if word in RANDOM:
+    if call.word in RANDOM:
         raise UnusableError("its result is random")
-    if word in UNDEFINED:
+    if call.word in UNDEFINED:
         raise UnusableError("it gives memory that nobody wrote")
     if call.is_in_place or call.kwargs.get("inplace") == Plain(value=True):
         raise UnusableError("it changes its inputs in place, and what they were before is not known")
@@ -91,7 +84,7 @@ def computed(
         incoming = [value(("gradient", number), leaf) for number, leaf in enumerate(gradients.incoming)]
         of_node: list[Any] = []
         watched = _watched(function, of_node)
-        results = side.gradients(*_of_what_has_gradients(watched, call, args, kwargs), incoming, copies=False)
+        results = side.gradients(*of_what_has_gradients(watched, call, args, kwargs), incoming, copies=False)
         results += [((NODE, number), each) for number, each in enumerate(of_node)]
     return [(place, side.hold(each)) for place, each in results]
 
@@ -114,26 +107,6 @@ def _watched(function: Callable[..., Any], caught: list[Any]) -> Callable[..., A
         return results
 
     return watched
-
-
-def _of_what_has_gradients(
-    function: Callable[..., Any], call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """Return a function of the tensors that the framework computed gradients of, and its arguments.
-
-    The others, such as the running mean of a normalisation, may have none.
-    """
-    given = dict(tensors_of(args, kwargs, lambda _: True))
-    leafs = [(place, leaf) for place, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec)]
-    fixed = {place: given[place] for place, leaf in leafs if not leaf.has_gradient and place in given}
-    if not fixed or all(not leaf.has_gradient for _, leaf in leafs):
-        return function, args, kwargs
-
-    def of_the_rest(*some: Any, **named: Any) -> Any:
-        all_args, all_kwargs = replaced(some, named, fixed)
-        return function(*all_args, **all_kwargs)
-
-    return of_the_rest, *replaced(args, kwargs, dict.fromkeys(fixed))
 
 
 def fitting(wanted: Sequence[int], found: Sequence[tuple[Path, Held | None]]) -> Iterator[int]:

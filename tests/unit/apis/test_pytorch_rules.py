@@ -79,8 +79,15 @@ def test_types_that_torch_does_not_take_are_changed() -> None:
     changed = as_torch_takes(call("cross_entropy", spec(), TensorSpec("int32", (4,), -100, 9)))
     assert changed.args == (spec(), TensorSpec("int64", (4,), 0, 9))
     assert as_torch_takes(call("histc", spec("int64"))).args == (spec("float32"),)
-    for other in (call("nll_loss", spec("int32")), call("cross_entropy", spec("int64"))):
+    for other in (call("mse_loss", spec("int32")), call("nll_loss", spec("float32"))):
         assert as_torch_takes(other) == other
+
+
+@pytest.mark.parametrize("api", ["cross_entropy", "nll_loss"])
+def test_classes_to_ignore_make_no_range_of_classes(api: str) -> None:
+    for low, high, expected in ((-100, 9, (0, 9)), (2, 9, (2, 9)), (-100, -100, (0, 0))):
+        _, classes = as_torch_takes(call(api, spec(), TensorSpec("int64", (4,), low, high))).args
+        assert classes == TensorSpec("int64", (4,), *expected)
 
 
 @pytest.mark.parametrize(

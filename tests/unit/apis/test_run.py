@@ -232,6 +232,30 @@ def test_arguments_without_any_gradient_are_nothing_to_compare() -> None:
     assert found.skipped.is_expected
 
 
+class OfTheFirstOnly(NumpySide):
+    """As torch is with a batch norm: what asks for the gradient of its statistics gets none at all."""
+
+    def gradients(self, function: Any, args: Any, kwargs: Any, incoming: Any, *, copies: bool) -> Any:
+        if isinstance(args[1], np.ndarray):
+            raise RuntimeError("not differentiable with respect to argument 1")
+        assert function(*args, **kwargs).shape == incoming[0].shape
+        return [((0,), incoming[0])]
+
+
+def test_only_what_had_a_gradient_is_differentiated() -> None:
+    sides = OfTheFirstOnly("tested"), OfTheFirstOnly("benchmark")
+    found = runner(*sides, is_pytorch=True).run(call("add", spec(), spec(has_gradient=False)), gradients(spec()))
+    assert found.skipped is None
+    assert [each.tested.place for each in found.checked if each.tested.value is not None] == [(0,)]
+
+
+@pytest.mark.parametrize("api", ["normal", "multinomial", "bernoulli_", "aten.randn"])
+def test_what_is_drawn_is_nothing_to_compare(api: str) -> None:
+    found = runner().run(call(api, spec()))
+    assert found.skipped is not None
+    assert (found.skipped.reason, found.skipped.is_expected) == ("its result is random", True)
+
+
 def test_what_a_framework_raises_is_the_reason() -> None:
     found = runner().run(call("fail", spec()))
     assert found.skipped is not None

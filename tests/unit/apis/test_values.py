@@ -162,6 +162,13 @@ def test_an_empty_tensor_needs_no_range_and_any_other_does() -> None:
         made("int32", 0, math.inf, 2)
 
 
+def test_an_empty_tensor_needs_no_file_and_any_other_does(tmp_path: Path) -> None:
+    found = of_files(str(tmp_path))(TensorSpec("int32", (0, 3), None, None), "input.0")
+    assert (found.shape, found.dtype) == ((0, 3), np.int32)
+    with pytest.raises(UnusableError, match=r"the dump has no file of `input\.0`"):
+        of_files(str(tmp_path))(TensorSpec("int32", (1, 3), 0, 1), "input.0")
+
+
 # msprobe's own way with a MindSpore tensor, written out: the global generator, seeded before each tensor.
 
 
