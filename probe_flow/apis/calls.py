@@ -131,6 +131,17 @@ class Call:
         return self.api.rpartition(".")[2].strip("_")
 
     @property
+    def is_random(self) -> bool:
+        """Whether its result is drawn; a dropout that drops nothing gives its input."""
+        if "dropout" not in self.word:
+            return self.word in RANDOM
+        share, training = (
+            self.args[place] if place < len(self.args) else self.kwargs.get(name)
+            for place, name in ((1, "p"), (2, "training"))
+        )
+        return self.word in RANDOM and share != Plain(0) and training != Plain(value=False)
+
+    @property
     def is_in_place(self) -> bool:
         """Whether it may change its arguments: its name ends as such names do."""
         return (self.api.endswith("_") and not self.api.endswith("__")) or self.api.startswith("__i")

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 from probe_flow.apis.acc_check import Judgement, judge, rounded
 from probe_flow.apis.calls import (
     FLOATS,
-    RANDOM,
     Call,
     DeviceArgument,
     DtypeName,
@@ -57,6 +56,7 @@ class How:
         judge_of_two: judges each result in its place, where there is another device.
         is_pytorch: whether calls are those of PyTorch and run as `pytorch_rules` has it. Results that are None count
             too then, as do arguments without a gradient; tables number results by it.
+        counts_zeros: whether the judge knows a result of a dropout by its number of zeros.
     """
 
     benchmark: str = BENCHMARKS[0]
@@ -64,6 +64,7 @@ class How:
     judge_of_two: JudgeOfTwo | None = None
     memory_bytes: int | None = None
     is_pytorch: bool = False
+    counts_zeros: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class Runner:
 
     def _run(self, call: Call, gradients: Gradients | None) -> Direction:
         self._check_size(call, gradients)
-        if call.word in RANDOM and "dropout" not in call.word:  # of a dropout the number of zeros is checked
+        if call.is_random and not (self._how.counts_zeros and "dropout" in call.word):
             raise UnusableError("its result is random", is_expected=True)
         if self._how.is_pytorch:
             call = as_torch_takes(call)

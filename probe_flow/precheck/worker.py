@@ -64,6 +64,7 @@ def check_batch(job: Job) -> ApiResult:
         check.judge_by_standards(job.api, job.how.max_abs_limit) if by_standards else None,
         job.how.memory_bytes,
         is_pytorch=job.how.kernels is Kernels.PYTORCH,
+        counts_zeros=job.how.kernels is Kernels.PYTORCH,
     )
     is_alone = tested is None or (job.how.kernels is Kernels.PYTORCH and job.kind != "NPU")
     sides = [tested] if is_alone else [tested, benchmark]

@@ -7,7 +7,6 @@ from typing import Any
 
 from probe_flow.apis.calls import (
     FLOATS,
-    RANDOM,
     Call,
     DeviceArgument,
     DtypeName,
@@ -35,7 +34,7 @@ def check_is_defined(call: Call) -> None:
     Raises:
         UnusableError: it is random, undefined, or changes its inputs.
     """
-    if call.word in RANDOM:
+    if call.is_random:
         raise UnusableError("its result is random")
     if call.word in UNDEFINED:
         raise UnusableError("it gives memory that nobody wrote")

@@ -256,6 +256,24 @@ def test_what_is_drawn_is_nothing_to_compare(api: str) -> None:
     assert (found.skipped.reason, found.skipped.is_expected) == ("its result is random", True)
 
 
+@pytest.mark.parametrize(
+    ("args", "kwargs", "is_drawn"),
+    [
+        ((), {}, True),
+        ((0.1,), {}, True),
+        ((0.1, False), {}, False),
+        ((), {"p": 0.0}, False),
+        ((), {"p": 0.3, "training": False}, False),
+        ((), {"p": 0.3, "training": True}, True),
+    ],
+)
+def test_a_dropout_is_drawn_where_it_drops(args: tuple[Any, ...], kwargs: Mapping[str, Any], is_drawn: bool) -> None:
+    given = call("dropout", spec(), *map(Plain, args), **{name: Plain(value) for name, value in kwargs.items()})
+    assert given.is_random == is_drawn
+    reasons = [str(found.skipped) for found in (runner().run(given), runner(counts_zeros=True).run(given))]
+    assert [reason == "its result is random" for reason in reasons] == [is_drawn, False]
+
+
 def test_what_a_framework_raises_is_the_reason() -> None:
     found = runner().run(call("fail", spec()))
     assert found.skipped is not None
