@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
@@ -33,6 +34,12 @@ WORST = 10
 SAME = 1e-9
 """Relative difference within which statistics read now are those recorded then; kernels add in other orders. A good
 golden tensor differs by more, so that it is not taken for its target where stages have names of their own."""
+
+SAME_COLLECTED = 1e-5
+"""The same for mean and norm of what was compared with nothing: the collector's, added up in the tensor's own type."""
+
+_COLLECTED: Mapping[str, float] = MappingProxyType(dict.fromkeys(("float16", "bfloat16"), 1e-2))
+"""Element type -> the same, where it is not `SAME_COLLECTED`."""
 
 SAME_ERROR = 1e-5
 """The same for the largest error, a difference of two numbers."""
@@ -246,7 +253,9 @@ def side_view(dumps: Dumps, row: RowRecord, name: str, tensor: SideRecord) -> Si
         except (ProbeFlowError, ValueError) as error:
             view.why = error.diagnostic.message if isinstance(error, ProbeFlowError) else str(error)
             continue
-        if _is_recorded(values.statistics, tensor):
+        if _is_recorded(
+            values.statistics, tensor, SAME if row.metrics else _COLLECTED.get(tensor.dtype, SAME_COLLECTED)
+        ):
             return SideView(name, tensor, values, "dump", "", found, order)
         view.why = "what the dump holds now has other statistics than the run recorded: it has changed since"
     return view
@@ -259,13 +268,15 @@ def _as_compared(ref: TensorRef, shape: tuple[int, ...] | None, order: str | Non
     return channels_first(ref, order) if order is not None else ref
 
 
-def _is_recorded(found: Statistics, tensor: SideRecord) -> bool:
+def _is_recorded(found: Statistics, tensor: SideRecord, tolerance: float) -> bool:
+    """Return True if statistics are those that the run recorded, up to the rounding of who added them up."""
     scale = number(tensor.l2norm) or 0.0
     for key in ("min", "max", "mean", "l2norm"):
         recorded, now = number(getattr(tensor, key)), getattr(found, key)
         if recorded is None or not math.isfinite(recorded):
             continue
-        if now is None or not _same(float(now), recorded, scale=scale if key == "mean" else 0.0):
+        allowed = tolerance if key in ("mean", "l2norm") else SAME
+        if now is None or not _same(float(now), recorded, scale=scale if key == "mean" else 0.0, tolerance=allowed):
             return False
     return True
 
