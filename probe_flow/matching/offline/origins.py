@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from probe_flow.dumps.graph.op_types import VIEW_TYPES
 from probe_flow.dumps.rules.records import RuleOutput
 from probe_flow.matching.offline.reasons import (
     OfflineReason,
@@ -26,6 +27,9 @@ from probe_flow.records import Reason, SlotRole, TensorRef
 
 PASSED_TYPES = frozenset({"Cast", "TransData"})
 """Operators that change how values are stored, not what they are."""
+
+HANDING_TYPES = PASSED_TYPES | VIEW_TYPES
+"""Operators whose first result is the value of their first input: what the golden lacks of them is compared before."""
 
 NETWORK_INPUTS = frozenset({"Data", "AippData", "AnnData", "AnyData", "RefData", "Placeholder", "PlaceHolder", "Input"})
 """Types of operators that stand for what is fed to the model."""
@@ -108,7 +112,7 @@ class Origins:
             name = output.origin_name if output is not None else ""
             guessed = "" if name else self.last_original(op)
             golden = self._golden(name or guessed, index, output)
-            if golden is not None or op.op_type not in PASSED_TYPES or op.name in passed:
+            if golden is not None or op.op_type not in HANDING_TYPES or op.name in passed:
                 return Origin(op, index, output, tuple(passed), golden, guessed)
             behind = self.producer(op, index)
             if isinstance(behind, Reason):

@@ -87,3 +87,16 @@ def test_one_that_is_read_is_not(case: Case) -> None:
     )
     pairs = case.match(rule=rule)
     assert codes(by_target(pairs)) == {"norm.output.1": "shape_mismatch missing"}
+
+
+def test_what_a_view_gives_that_no_device_runs_is_compared_before_it(case: Case) -> None:
+    case.golden.output("relu", 0, X, at=1)
+    case.golden.output("abs", 0, abs(X), at=2)
+    case.device("Relu", "relu", outputs=[X])
+    case.device("Abs", "abs", inputs=[X.reshape(3)], outputs=[abs(X)])
+    rule = case.rule(
+        op("relu", "Relu", number=1, originals=["relu"], outputs=[desc("relu")]),
+        op("view", "Reshape", number=2, inputs=["relu:0"], originals=["view"], outputs=[desc("view")]),
+        op("abs", "Abs", number=3, inputs=["view:0"], originals=["abs"], outputs=[desc("abs")]),
+    )
+    assert partners(case.match(rule=rule))["abs.input.0"] == "relu.output.0"
