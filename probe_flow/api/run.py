@@ -53,7 +53,7 @@ def run(
     is left as it was: its signal handlers are its own again when the call ends.
 
     Args:
-        workflow: the YAML file.
+        workflow: the YAML file, or ``template:NAME``.
         output: folder of the run; default: a new one, ``probe_flow_runs/<workflow>-<time>``.
         resume: continue the run in `output`, or the newest one of this workflow, that did not end.
         cache: whether what was measured before is used, and what is measured is kept.

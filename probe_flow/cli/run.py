@@ -69,6 +69,8 @@ def command(
 ) -> int:
     """Run WORKFLOW and say which operator is the first to diverge.
 
+    WORKFLOW is a YAML file, or `template:NAME`, one of those that `templates` lists.
+
     Exit code: 0 everything was compared and the gate passed; 1 the gate failed; 2 a mistake in the command or the
     workflow, nothing ran; 3 incomplete; 129, 130 or 143 interrupted (SIGHUP, Ctrl-C,
     SIGTERM).

@@ -16,7 +16,7 @@ from msgspec import Struct
 from probe_flow.errors import Diagnostic, Severity, Span, WorkflowError
 from probe_flow.files.yaml.places import Place, nearest
 from probe_flow.stages.base import IsPath, Kind
-from probe_flow.workflow.loading.extends import Layers
+from probe_flow.workflow.loading.extends import Layers, workflow_file
 from probe_flow.workflow.loading.fields import marked
 from probe_flow.workflow.loading.loader import load_workflow
 from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
@@ -73,7 +73,7 @@ def lint_file(path: Path, *, env: Mapping[str, str], cwd: Path, sets: Mapping[st
     Raises:
         WorkflowError: the file is not valid.
     """
-    sources = Sources(cwd)
+    path, sources = workflow_file(path), Sources(cwd)
     document = Layers(sources).load(path)
     values = document.values if document is not None else {}
     try:

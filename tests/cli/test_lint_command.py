@@ -148,6 +148,15 @@ def test_a_template_that_is_extended_has_its_samples_in_peace(probe_flow, tmp_pa
     assert done.code == 0, done.err
 
 
+def test_a_packaged_workflow_is_named_without_its_path(probe_flow):
+    for command in ("lint", "validate"):
+        assert probe_flow(command, "template:torchair-ge-vs-fx").code == 0
+        done = probe_flow(command, "template:torchair_ge_vs_fy")
+        assert done.code == 2
+        assert "PF1101" in done.err
+        assert "did you mean `torchair_ge_vs_fx`" in done.err
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "workflows").glob("*.yaml")), ids=lambda path: path.stem)
 def test_packaged_workflows_are_clean(probe_flow, path):
     assert probe_flow("lint", path).code == 0

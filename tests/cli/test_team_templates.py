@@ -75,6 +75,18 @@ def test_init_extends_a_template_of_a_package_and_run_uses_it(site: Path, tmp_pa
     assert first_divergence(record)["node"] == "Gelu_1"
 
 
+def test_a_template_runs_without_a_file_of_ones_own(site: Path, tmp_path: Path) -> None:
+    sets = [f"--set={side}={SAMPLE / 'healthy' / f'msprobe_{kind}_dump'}" for side, kind in SIDES]
+    done = command(site, tmp_path, "run", "template:nightly-torchair", *sets, "--output", "out", "--quiet")
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert Path(record["workflow"]["path"]) == site / "acme_probe" / "workflows" / "nightly_torchair.yaml"
+    packaged = command(site, tmp_path, "run", "template:torchair_ge_vs_fx", "--output", "sample", "--quiet")
+    assert packaged.returncode == 1, packaged.stderr
+    assert "Gelu_1 (Gelu)" in packaged.stdout
+    assert "bundled sample" in packaged.stdout
+
+
 def test_every_template_of_the_example_is_valid(site: Path, tmp_path: Path) -> None:
     for path in sorted((site / "acme_probe" / "workflows").glob("[a-z]*.yaml")):
         done = command(site, tmp_path, "validate", path, "--set", "target=ge", "--set", "golden=fx")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def command(*, output_format: str) -> None:
     """List the workflows to start from, and the package that each comes from.
 
-    `init NAME` makes a file to start from, `extends: template:NAME` changes one. Packages that cannot be used, and
-    names that several templates have, are told on stderr.
+    `run template:NAME` runs one as it is, `init NAME` makes a file to start from, `extends: template:NAME` changes one.
+    Packages that cannot be used, and names that several templates have, are told on stderr.
     """
     from probe_flow.record.places import printable
     from probe_flow.workflow.templates.shelf import describe, shelf

@@ -9,15 +9,19 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from probe_flow.errors import Diagnostic, Span
+from probe_flow.errors import Diagnostic, Span, WorkflowError
 from probe_flow.files.yaml.places import Place
 from probe_flow.files.yaml.positions import Document, parse_yaml
 from probe_flow.workflow.sources import Sources
+from probe_flow.workflow.templates.packaged import PREFIX as TEMPLATE
+
+if TYPE_CHECKING:
+    from probe_flow.workflow.templates.shelf import Template
 
 MAX_CHAIN = 50
 """Files that may extend each other in a row; a person keeps track of three."""
@@ -103,19 +107,37 @@ class Layers(Struct):
                 )
             )
             return None
-        from probe_flow.workflow.templates.packaged import PREFIX
-
-        if not extends.startswith(PREFIX):
+        if not extends.startswith(TEMPLATE):
             return Path(self.sources.folder(name), extends)
-        from probe_flow.workflow.templates.shelf import shelf
-
-        found, problem = shelf().find(extends.removeprefix(PREFIX))
+        found, problem = _template(extends)
         if problem is not None:
             self.problems.append(problem.at(span))
         if found is None:
             return None
         self.templates.append(f"{found.full_name} {found.version}".rstrip())
         return found.path
+
+
+def workflow_file(named: Path) -> Path:
+    """Return the file that is meant where a workflow is named: by its path, or as ``template:NAME``.
+
+    Raises:
+        WorkflowError: PF1101 where there is no such template, PF7401 where several packages bring one of that name.
+    """
+    if not str(named).startswith(TEMPLATE):
+        return named
+    found, problem = _template(str(named))
+    if found is not None:
+        return found.path
+    assert problem is not None, "what is not found is told"
+    raise WorkflowError(problem)
+
+
+def _template(named: str) -> tuple[Template | None, Diagnostic | None]:
+    """Look up ``template:NAME``, as `Shelf.find` does."""
+    from probe_flow.workflow.templates.shelf import shelf
+
+    return shelf().find(named.removeprefix(TEMPLATE))
 
 
 def _real(path: Path) -> str:

@@ -19,7 +19,7 @@ from probe_flow.files.yaml.positions import Document
 from probe_flow.packages import metadata_put_off
 from probe_flow.stages.base import StageOptions, StageType
 from probe_flow.stages.registry import STAGES
-from probe_flow.workflow.loading.extends import Layers
+from probe_flow.workflow.loading.extends import Layers, workflow_file
 from probe_flow.workflow.loading.fields import Subject
 from probe_flow.workflow.loading.graph import check_endless, check_wires, find_cycles, topological
 from probe_flow.workflow.loading.interpolation import DROP, Scope
@@ -80,7 +80,7 @@ def load_workflow(
     """Return the validated workflow of a file. No data path is touched.
 
     Args:
-        path: the file, from ``cwd``.
+        path: the file, from ``cwd``, or ``template:NAME``.
         env: environment variables that ``${env.X}`` sees.
         cwd: working directory; paths set by ``--set`` start from it.
         sets: values by parameter: texts of ``--set``, or what a call from Python gives.
@@ -91,7 +91,9 @@ def load_workflow(
         WorkflowError: all mistakes of the file and of those it extends, sorted by place, with the sources' texts.
     """
     sources = Sources(cwd)
-    if text is not None:
+    if text is None:
+        path = workflow_file(path)
+    else:
         sources.add_text(path, text)
     layers = Layers(sources)
     document = layers.load(path)
