@@ -20,9 +20,6 @@ FILLS = EMPTY.union(
 )
 """Operators that write what they are told to, or nothing; the words of their names, without underscores at the ends."""
 
-OVERWRITES = re.compile(r"(?i)(^|\.)(copy_?|fill_?|zero_?|normal_|uniform_)(_?\d+)?(\.|$)")
-"""Names of calls whose first input is the memory that they write: what lay in it before is read by nobody."""
-
 _NUMBER = re.compile(r"_?\d+$")
 
 

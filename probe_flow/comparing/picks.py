@@ -1,4 +1,4 @@
-"""Whether indices that differ from the golden's name the largest values of the target's own input (argmax, top k).
+"""Whether indices that differ from the golden's name the largest values of the target's own input (argmax, max, top k).
 
 An index has no distance: a wrong one says by itself neither that the operator is wrong nor that it is right, since near
 ties fall either way. But what the operator read lies beside it, and tells which index it must give.
@@ -24,7 +24,8 @@ SLAB_BYTES = 64 * 2**20
 """Largest part of an input, as float64, that is read at once: as many decisions as fit. Where the values of one take
 more, it is not checked."""
 
-_PICKS = re.compile(r"(?i)\b_?(arg_?(?P<way>max|min)|top_?k)(V\d+)?D?\b")
+_PICKS = re.compile(r"(?i)\b_?((arg_?)?(?P<way>max|min)(WithValue)?|top_?k)(V\d+)?D?\b")
+"""Types that give indices; `max` and `min` along an axis give them beside the values."""
 
 
 def with_picks(rows: Sequence[Row], pairs: Pairs, context: Context) -> list[Row]:

@@ -24,6 +24,9 @@ OPTION = "--set "
 MAX_SHOWN = 200
 """Characters of a value from Python in that text."""
 
+TEMPLATE = "template:"
+"""What stands before the name of a packaged workflow where a file could be named."""
+
 MAX_FILE_BYTES = 1 << 20
 """Larger files are no workflows written by hand, and YAML costs about a kilobyte of memory a node."""
 

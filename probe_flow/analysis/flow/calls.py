@@ -89,6 +89,12 @@ class Call(Struct, eq=False, gc=False):
         return self.writes if isinstance(self.writes, tuple) else (self.writes,)
 
     @property
+    def is_in_place(self) -> bool:
+        """Whether it overwrites what it reads, by its name: ``__iadd__``, ``relu_``."""
+        kind = self.node.op_type if self.node is not None else ""
+        return kind.startswith("__i") or (kind.endswith("_") and not kind.endswith("__"))
+
+    @property
     def is_gated(self) -> bool:
         """Whether its derivative jumps somewhere."""
         return self.node is not None and is_gated(self.node.op_type)

@@ -41,17 +41,19 @@ from probe_flow.analysis.model.rounding import (
     LostBits,
     Rounding,
     lost_bits,
-    rounded_before,
 )
 from probe_flow.analysis.model.unseen_inputs import (
+    HiddenCasts,
     HiddenInputs,
     LatestGradients,
     UnshownSteps,
     decided_otherwise,
+    is_first_input,
+    is_memory,
+    is_overwritten,
     with_noise,
 )
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
-from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE
 from probe_flow.records import FigureColumn, NodeKey, NodeKind, Pairs
 from probe_flow.records.row import Row
 
@@ -92,6 +94,7 @@ class Allowances:
         self.alike = SharedRows(rows, self.deviations).alike
         self._crossed = CrossedEdges(rows, self.deviations)
         self._lost = LostSteps(rows, self.deviations)
+        self._casts = HiddenCasts(rows, calls)
         self._by_statistics = StatisticsAllowances(self._flips, self._steps, self._crossed, self._lost, self.sources)
         self._forward, self._gradient = Forward(), Gradient(rows, self.deviations)
         self.is_flow_unknown = is_flow_unknown(pairs)
@@ -186,12 +189,23 @@ class Allowances:
             return False
         if call.is_gradient and (self.maker(number, call).is_gated or not self._is_free_of_noise(number)):
             return False
-        return (
-            deviation.rms <= deviation.unit * deviation.size
-            and deviation.peak <= 2.0 * deviation.unit * deviation.top
-            and abs(deviation.gain) <= deviation.systematic
-            and not deviation.nonfinite
-        )
+        return deviation.is_of_storage and abs(deviation.gain) <= deviation.systematic
+
+    def is_overwritten(self, number: int, call: Call) -> bool:
+        """Whether a row shows what its call wrote over, and not what that computed with.
+
+        Where no edges tell who wrote it, memory that was handed out as it was is known by a call in place whose results
+        agree all the same.
+        """
+        row = self.rows[number]
+        if self.pairs.target.edges:
+            return is_overwritten(row, call.node, [self.rows[n] for n in call.written])
+        if not (call.is_in_place and is_first_input(row)):
+            return False
+        if is_memory(row) or not call.written or self.sources(number):
+            return is_memory(row)
+        results = [self.deviations[n] for n in call.written]
+        return all(each is not None and each.is_of_storage for each in results)
 
     def _is_free_of_noise(self, number: int) -> bool:
         """Whether nothing that a row comes from has noise that must be handed on."""
@@ -215,7 +229,7 @@ class Allowances:
         """
         row, own = self.rows[number], self.calls.of[number]
         assert own is not None
-        deviation = self._as_cast(row, deviation, sources)
+        deviation = self._casts.behind(row, own, deviation, sources)
         is_produced, by_statistics = row.is_produced, row.is_by_statistics
         call = self.maker(number, own)
         known = [d for _, d in inputs]
@@ -300,7 +314,7 @@ class Allowances:
             if self._shows_modules_only and is_gradient(row.node):
                 recent += flipped_share(recent, deviation.count)  # between modules there may be gates
             size = max(deviation.size, self._gradients.cancelled(row, deviation))
-            steps = UNDUMPED * max(deviation.unit, self._narrower(row)) * size
+            steps = UNDUMPED * max(deviation.unit, self._casts.before(row), self._casts.around(row)) * size
             if row.is_by_statistics:  # what was in 16 bits of late hides steps of these
                 steps = max(steps, self._lost.around(row.node.execution, deviation) * size)
             return max(UNSHOWN * recent * size, steps, decided_otherwise(row, recent), updated or 0.0)
@@ -309,28 +323,6 @@ class Allowances:
             return updated
         usual = self._past.usual_before(step) * deviation.size if step else 0.0
         return UNSHOWN * max(usual, self.updates.kept(number), self._unshown.of_input(row) * deviation.size)
-
-    def _as_cast(self, row: Row, deviation: Deviation, sources: tuple[int, ...] | None) -> Deviation:
-        """Return the deviation of what nothing wrote with the rounding that a cast before it left."""
-        narrower = self._narrower(row) if sources == () and not row.is_produced else 0.0
-        return replace(deviation, unit=narrower) if narrower > deviation.unit else deviation
-
-    def _narrower(self, row: Row) -> float:
-        """Return the rounding of the 16-bit type that the target's values were in alone; 0.0 where none are of one.
-
-        A cast that no dump shows, of a parameter or an input of a network in 16 bits whose golden is in float32.
-        """
-        assert row.pair.target is not None
-        target = row.measurement.target if row.measurement is not None else None
-        if target is None or row.pair.target.dtype not in WIDE:
-            return 0.0
-        found = rounded_before((target.statistics.min, target.statistics.max), WITHIN_FRAMEWORK.unit)
-        return found if found and self._is_in_16_bits else 0.0
-
-    @cached_property
-    def _is_in_16_bits(self) -> bool:
-        """Whether the target has tensors of 16 bits at all."""
-        return any((each := row.pair.target) is not None and each.dtype in SIGNIFICANT_BITS for row in self.rows)
 
     def _of_update(self, number: int, step: int, *, is_known: bool) -> float | None:
         """Error of a parameter that was compared in a step before."""

@@ -76,6 +76,11 @@ class Deviation(Struct, frozen=True, gc=False):
         return math.inf if self.rms > 0 else 0.0
 
     @property
+    def is_of_storage(self) -> bool:
+        """Whether each element is off by no more than storage explains."""
+        return self.rms <= self.unit * self.size and self.peak <= 2.0 * self.unit * self.top and not self.nonfinite
+
+    @property
     def likely(self) -> float:
         """Root mean square of the error where statistics only prove a part of it.
 

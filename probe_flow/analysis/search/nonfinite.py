@@ -22,10 +22,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from probe_flow.analysis.filling_operators import EMPTY, FILLS, OVERWRITES, is_fill
+from probe_flow.analysis.filling_operators import EMPTY, FILLS, is_fill
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.flow.links import Links, link
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
+from probe_flow.analysis.model.unseen_inputs import is_memory
 from probe_flow.analysis.search.across_ranks import AcrossRanks, Layer
 from probe_flow.analysis.search.states import State, StateOf, described, state_of
 from probe_flow.records import (
@@ -43,8 +44,6 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.row import Row
-
-_FIRST = frozenset(((0,), ("self",), ("input",)))
 
 
 def conclude_nonfinite(
@@ -244,10 +243,7 @@ class Origins:
 
     def _is_buffer(self, number: int) -> bool:
         row = self.rows[number]
-        if row.is_produced:
-            return False
-        is_first = row.pair.shown.slot.path[:1] in _FIRST
-        return (is_first and OVERWRITES.search(row.node.name) is not None) or self.across.is_buffer(row)
+        return is_memory(row) or self.across.is_buffer(row)
 
     def _worst(self, number: int, candidates: Iterable[int]) -> int | None:
         """Return a row that explains another: one with NaN if there is one."""

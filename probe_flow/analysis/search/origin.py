@@ -30,7 +30,6 @@ from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.decisions import is_whole
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
-from probe_flow.analysis.model.unseen_inputs import is_overwritten
 from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.analysis.search.diagnosis import LIMITED, Diagnosis, Suspect, is_doubtful, ratio, scores_of
 from probe_flow.analysis.search.near_misses import hidden_of, outputs_before
@@ -77,7 +76,6 @@ class Search:
         self.allowances = Allowances(rows, pairs, self.calls)
         self.deviations = self.allowances.deviations
         self.order = in_time(self.calls)
-        self._has_edges = bool(pairs.target.edges)
         self.suspects: dict[int, Suspect] = {}
         self.tainted: dict[int, int] = {}
         self.wild: set[int] = set()
@@ -162,7 +160,7 @@ class Search:
         if not (row.is_by_statistics and self.shaken.noise) and self.allowances.is_rounding(number, deviation):
             self.scores[number] = 0.0
             return True
-        if self._has_edges and is_overwritten(row, call.node, [self.rows[n] for n in call.written]):
+        if self.allowances.is_overwritten(number, call):
             self.allowances.forget(number)
             return False
         self.is_any_off = True

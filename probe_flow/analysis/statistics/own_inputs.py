@@ -229,7 +229,7 @@ class OwnInputs:
 
         Sums in place have a name of their own; activations have an argument for it.
         """
-        if _kind(call) in _NEVER_IN_PLACE and not _is_named_in_place(call):
+        if _kind(call) in _NEVER_IN_PLACE and not call.is_in_place:
             return False
         whole = moments_of(row, "target")
         return whole is not None and any(_is_same(whole, moments_of(self._rows[n], "target")) for n in read)
@@ -244,15 +244,9 @@ def _kind(call: Call) -> str:
 
 def _law_of_gradient(row: Row, call: Call) -> Law | None:
     """Return the law of a gradient that adds up to that which reached its call: of what was picked, or of a bias."""
-    kind = "" if _is_named_in_place(call) else _kind(call)
+    kind = "" if call.is_in_place else _kind(call)
     is_bias = kind.startswith(WITH_BIAS) and len(row.pair.shown.shape or ()) == 1
     return scattered if is_bias or kind in SPREADING else None
-
-
-def _is_named_in_place(call: Call) -> bool:
-    """Whether a call overwrites what it reads, by its name: ``__iadd__``, ``relu_``."""
-    kind = call.node.op_type if call.node is not None else ""
-    return kind.startswith("__i") or (kind.endswith("_") and not kind.endswith("__"))
 
 
 def _identity(row: Row) -> object:

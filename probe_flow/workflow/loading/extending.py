@@ -16,9 +16,8 @@ from probe_flow.errors import WorkflowError
 from probe_flow.files.whole_files import write_whole
 from probe_flow.workflow.loading.extends import Layers
 from probe_flow.workflow.model.models import WORKFLOW_NAME
-from probe_flow.workflow.sources import Sources
+from probe_flow.workflow.sources import TEMPLATE, Sources
 from probe_flow.workflow.templates.copying import Copied, WouldOverwriteError
-from probe_flow.workflow.templates.packaged import PREFIX
 from probe_flow.workflow.templates.shelf import Template
 
 _WORD = re.compile(r"[A-Za-z]\w*(?:-\w+)+", re.ASCII)
@@ -59,7 +58,7 @@ def _lines(template: Template, name: object, params: Mapping[str | int, object])
     yield "version: 1"
     own = name if isinstance(name, str) and re.fullmatch(WORKFLOW_NAME, name) else template.name
     yield f"name: {own if _WORD.fullmatch(own) else json.dumps(own)}"
-    yield f"extends: {PREFIX}{template.full_name}"
+    yield f"extends: {TEMPLATE}{template.full_name}"
     if params:
         yield ""
         yield "# Parameters of the template, to be set with `--set NAME=VALUE` or here:"

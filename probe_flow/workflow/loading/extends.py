@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from probe_flow.errors import Diagnostic, Span, WorkflowError
 from probe_flow.files.yaml.places import Place
 from probe_flow.files.yaml.positions import Document, parse_yaml
-from probe_flow.workflow.sources import Sources
-from probe_flow.workflow.templates.packaged import PREFIX as TEMPLATE
+from probe_flow.workflow.sources import TEMPLATE, Sources
 
 if TYPE_CHECKING:
     from probe_flow.workflow.templates.shelf import Template

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-PREFIX = "template:"
-
 
 def packaged_root() -> Path:
     """Return the folder of ``workflows/`` and ``examples/``: inside the wheel, or the checkout around the package."""

@@ -14,8 +14,8 @@ from probe_flow.errors import Diagnostic, Severity, did_you_mean
 from probe_flow.files.opening import open_bytes
 from probe_flow.files.yaml.positions import parse_yaml
 from probe_flow.packages import entry_points
-from probe_flow.workflow.sources import MAX_FILE_BYTES
-from probe_flow.workflow.templates.packaged import PREFIX, template_name, templates
+from probe_flow.workflow.sources import MAX_FILE_BYTES, TEMPLATE
+from probe_flow.workflow.templates.packaged import template_name, templates
 from probe_flow.workflow.templates.team_templates import GROUP, announced
 
 OURS = "probe-flow"
@@ -137,7 +137,7 @@ def _canonical(package: str) -> str:
 def _clash(same: list[Template]) -> Diagnostic:
     name = same[0].name
     others = [each for each in same if not each.is_ours]
-    full = [f"`{PREFIX}{each}`" for each in dict.fromkeys(each.full_name for each in others)]
+    full = [f"`{TEMPLATE}{each}`" for each in dict.fromkeys(each.full_name for each in others)]
     if len(full) < len(others):
         rename = "rename one of the files in the package; names differ by more than `-`, `_`"
         return _name_taken(f"`{others[0].package}` brings several templates `{name}`", rename, same, Severity.ERROR)

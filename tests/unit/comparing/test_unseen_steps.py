@@ -1,0 +1,115 @@
+"""What a dump of a program does not show: what lay in memory before, casts of autocast, where near ties fell."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from array_programs import Program, X, told
+
+
+class Written(Program):
+    """A dump of some calls, by `fill`; ``number`` tells the sides apart."""
+
+    def __init__(self, folder, dtype, spoiled=None, *, task="tensor", **given) -> None:
+        self.folder, self.dtype, self.spoiled, self.task = folder, dtype, spoiled or {}, task
+        self.data: dict[str, object] = {}
+        (folder / "dump_tensor_data").mkdir(parents=True)
+        self.fill(**given)
+        top = {"task": task, "level": "L1", "framework": "pytorch", "dump_data_dir": None, "data": self.data}
+        self.path = folder / "dump.json"
+        self.path.write_text(json.dumps(top))
+
+    def stored_as(self, dtype: str) -> Written:
+        self.dtype = dtype
+        return self
+
+    def fill(self, **given) -> None:
+        raise NotImplementedError
+
+
+class OverMemory(Written):
+    """Memory as it was handed out, written over by `copy_` and `scatter_`; a product reads what that gives."""
+
+    def fill(self, *, number: int) -> None:
+        cells = X[0].astype("f4")
+        memory = 1e6 * np.random.default_rng(number).standard_normal((2, 24)).astype("f4")
+        copied = self.forward("Tensor.copy_.0.forward", [memory[0], cells], self.wide(cells))
+        placed = self.forward("Tensor.scatter_.0.forward", [memory[1], 0, cells], self.wide(cells)[::-1])
+        self.forward("Tensor.mul.0.forward", [placed, copied], self.wide(placed) * self.wide(copied))
+
+
+@pytest.mark.parametrize("task", ["tensor", "statistics"])
+def test_what_lay_in_memory_that_is_written_over_says_nothing(tmp_path, task):
+    sides = {"target": {"number": 1}, "golden": {"number": 2}}
+    assert told(tmp_path / "healthy", task, {}, **sides, of=OverMemory) == []
+    wrong = {"Tensor.scatter_.0.forward": lambda values: values * 1.5}
+    found = told(tmp_path / "faulty", task, wrong, **sides, of=OverMemory)
+    assert found[0][0] == "Tensor.scatter_.0.forward"
+
+
+class Recurrent(Written):
+    """A product and a recurrence over 16 steps, of wide tensors; what `inside` names is computed in that type.
+
+    Under autocast the product's result is stored in 16 bits, and that of the module, whose state is wide, is not.
+    """
+
+    def fill(self, *, inside: str, product: str) -> None:
+        x, weight = X.astype("f4"), 0.3 * X[:24].astype("f4")
+        state = np.zeros((64, 24))
+        narrow = weight.astype(inside).astype("f8")
+        for _ in range(16):
+            drive = (x.astype(inside).astype("f8") @ narrow + state @ narrow).astype(inside).astype("f8")
+            state = 0.5 * state + 0.5 * np.tanh(drive).astype(inside).astype("f8")
+        last = self.stored_as("float32").forward("Module.cell.GRU.forward.0", [x, weight], state)
+        self.stored_as(product).forward("Functional.linear.0.forward", [last, weight], self.wide(last) @ weight.T)
+
+
+GOLDEN = {"inside": "float64", "product": "float32"}
+
+
+@pytest.mark.parametrize("task", ["tensor", "statistics"])
+def test_under_autocast_a_recurrent_module_computes_in_16_bits(tmp_path, task):
+    cast = {"inside": "float16", "product": "float16"}
+    assert told(tmp_path / "healthy", task, {}, cast, GOLDEN, of=Recurrent) == []
+    wrong = {"Module.cell.GRU.forward.0": lambda values: values * 1.05}
+    found = told(tmp_path / "faulty", task, wrong, cast, GOLDEN, of=Recurrent)
+    assert [entry for entry, _ in found] == ["Module.cell.GRU.forward.0"]
+
+
+@pytest.mark.parametrize("task", ["tensor", "statistics"])
+def test_without_it_a_module_that_loses_bits_is_named(tmp_path, task):
+    lossy = {"inside": "float16", "product": "float32"}
+    found = told(tmp_path, task, {}, lossy, GOLDEN, of=Recurrent)
+    assert [entry for entry, _ in found] == ["Module.cell.GRU.forward.0"]
+
+
+class Largest(Written):
+    """`max` along an axis of scores in 16 bits, which gives values and indices; some rows are near ties."""
+
+    def fill(self, *, scores_in: str, is_wrong: bool = False) -> None:
+        scores = X.copy()
+        scores[::2, 3] = scores[::2, 17] = scores[::2].max(axis=1) + 1.0
+        scores[::2, 17] += 1e-5  # which 16 bits do not tell apart
+        scores = scores.astype(scores_in)
+        places = scores.argmax(axis=1)
+        if is_wrong:
+            places[1] = scores[1].argsort()[-2]
+        entry = "Tensor.max.0.forward"
+        self.data[entry] = {
+            "input_args": [self.leaf(f"{entry}.input.0", scores), {"type": "int", "value": 1}],
+            "input_kwargs": {},
+            "output": [
+                self.leaf(f"{entry}.output.0", scores.max(axis=1)), self.leaf(f"{entry}.output.1", places),
+            ],
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["auto", "never"])
+def test_an_index_beside_a_maximum_is_held_against_the_scores(tmp_path, how):
+    golden = {"scores_in": "float32"}
+    assert told(tmp_path / "healthy", "tensor", {}, {"scores_in": "float16"}, golden, how, Largest) == []
+    wrong = {"scores_in": "float16", "is_wrong": True}
+    found = told(tmp_path / "faulty", "tensor", {}, wrong, golden, how, Largest)
+    assert [entry for entry, _ in found] == ["Tensor.max.0.forward"]
