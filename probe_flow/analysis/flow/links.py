@@ -229,6 +229,10 @@ _WEIGHTED = re.compile(
 )
 """Types of which every tensor but the first is a parameter or buffer, unless something before wrote it."""
 
+_NORM_OF_BATCHES = re.compile(r"(?i)batch_?norm\d?d?")
+_RUNNING = ((1,), (2,), ("running_mean",), ("running_var",))
+"""Its running statistics, which each call of the same module moves on: no dump shows what they became."""
+
 
 PLAIN = 2.0**12
 """Significands that are multiples of one part in so many are of plain numbers."""
@@ -299,7 +303,10 @@ def _is_weight(row: Row, pairs: Pairs) -> bool:
     if tensor.node.phase is not Phase.FORWARD or tensor.slot.path[:1] in ((0,), ()):
         return False
     node = pairs.target.nodes.get(tensor.node)
-    return node is not None and _WEIGHTED.fullmatch(node.op_type) is not None
+    if node is None or _WEIGHTED.fullmatch(node.op_type) is None:
+        return False
+    is_running = _NORM_OF_BATCHES.fullmatch(node.op_type) is not None and tensor.slot.path[:1] in _RUNNING
+    return not is_running or tensor.requires_grad is not False
 
 
 def _fingerprint(row: Row, run: int) -> _Fingerprint | None:

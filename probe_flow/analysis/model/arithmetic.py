@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.deviation import Deviation
@@ -11,6 +14,7 @@ from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import Family, families_of, gives_places
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
 from probe_flow.analysis.model.gradients import (
+    SINGULAR,
     Saved,
     coherent_gradient_error,
     gradient_allowance,
@@ -77,6 +81,31 @@ class Families:
         return frozenset[Family]().union(*map(families_of, parts or [node.op_type]))
 
 
+STEEP_PIXELS = 1.5
+"""Difference of neighbouring pixels that are unrelated, in the size of a picture."""
+
+
+def _in_pixels(
+    families: frozenset[Family], output: Deviation, inputs: Sequence[Deviation]
+) -> Iterator[tuple[Family, Sequence[Deviation]]]:
+    """Yield each kind of arithmetic with the inputs as it takes them.
+
+    A picture read at computed places is a sum: of its values, and of what its slope makes of the places. These are
+    pairs of numbers from -1 to 1 over all pixels; several pictures count as one.
+    """
+    for family in families:
+        if family is not Family.SAMPLE or len(inputs) < 2:
+            yield family, inputs
+            continue
+        picture, places = inputs[:2]
+        steps = 0.5 * STEEP_PIXELS * math.sqrt(places.count / 2.0)
+        made = replace(
+            places, rms=steps * places.rms * picture.size, peak=min(2.0, steps * places.peak) * picture.top,
+            size=steps * places.size * picture.size, count=output.count, gain=0.0,
+        )  # fmt: skip
+        yield Family.SUM, (picture, made)
+
+
 class Arithmetic(Protocol):
     """How the errors of inputs become that of an output: forward, or of a gradient.
 
@@ -117,15 +146,16 @@ class Forward:
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], _hidden: float
     ) -> Allowance:
         """Return the error that a result may have."""
-        families = _of_places(call, output, families)
-        allowed = widest([allowance(family, output, known) for family in families])
+        terms = _in_pixels(_of_places(call, output, families), output, known)
+        allowed = widest([allowance(family, output, read) for family, read in terms])
         return with_flips(allowed, output, known) if call.is_gate_gradient else allowed
 
     def explained(
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]
     ) -> float:
         """Return how much of it the errors of the inputs explain."""
-        return max([explained_error(family, output, known) for family in _of_places(call, output, families)])
+        terms = _in_pixels(_of_places(call, output, families), output, known)
+        return max([explained_error(family, output, read) for family, read in terms])
 
     def coherent(
         self, _call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]
@@ -167,7 +197,9 @@ class Gradient:
         hidden: float = 0.0,
     ) -> Allowance:
         saved = () if scales_by_number(call, self._rows) else self._saved(call)
-        return widest([gradient_allowance(f, output, known, saved, is_gated=is_gated, hidden=hidden) for f in families])
+        is_singular = call.node is not None and SINGULAR.search(call.node.op_type) is not None
+        how = {"is_gated": is_gated, "is_singular": is_singular}
+        return widest([gradient_allowance(f, output, known, saved, **how, hidden=hidden) for f in families])
 
     def explained(
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]

@@ -27,6 +27,7 @@ from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.fused_parts import FusedParts
 from probe_flow.analysis.model.growth import Allowance, of_copy
+from probe_flow.analysis.model.hidden_casts import HiddenCasts
 from probe_flow.analysis.model.past_errors import (
     CommonFactors,
     CrossedEdges,
@@ -43,7 +44,6 @@ from probe_flow.analysis.model.rounding import (
     lost_bits,
 )
 from probe_flow.analysis.model.unseen_inputs import (
-    HiddenCasts,
     HiddenInputs,
     LatestGradients,
     UnshownSteps,

@@ -25,6 +25,8 @@ class Family(enum.Enum):
     NORMALISE = "normalise"  # layer norm and kin: errors relative to the spread, not the size
     EXPONENTIAL = "exponential"  # softmax, exp: an absolute error becomes a relative one
     ATTENTION = "attention"  # fused softmax(QK)V
+    SAMPLE = "sample"  # values between pixels, at places that are computed: an error of a place meets the slope there
+    SOLVE = "solve"  # equations, inverses, decompositions: errors grow by a condition number, in all elements alike
     DISCRETE = "discrete"  # argmax, comparison: no first-order growth at all
     ORDER = "order"  # topk, sort: places are decisions, the values that are put in order are only moved
     STEP = "step"  # floor, round and kin: whole numbers, off by one at most where the input comes near an edge
@@ -57,6 +59,8 @@ _KEYWORDS: tuple[tuple[Family, str], ...] = (
         "matmul rmatmul mm bmm mv addmm baddbmm addbmm linear dense conv convolution einsum gemm tensordot "
         "fullyconnection innerproduct deconvolution",
     ),
+    (Family.SAMPLE, "gridsample gridsampler"),
+    (Family.SOLVE, "solve inverse inv pinv pinverse cholesky lstsq svd eigh qr det logdet slogdet"),
     (Family.DISCRETE, "floordivide floordiv floormod floordivision"),
     (Family.STEP, "floor ceil round rint trunc"),
     (Family.DISCRETE, "gatingtopk"),  # scores of its own among the results

@@ -9,6 +9,7 @@ the place of a maximum) a few elements may be anything.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from probe_flow.analysis.model.decisions import FINE, LEAST_STEPS, share_turned
 from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import (
+    AMPLIFIED,
     HUGE,
     MOST,
     PEAK_OVER_RMS,
@@ -36,6 +38,9 @@ GATE_GAIN = 0.5
 
 STEEP = 10.0
 """Largest ratio of a tensor's size to its smallest value by which a power may raise relative errors."""
+
+SINGULAR = re.compile(r"(?i)sqrt|reciprocal|pow|div|log")
+"""Types whose derivative grows without bound where what they read comes near to zero."""
 
 UNSTEADY = 1.5
 """Margin of the explained error: errors are correlated, and a derivative of a wrong value bends."""
@@ -55,6 +60,7 @@ def gradient_allowance(
     saved: Sequence[Saved],
     *,
     is_gated: bool,
+    is_singular: bool = False,
     hidden: float = 0.0,
 ) -> Allowance:
     """Return the error that a gradient may have.
@@ -65,6 +71,7 @@ def gradient_allowance(
         incoming: gradients that reach the call.
         saved: tensors of the forward call.
         is_gated: whether its derivative jumps.
+        is_singular: whether its derivative has no bound near zero (`SINGULAR`).
         hidden: relative error that each of them may have beyond what is known (statistics).
     """
     unit = max([output.unit, *[tensor.unit for tensor in incoming], *[each.deviation.unit for each in saved]])
@@ -82,6 +89,15 @@ def gradient_allowance(
     peak = PEAK_OVER_RMS * (floor + explained) + 2.0 * unit * output.top
     common = common_share(output.count) * (floor + explained) / max(output.size, TINY)
     peak += output.top * min(MOST, max((_peak_ratio(tensor) for tensor in incoming), default=0.0))
+    if is_singular:
+        # What is nearest to zero has the largest gradients, and may be off by as much as it is.
+        nearest = max(
+            (each.deviation.rms / each.deviation.least for each in saved if each.deviation.least), default=0.0
+        )
+        most = min(nearest, 1.0) * output.top
+        explained += most / math.sqrt(output.count)
+        peak += most
+        common += most * output.top / max(output.size, TINY) ** 2 / output.count
     if is_gated:
         decided = max((min(max(each.deviation.relative, each.deviation.blind), 1.0) for each in saved), default=0.0)
         share = _flips(max(decided, hidden), unit, output.count)
@@ -127,7 +143,12 @@ _SCALED = frozenset({Family.SCALE, Family.QUOTIENT})
 
 
 def _steepness(family: Family, tensor: Deviation) -> float:
-    """How much larger a relative error is at the smallest value of a positive tensor, whose powers are the largest."""
+    """How much larger a relative error is at the smallest value of a positive tensor, whose powers are the largest.
+
+    Gradients of equations are solutions of equations.
+    """
+    if family is Family.SOLVE:
+        return AMPLIFIED[family]
     return min(STEEP, tensor.size / tensor.least) if family in _SCALED and tensor.least > 0.0 else 1.0
 
 
@@ -169,7 +190,8 @@ def _scale(family: Family, output: Deviation, incoming: Deviation, saved: Sequen
         if family is Family.ATTENTION:
             products += [incoming.size * tensor.size for tensor in read]
         # Weights and inputs are products with the incoming gradient, biases its sum.
-        return max([*products, total if output.count * 4 <= incoming.count or not read else 0.0])
+        is_bias = not read or output.count == min(tensor.count for tensor in read) < incoming.count
+        return max([*products, total if is_bias or output.count * 4 <= incoming.count else 0.0])
     if family is Family.NORMALISE and read:
         source = max(read, key=lambda tensor: tensor.count)
         slope = max((tensor.size for tensor in written), default=1.0) / max(source.spread, TINY)

@@ -42,10 +42,11 @@ ALIKE = 4.0
 AMPLIFIED = {
     Family.MOVE: 1.2, Family.CONTRACT: 1.2, Family.SUM: 1.2, Family.REDUCE: 1.2, Family.TOTAL: 1.2,
     Family.SLOPE: 1.5, Family.SCALE: 1.5, Family.UNITS: 1.5, Family.QUOTIENT: 1.5, Family.PRODUCT: 1.5,
-    Family.NORMALISE: 2.0, Family.UNKNOWN: 3.0,
+    Family.NORMALISE: 2.0, Family.UNKNOWN: 3.0, Family.SOLVE: 30.0,
 }  # fmt: skip
 """What comes out of an error to first order, in what the family's bound says: slopes that are a little above 1, factors
-whose errors are correlated, a spread that is off itself, and what nobody knows the arithmetic of."""
+whose errors are correlated, a spread that is off itself, what nobody knows the arithmetic of, and the condition number
+of a covariance with some noise added."""
 
 MOST = 1e12
 """Largest relative error that is followed: what is nearly zero on one side has any.
@@ -166,11 +167,11 @@ def _common_share(family: Family, output: Deviation, inputs: Sequence[Deviation]
     """Return the share of the allowed error that a change of scale may make up.
 
     Noise averages out over the elements, but not fully: errors of weights and channels are shared by many of them.
-    A slice may keep just the part of its input that is off by a factor.
+    A slice may keep just the part of its input that is off by a factor, and the solution of equations is one direction.
     """
     if family is Family.MOVE and any(tensor.count > output.count for tensor in inputs):
         return 1.0
-    return 1.0 if _is_of_one_value(output) else common_share(output.count)
+    return 1.0 if family is Family.SOLVE or _is_of_one_value(output) else common_share(output.count)
 
 
 def _is_of_one_value(tensor: Deviation) -> bool:
@@ -201,6 +202,8 @@ def _summed_size(family: Family, output: Deviation, inputs: Sequence[Deviation])
         return output.size
     if family is Family.SLOPE:
         return _of_slope(output.size, [tensor.size for tensor in inputs])
+    if family is Family.SOLVE:
+        return AMPLIFIED[family] * output.size
     if family in (Family.SUM, Family.UNKNOWN):
         return max([output.size, *[tensor.size for tensor in inputs if _fits(tensor, output)]])
     if family is Family.PRODUCT and len(inputs) >= 2:

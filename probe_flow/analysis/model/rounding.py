@@ -107,6 +107,11 @@ def rounded_before(extremes: Sequence[float | None], units: Mapping[str, float])
     return units["float16"] if all(not each or least <= abs(each) <= most for each in known) else 0.0
 
 
+def are_bounds(extremes: Sequence[float | None]) -> bool:
+    """Whether extremes are those of what lies between bounds, as a window or a mask does: they tell of no rounding."""
+    return all(value in (-1.0, 0.0, 1.0) for value in extremes)
+
+
 class LostBits(Struct, frozen=True):
     """What extremes say of a result: how many bits both lack together, and that in words."""
 

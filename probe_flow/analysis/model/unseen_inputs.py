@@ -8,13 +8,12 @@ of them does not average out.
 A device often dumps only some operators of a model; the golden, which has them all, tells how many ran. Each of ``n``
 rounds its result once, independently of the others, so what has no fault is off by about ``sqrt(n)`` rounding steps
 behind them.
-
-Under autocast a program casts what its products read; a dump shows the wide tensors, and the narrow result alone.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
@@ -23,14 +22,13 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
+from probe_flow.analysis.flow.calls import is_gradient
 from probe_flow.analysis.model.decisions import share_turned
 from probe_flow.analysis.model.deviation import TINY, Deviation, unknown_scale
 from probe_flow.analysis.model.families import words_of
 from probe_flow.analysis.model.growth import PEAK_OVER_RMS, Allowance
-from probe_flow.analysis.model.rounding import WITHIN_FRAMEWORK, rounded_before
-from probe_flow.analysis.number_types import SIGNIFICANT_BITS, UNIT, WIDE, common_share
-from probe_flow.records import Catalog, Execution, Flow, Node, NodeKey, Pair, Pairs, SlotRole, TensorKind, TensorRef
+from probe_flow.analysis.number_types import UNIT, common_share
+from probe_flow.records import Catalog, Execution, Flow, Node, NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row
 
 STEPS = {"int8": 127.0, "int4": 7.0, "int2": 1.0}
@@ -50,12 +48,6 @@ CRESTS = (1.0, 30.0)
 
 ROUNDED_WEIGHT = 0.5
 """Root mean square error of stored values, in units of `UNIT`, which is the largest."""
-
-OPERANDS = 2
-"""Wide tensors that such a call reads at least; what makes a narrow one of one may be a cast of the program."""
-
-RECURRENT = re.compile(r"(?i)(gru|lstm|rnn)(_?cell)?")
-"""Types of modules that compute many results inside, of which the dump holds the last ones."""
 
 LATEST = 64
 """Gradients of as many elements among which the terms of a sum are looked for."""
@@ -317,69 +309,3 @@ def _shown(row: Row) -> tuple[object, object]:
     if target.l2norm is None or golden.l2norm is None:
         return None, None
     return (pair.target.dtype, pair.target.numel, target), (pair.target.dtype, pair.target.numel, golden)
-
-
-class HiddenCasts:
-    """Roundings to 16 bits that the dump of a program does not show: before what it holds, or inside of a module.
-
-    Args:
-        rows: all rows.
-        calls: of the rows.
-    """
-
-    def __init__(self, rows: Sequence[Row], calls: Calls) -> None:
-        self._rows = rows
-        self._calls = calls
-
-    def behind(self, row: Row, call: Call, deviation: Deviation, sources: Sequence[int] | None) -> Deviation:
-        """Return the deviation of a row with the rounding that a cast left which its type does not show."""
-        if not row.is_produced:
-            unit = self.before(row) if sources == () else 0.0
-        else:
-            is_recurrent = call.node is not None and RECURRENT.fullmatch(call.node.op_type) is not None
-            unit = self.around(row) if is_recurrent else 0.0
-        return replace(deviation, unit=unit) if unit > deviation.unit else deviation
-
-    def before(self, row: Row) -> float:
-        """Return the rounding of the 16-bit type that the target's values were in alone; 0.0 where none are of one.
-
-        A cast of a parameter or an input of a network in 16 bits whose golden is in float32.
-        """
-        target = row.measurement.target if row.measurement is not None else None
-        if target is None or not _is_wide(row):
-            return 0.0
-        found = rounded_before((target.statistics.min, target.statistics.max), WITHIN_FRAMEWORK.unit)
-        return found if found and self._is_in_16_bits else 0.0
-
-    def around(self, row: Row) -> float:
-        """Return the rounding of the 16-bit type that the execution of a wide row computes in; 0.0 without autocast."""
-        return self._autocasts.get(row.node.execution, 0.0) if _is_wide(row) else 0.0
-
-    @cached_property
-    def _is_in_16_bits(self) -> bool:
-        """Whether the target has tensors of 16 bits at all."""
-        return any((each := row.pair.target) is not None and each.dtype in SIGNIFICANT_BITS for row in self._rows)
-
-    @cached_property
-    def _autocasts(self) -> dict[Execution, float]:
-        """By execution that has calls which make narrow results of wide operands, where the golden's are wide."""
-        found: dict[Execution, float] = {}
-        for call in self._calls if self._is_in_16_bits else ():
-            narrow = [pair.target.dtype for n in call.written if (pair := self._rows[n].pair).target and _is_cast(pair)]
-            if not narrow or call.is_gradient:
-                continue
-            floats = [row for n in call.read if "float" in (row := self._rows[n]).pair.shown.dtype]
-            if len(floats) >= OPERANDS and all(map(_is_wide, floats)):
-                run = call.key.execution
-                found[run] = max(found.get(run, 0.0), *(WITHIN_FRAMEWORK.unit[dtype] for dtype in narrow))
-        return found
-
-
-def _is_wide(row: Row) -> bool:
-    return row.pair.target is not None and row.pair.target.dtype in WIDE
-
-
-def _is_cast(pair: Pair) -> bool:
-    """Whether the target has 16 bits where the golden has more."""
-    target, golden = pair.target, pair.golden
-    return target is not None and golden is not None and target.dtype in SIGNIFICANT_BITS and golden.dtype in WIDE

@@ -94,7 +94,7 @@ def sentence(row: Row) -> str:
     return f"{about} {what} {explains}{by}"
 
 
-ROUNDED, CANCELS = 4.0, 16.0
+ROUNDED, CANCELS = 8.0, 16.0
 """Roundings that what a call read may be off by, and how much larger the error of its result may be, where it is proven
 to be right and nothing before it comes near to being wrong: a sum that cancels makes that of them."""
 

@@ -23,13 +23,20 @@ _HOMES = (
 """Modules whose functions take tensors and give tensors, as those do that are written in C."""
 
 
+PLACED = frozenset(("grid_sample", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d"))
+"""APIs that find places in the precision of what they read, and jump from pixel to pixel: others are as right."""
+
+
 def check_name(api: str) -> None:
-    """Raise where an API is none that computes: dumps may name anything.
+    """Raise where an API is none that computes, since dumps may name anything, or none whose result is one alone.
 
     Raises:
         UnusableError: its name says so.
     """
-    if not _NAME.fullmatch(api) or api.rpartition(".")[2].strip("_") in SIDE_EFFECTS:
+    name = api.rpartition(".")[2].strip("_")
+    if name in PLACED:
+        raise UnusableError(f"what `{api}` picks depends on the last bits of the places", is_expected=True)
+    if not _NAME.fullmatch(api) or name in SIDE_EFFECTS:
         raise UnusableError(f"`{api}` is no operator that is computed", is_expected=True)
 
 

@@ -369,7 +369,7 @@ _RULES: Mapping[Function, Rule] = MappingProxyType(
         elementwise.relu6: _slope(lambda x: np.asarray((x > 0) & (x < 6), float)), elementwise.elu: _elu,
         elementwise.hardtanh: _hardtanh, elementwise.softplus: _softplus, elementwise.mish: _slope(_mish_slope),
         elementwise.hardsigmoid: _slope(lambda x: np.where(np.abs(x) < 3, 1 / 6, 0.0)),
-        elementwise.hardswish: _slope(lambda x: np.where(x < -3, 0.0, np.where(x <= 3, x / 3 + 0.5, 1.0))),
+        elementwise.hardswish: _slope(lambda x: np.where(x <= -3, 0.0, np.where(x < 3, x / 3 + 0.5, 1.0))),
         elementwise.clamp: _clamp, elementwise.where: _where, elementwise.swiglu: _swiglu,
         moves.cat: _cat, moves.stack: _stack, moves.pad: _pad, moves.flip: _flip, moves.tril: _tril, moves.triu: _triu,
         moves.index_select: _index_select, moves.gather: _gather, moves.select: _select, moves.narrow: _narrow,

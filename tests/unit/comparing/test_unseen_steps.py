@@ -113,3 +113,83 @@ def test_an_index_beside_a_maximum_is_held_against_the_scores(tmp_path, how):
     wrong = {"scores_in": "float16", "is_wrong": True}
     found = told(tmp_path / "faulty", "tensor", {}, wrong, golden, how, Largest)
     assert [entry for entry, _ in found] == ["Tensor.max.0.forward"]
+
+
+class Twice(Written):
+    """A batch norm that is called twice: the first call moves its running statistics, which the dump does not show."""
+
+    def fill(self, *, rounded_to: str, factor: float = 1.0) -> None:
+        mean, variance = np.zeros(24, "f4"), np.ones(24, "f4")
+        for number, batch in enumerate((X[:32], X[32:] + 0.5)):
+            first = self.forward(
+                f"Functional.relu.{number}.forward", [batch.astype(rounded_to)], np.maximum(batch, 0.0)
+            )
+            last = self.forward(f"Tensor.neg.{number}.forward", [first], -self.wide(first))
+            entry, seen = f"Functional.batch_norm.{number}.forward", self.wide(last)
+            given = (seen - seen.mean(axis=0)) / np.sqrt(seen.var(axis=0) + 1e-5)
+            self.forward(entry, [last, mean, variance], given)
+            for place in (1, 2):
+                self.data[entry]["input_args"][place]["requires_grad"] = False
+            mean = (0.9 * mean + 0.1 * factor * seen.mean(axis=0)).astype("f4")
+            variance = (0.9 * variance + 0.1 * seen.var(axis=0, ddof=1)).astype("f4")
+
+
+@pytest.mark.parametrize("task", ["tensor", "statistics"])
+def test_running_statistics_are_what_the_call_before_made_of_its_batch(tmp_path, task):
+    golden = {"rounded_to": "float32"}
+    assert told(tmp_path / "healthy", task, {}, {"rounded_to": "float16"}, golden, of=Twice) == []
+    found = told(tmp_path / "faulty", task, {}, {"rounded_to": "float16", "factor": 3.0}, golden, of=Twice)
+    assert found[0][0] == "Functional.batch_norm.1.forward"
+
+
+class Window(Written):
+    """A product with a buffer between 0 and 1, which a model in 16 bits rounds before it is cast back."""
+
+    def fill(self, *, rounded_to: str, factor: float = 1.0) -> None:
+        window = (factor * np.sin(np.linspace(0.0, np.pi / 2, 24)) ** 2).astype(rounded_to)
+        window[-1] = 1.0
+        x = X.astype(rounded_to)
+        self.forward("Functional.relu.0.forward", [x], np.maximum(x, 0.0))
+        wide = window.astype("f4")
+        product = X * wide.astype("f8")
+        self.stored_as("float32").forward("Tensor.__mul__.0.forward", [X.astype("f4"), wide], product)
+
+
+@pytest.mark.parametrize("task", ["tensor", "statistics"])
+def test_extremes_of_0_and_1_do_not_say_that_nothing_was_rounded_in_between(tmp_path, task):
+    golden = {"rounded_to": "float32"}
+    assert told(tmp_path / "healthy", task, {}, {"rounded_to": "float16"}, golden, of=Window) == []
+    found = told(tmp_path / "faulty", task, {}, {"rounded_to": "float16", "factor": 0.98}, golden, of=Window)
+    assert found[0][0] == "Tensor.__mul__.0.forward"
+
+
+class Warped(Written):
+    """Noise, read at turned places by `grid_sample`, which 16 bits round; ``factor`` spoils what is read."""
+
+    def fill(self, *, rounded_to: str, factor: float = 1.0) -> None:
+        side = 32
+        picture = np.random.default_rng(5).standard_normal((1, 1, side, side)).astype(rounded_to)
+        across = np.linspace(-0.9, 0.9, side)
+        x, y = (each.astype(rounded_to) for each in np.meshgrid(across, across))
+        self.forward("Functional.relu.0.forward", [picture], np.maximum(picture, 0.0))
+        turned = [self.wide(0.9 * x - 0.2 * y), self.wide(0.2 * x + 0.9 * y)]
+        places = self.forward("Functional.affine_grid.0.forward", [x], np.stack(turned, axis=-1)[None])
+        right, down = ((self.wide(places[0, ..., axis]) + 1.0) * side / 2 - 0.5 for axis in (0, 1))
+        edge = np.pad(self.wide(picture[0, 0]), 1)
+        left, top = np.floor(right).astype(int), np.floor(down).astype(int)
+        u, v = right - left, down - top
+        read = [
+            edge[np.clip(top + i + 1, 0, side + 1), np.clip(left + j + 1, 0, side + 1)] for i in (0, 1) for j in (0, 1)
+        ]
+        above, below = (1 - u) * read[0] + u * read[1], (1 - u) * read[2] + u * read[3]
+        self.forward(
+            "Functional.grid_sample.0.forward", [picture, places], factor * ((1 - v) * above + v * below)[None, None]
+        )
+
+
+@pytest.mark.parametrize("task", ["tensor", "statistics"])
+def test_an_error_of_a_place_meets_the_slope_of_the_picture_there(tmp_path, task):
+    golden = {"rounded_to": "float32"}
+    assert told(tmp_path / "healthy", task, {}, {"rounded_to": "float16"}, golden, of=Warped) == []
+    found = told(tmp_path / "faulty", task, {}, {"rounded_to": "float16", "factor": 1.1}, golden, of=Warped)
+    assert found[0][0] == "Functional.grid_sample.0.forward"

@@ -142,3 +142,24 @@ def test_a_computed_divisor_takes_its_error_into_the_gradient_a_plain_number_has
     rows += [row(BACKWARD, IN, mark=2.0, **wide), row(BACKWARD, dtype="float32", relative=2e-3, mark=3.0)]
     found, _ = conclude(rows, pairs_of(rows, {"op": "__truediv__"}), passes(rows))
     assert (BACKWARD in [each.node for each in found if each.kind is FindingKind.ORIGIN and each.fails]) is is_named
+
+
+def test_a_bias_of_few_rows_is_a_sum_too():
+    # Three gradients of 2.4e-6 that cancel to 4.8e-7: 1.7e-7 of that was lost in bfloat16.
+    incoming = deviation(size=2.39e-6, rms=6e-8, count=3, unit=2.0**-8)
+    read = [Saved(deviation(size=0.1, count=count), is_result=False) for count in (96, 32, 1)]
+    found = allowed(Family.PRODUCT, deviation(size=4.84e-7, count=1), [incoming], read)
+    assert found.scale == pytest.approx(2.39e-6 * math.sqrt(3))
+    assert found.rms > 0.5 * 1.7e-7
+
+
+@pytest.mark.parametrize(("least", "share"), [(1e-6, 1.0), (4e-4, 0.5), (1e-1, 0.002)])
+def test_where_a_root_comes_near_to_zero_the_largest_gradients_follow_the_error_there(least, share):
+    # y = sqrt(x) for x from 1e-6 on, off by 2e-4: dy/dx is 500 there, whatever x was.
+    read = [Saved(deviation(size=0.34, rms=2e-4, least=least, count=3456, unit=2.0**-20), is_result=False)]
+    output = deviation(size=7e-3, top=0.14, count=3456, unit=2.0**-20)
+    incoming = [deviation(size=3e-4, unit=2.0**-20)]
+    found, without = (allowed(Family.SCALE, output, incoming, read, is_singular=each) for each in (True, False))
+    assert found.peak - without.peak == pytest.approx(share * output.top)
+    assert found.rms - without.rms == pytest.approx(share * output.top / math.sqrt(3456))
+    assert found.gain - without.gain == pytest.approx(share * 20.0**2 / 3456)

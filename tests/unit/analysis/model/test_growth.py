@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from comparison_rows import deviation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 
+from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import allowance, coherent_error, widest
 
@@ -301,3 +303,26 @@ def test_elements_that_are_one_number_are_rounded_alike():
         assert alike == [pytest.approx(unit), pytest.approx(unit)]
         assert allowance(family, mixed, []).gain < 0.5 * unit
     assert allowance(Family.SCALE, deviation(size=2.0, top=2.0, spread=0.0, count=1, unit=unit), []).gain == unit / 2
+
+
+def test_solutions_of_equations_are_off_by_the_condition_of_their_matrix_in_one_direction():
+    chance = np.random.default_rng(3)
+    points = chance.standard_normal((24, 3))
+    distances = ((points[:, None] - points[None]) ** 2).sum(axis=-1)
+    matrix, right = np.exp(-0.5 * distances) + 0.3 * np.eye(24), chance.standard_normal(24)
+    golden = np.linalg.solve(matrix, right)
+    noise = 1e-3 * chance.standard_normal((24, 24))
+    errors = np.linalg.solve(matrix * (1.0 + noise), right) - golden
+
+    def of(values: np.ndarray, errors: np.ndarray) -> Deviation:
+        size, rms = (float(np.sqrt(np.mean(each**2))) for each in (values, errors))
+        gain = float(errors.ravel() @ values.ravel() / (values.ravel() @ values.ravel()))
+        peak, top = float(np.abs(errors).max()), float(np.abs(values).max())
+        return deviation(size=size, rms=rms, peak=peak, gain=gain, top=top, count=values.size, unit=2.0**-20)
+
+    solved = of(golden, errors)
+    found = allowance(Family.SOLVE, solved, [of(matrix, matrix * noise)])
+    assert solved.rms < found.rms
+    assert abs(solved.gain) < found.gain
+    exact = allowance(Family.SOLVE, solved, [of(matrix, 0.0 * noise)])
+    assert exact.rms < 1e-3 * solved.size, "and with equal inputs a factor of a hundredth is named"

@@ -99,3 +99,10 @@ def test_the_gradient_of_a_saturated_softmax_is_that_of_its_rounded_result():
     form = Form("Torch", "softmax", [x, -1])
     assert errors(form, result, [incoming], [due])[0] < 1.0
     assert errors(form, result, [incoming], [(20.0 * due.astype(np.float64)).astype(np.float16)])[0] > 2.0
+
+
+def test_the_gradient_of_hardswish_at_its_edges_is_that_beyond_them():
+    # As torch 2.13 has it on a CPU; 16-bit inputs are exactly 3 or -3 often.
+    form = Form("Functional", "hardswish", [np.array([[-3.0, 3.0, -2.5, 0.0]])])
+    given = [np.array([[0.0, 1.0, -1 / 3, 0.5]])]
+    assert errors(form, np.array([[0.0, 3.0, -2.5 / 12, 0.0]]), [np.ones((1, 4))], given)[0] < 1.0
