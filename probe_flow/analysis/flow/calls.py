@@ -29,6 +29,9 @@ GATED = re.compile(
 )
 """Types whose derivative jumps somewhere, by a part of their name."""
 
+SINGULAR = re.compile(r"(?i)sqrt|reciprocal|pow|div|log")
+"""Types whose derivative grows without bound where what they read comes near to zero."""
+
 
 @lru_cache(maxsize=4096)
 def is_gated(op_type: str) -> bool:
@@ -98,6 +101,11 @@ class Call(Struct, eq=False, gc=False):
     def is_gated(self) -> bool:
         """Whether its derivative jumps somewhere."""
         return self.node is not None and is_gated(self.node.op_type)
+
+    @property
+    def is_singular(self) -> bool:
+        """Whether its derivative has no bound near zero."""
+        return self.node is not None and SINGULAR.search(self.node.op_type) is not None
 
     @property
     def is_gate_gradient(self) -> bool:

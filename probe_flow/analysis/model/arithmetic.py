@@ -14,7 +14,6 @@ from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import Family, families_of, gives_places
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
 from probe_flow.analysis.model.gradients import (
-    SINGULAR,
     Saved,
     coherent_gradient_error,
     gradient_allowance,
@@ -197,8 +196,7 @@ class Gradient:
         hidden: float = 0.0,
     ) -> Allowance:
         saved = () if scales_by_number(call, self._rows) else self._saved(call)
-        is_singular = call.node is not None and SINGULAR.search(call.node.op_type) is not None
-        how = {"is_gated": is_gated, "is_singular": is_singular}
+        how = {"is_gated": is_gated, "is_singular": call.is_singular}
         return widest([gradient_allowance(f, output, known, saved, **how, hidden=hidden) for f in families])
 
     def explained(

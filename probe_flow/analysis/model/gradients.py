@@ -9,7 +9,6 @@ the place of a maximum) a few elements may be anything.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -38,9 +37,6 @@ GATE_GAIN = 0.5
 
 STEEP = 10.0
 """Largest ratio of a tensor's size to its smallest value by which a power may raise relative errors."""
-
-SINGULAR = re.compile(r"(?i)sqrt|reciprocal|pow|div|log")
-"""Types whose derivative grows without bound where what they read comes near to zero."""
 
 UNSTEADY = 1.5
 """Margin of the explained error: errors are correlated, and a derivative of a wrong value bends."""
@@ -71,7 +67,7 @@ def gradient_allowance(
         incoming: gradients that reach the call.
         saved: tensors of the forward call.
         is_gated: whether its derivative jumps.
-        is_singular: whether its derivative has no bound near zero (`SINGULAR`).
+        is_singular: whether its derivative has no bound near zero.
         hidden: relative error that each of them may have beyond what is known (statistics).
     """
     unit = max([output.unit, *[tensor.unit for tensor in incoming], *[each.deviation.unit for each in saved]])

@@ -42,7 +42,7 @@ ALIKE = 4.0
 AMPLIFIED = {
     Family.MOVE: 1.2, Family.CONTRACT: 1.2, Family.SUM: 1.2, Family.REDUCE: 1.2, Family.TOTAL: 1.2,
     Family.SLOPE: 1.5, Family.SCALE: 1.5, Family.UNITS: 1.5, Family.QUOTIENT: 1.5, Family.PRODUCT: 1.5,
-    Family.NORMALISE: 2.0, Family.UNKNOWN: 3.0, Family.SOLVE: 30.0,
+    Family.NORMALISE: 2.0, Family.UNKNOWN: 3.0, Family.SOLVE: 10.0,
 }  # fmt: skip
 """What comes out of an error to first order, in what the family's bound says: slopes that are a little above 1, factors
 whose errors are correlated, a spread that is off itself, what nobody knows the arithmetic of, and the condition number

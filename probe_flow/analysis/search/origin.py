@@ -315,7 +315,7 @@ class Search:
 
         What it carries on is blamed: what comes near to being a suspect, or an input that nothing is known to have
         written. Where there is neither, and not all that feeds it is proven to be right, it stays a suspect itself,
-        unless a sum that cancels makes that of a few roundings.
+        unless a sum that cancels makes that of a few roundings, or a logarithm that of an element near zero.
         """
         own = score_of(self.rows[found.row])
         if ancestor is not None:
@@ -336,7 +336,8 @@ class Search:
             self.suspects[blamed] = replace(found, row=blamed, deviation=self.deviations[blamed], inputs=())
             return own, blamed
         is_known = bool(before) and all(proof_of(self.rows[n]) is Proof.RIGHT for n in before)
-        if not is_known and not is_cancellation(found.deviation, [self.deviations[n] for n in call.read]):
+        read = [self.deviations[n] for n in call.read]
+        if not (is_known or call.is_singular or is_cancellation(found.deviation, read)):
             return found.score, None
         self.carried.append(found.row)
         return own, None

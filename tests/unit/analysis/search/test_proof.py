@@ -12,7 +12,7 @@ RIGHT = Recomputed("rms", 2e-4, 5e-4, 0.4)
 WRONG = Recomputed("rms", 1.2e-2, 5e-4, 24.0, golden=0.3)
 
 
-def chain(*parts):
+def chain(*parts, types=None):
     """Nodes n0, n1 ... each with the relative error of its output, and what recomputing it gave."""
     rows, edges = [row("n0", IN, relative=0.0)], []
     for number, (error, own) in enumerate(parts):
@@ -20,7 +20,7 @@ def chain(*parts):
             rows.append(row(f"n{number}", IN, relative=parts[number - 1][0]))
             edges.append(edge(f"n{number - 1}", f"n{number}"))
         rows.append(row(f"n{number}", relative=error).with_aside(recomputed=own))
-    return rows, pairs_of(rows, None, edges or [edge("nowhere", "n0", 9)])
+    return rows, pairs_of(rows, types, edges or [edge("nowhere", "n0", 9)])
 
 
 def origins(rows, pairs):
@@ -65,6 +65,12 @@ def test_an_operator_that_only_carries_on_is_cleared_where_all_that_feeds_it_is_
 
 def test_it_is_not_cleared_where_what_feeds_it_may_be_wrong():
     assert origins(*chain((1e-4, None), (3e-4, RIGHT), (0.05, RIGHT))) == ["n2"]
+
+
+def test_a_logarithm_near_zero_makes_more_of_an_error_than_its_size_tells():
+    parts = (1e-4, None), (3e-4, RIGHT), (0.05, RIGHT)
+    assert origins(*chain(*parts, types={"n2": "Log"})) == []
+    assert origins(*chain(*parts[:2], (0.05, None), types={"n2": "Log"})) == ["n2"]
 
 
 def test_a_sum_that_cancels_makes_more_of_a_rounding():
