@@ -34,7 +34,8 @@ class Recompute(Struct, frozen=True):
     """How many calls are computed again from their own inputs.
 
     Args:
-        mode: ``never``; ``auto``: what is suspect, while it costs little; ``all``: every call.
+        mode: ``never``; ``auto``: what is suspect, or what nothing else judges, while it costs little; ``all``: every
+            call.
         limit: calls at most; None = 256, or no limit where all are asked for.
     """
 
@@ -47,7 +48,7 @@ class Recompute(Struct, frozen=True):
             yield from (number for number in diagnosis.order if rows[number].is_produced)
             return
         is_open = bool(diagnosis.suspects or diagnosis.random or diagnosis.decided)
-        if self.mode == "never" or not (is_open or diagnosis.asked):
+        if self.mode == "never" or not (is_open or diagnosis.asked or diagnosis.unjudged):
             return
         suspects = [suspect.row for suspect in diagnosis.suspects]
         yield from suspects

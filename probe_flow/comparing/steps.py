@@ -230,9 +230,9 @@ def _searched(
 
 
 def _recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted: Recompute, context: Context) -> bool:
-    """Compute again what is suspect, and say whether anything was.
+    """Compute again what is suspect or judged by nothing else, and say whether anything was.
 
-    A healthy run loads nothing that computes, and neither does one of a dump without any elements.
+    A healthy run in float32 loads nothing that computes, and neither does one of a dump without any elements.
     """
     if wanted.mode == "never" or context.isolate is no_processes:
         return False

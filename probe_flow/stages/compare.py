@@ -148,7 +148,8 @@ class Analysis(Model):
     recompute: Literal["auto", "all", "never"] = Field(
         "auto",
         description="Whether calls are computed again in float64 from the target's own inputs, where the dump holds "
-        "them: `auto` = what is suspect, while it costs little; `all` = every call that is known; `never`.",
+        "them: `auto` = what is suspect, or judged by nothing else, while it costs little; `all` = every call that is "
+        "known; `never`.",
     )
     limit: int | None = Field(
         None, ge=0, description="Calls that are computed again at most; absent: 256, and no limit with `all`."

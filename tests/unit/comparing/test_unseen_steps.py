@@ -193,3 +193,22 @@ def test_an_error_of_a_place_meets_the_slope_of_the_picture_there(tmp_path, task
     assert told(tmp_path / "healthy", task, {}, {"rounded_to": "float16"}, golden, of=Warped) == []
     found = told(tmp_path / "faulty", task, {}, {"rounded_to": "float16", "factor": 1.1}, golden, of=Warped)
     assert found[0][0] == "Functional.grid_sample.0.forward"
+
+
+class Masked(Written):
+    """Attention over scores that a large negative number masks: 16 bits round what is masked by several units."""
+
+    def fill(self, *, stored: str) -> None:
+        scores, mask = X.astype(stored), np.where(np.arange(24) < 14, 0.0, -10_000.0).astype(stored)
+        masked = self.forward("Tensor.__add__.0.forward", [scores, mask], self.wide(scores) + self.wide(mask))
+        powers = np.exp(self.wide(masked) - self.wide(masked).max(axis=-1, keepdims=True))
+        self.forward("Functional.softmax.0.forward", [masked, -1], powers / powers.sum(axis=-1, keepdims=True))
+
+
+def test_what_no_error_of_its_inputs_judges_is_computed_again(tmp_path):
+    sides = {"target": {"stored": "float16"}, "golden": {"stored": "float32"}}
+    assert told(tmp_path / "healthy", "tensor", {}, **sides, of=Masked) == []
+    wrong = {"Functional.softmax.0.forward": lambda values: values * 1.04}
+    found = told(tmp_path / "faulty", "tensor", wrong, **sides, of=Masked)
+    assert [entry for entry, _ in found] == ["Functional.softmax.0.forward"]
+    assert told(tmp_path / "never", "tensor", wrong, **sides, how="never", of=Masked) == []
