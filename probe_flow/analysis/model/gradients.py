@@ -93,7 +93,8 @@ def gradient_allowance(
         most = min(nearest, 1.0) * output.top
         explained += most / math.sqrt(output.count)
         peak += most
-        common += most * output.top / max(output.size, TINY) ** 2 / output.count
+        size = max(output.size, TINY)
+        common += min(most / size, MOST) * min(output.top / size, MOST) / output.count
     if is_gated:
         decided = max((min(max(each.deviation.relative, each.deviation.blind), 1.0) for each in saved), default=0.0)
         share = _flips(max(decided, hidden), unit, output.count)

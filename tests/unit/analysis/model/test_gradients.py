@@ -163,3 +163,13 @@ def test_where_a_root_comes_near_to_zero_the_largest_gradients_follow_the_error_
     assert found.peak - without.peak == pytest.approx(share * output.top)
     assert found.rms - without.rms == pytest.approx(share * output.top / math.sqrt(3456))
     assert found.gain - without.gain == pytest.approx(share * 20.0**2 / 3456)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-200, 1e-160, 1.0])
+@pytest.mark.parametrize("least", [0.0, 1e-300, 1.0])
+def test_gradients_of_any_size_have_finite_allowances(size, least):
+    read = [Saved(deviation(rms=1e-3, least=least), is_result=False)]
+    for family in Family:
+        output = deviation(size=size, top=3.0 * size)
+        found = allowed(family, output, [deviation(size=size)], read, is_singular=True)
+        assert all(math.isfinite(each) and each >= 0.0 for each in (found.rms, found.peak, found.gain, found.scale))
