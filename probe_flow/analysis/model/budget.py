@@ -317,7 +317,8 @@ class Allowances:
             steps = UNDUMPED * max(deviation.unit, self._casts.before(row), self._casts.around(row)) * size
             if row.is_by_statistics:  # what was in 16 bits of late hides steps of these
                 steps = max(steps, self._lost.around(row.node.execution, deviation) * size)
-            return max(UNSHOWN * recent * size, steps, decided_otherwise(row, recent), updated or 0.0)
+            kept = UNSHOWN * self.updates.kept(number)
+            return max(UNSHOWN * recent * size, steps, kept, decided_otherwise(row, recent), updated or 0.0)
         # State of earlier steps (caches, updated parameters) enters as an input without producer.
         if updated is not None:
             return updated

@@ -87,9 +87,8 @@ def gradient_allowance(
     peak += output.top * min(MOST, max((_peak_ratio(tensor) for tensor in incoming), default=0.0))
     if is_singular:
         # What is nearest to zero has the largest gradients, and may be off by as much as it is.
-        nearest = max(
-            (each.deviation.rms / each.deviation.least for each in saved if each.deviation.least), default=0.0
-        )
+        read = [each.deviation for each in saved if each.deviation.least]
+        nearest = max([(tensor.rms + hidden * tensor.size) / tensor.least for tensor in read], default=0.0)
         most = min(nearest, 1.0) * output.top
         explained += most / math.sqrt(output.count)
         peak += most

@@ -212,3 +212,27 @@ def test_what_no_error_of_its_inputs_judges_is_computed_again(tmp_path):
     found = told(tmp_path / "faulty", "tensor", wrong, **sides, of=Masked)
     assert [entry for entry, _ in found] == ["Functional.softmax.0.forward"]
     assert told(tmp_path / "never", "tensor", wrong, **sides, how="never", of=Masked) == []
+
+
+class Centred(Written):
+    """Two calls of a batch norm of batches whose mean is zero by mathematics: its running mean is their rounding."""
+
+    def fill(self, *, number: int) -> None:
+        chance = np.random.default_rng(number)
+        mean = np.zeros(24, "f4")
+        for call in (0, 1):
+            first = self.forward(f"Functional.relu.{call}.forward", [X.astype("f4")], np.maximum(X, 0.0))
+            noise = 1e-8 * chance.standard_normal(X.shape)
+            centred = self.wide(first) - self.wide(first).mean(axis=0)
+            last = self.forward(f"Tensor.__sub__.{call}.forward", [first], centred + noise)
+            entry = f"Functional.batch_norm.{call}.forward"
+            self.forward(entry, [last, mean, np.ones(24, "f4")], centred / np.sqrt(centred.var(axis=0) + 1e-5))
+            for place in (1, 2):
+                self.data[entry]["input_args"][place]["requires_grad"] = False
+            mean = (0.9 * mean + 0.1 * noise.mean(axis=0)).astype("f4")
+
+
+@pytest.mark.parametrize("task", ["tensor", "statistics"])
+def test_a_running_mean_of_zero_is_off_by_what_the_norm_read(tmp_path, task):
+    sides = {"target": {"number": 1}, "golden": {"number": 2}}
+    assert told(tmp_path, task, {}, **sides, of=Centred) == []
