@@ -261,7 +261,8 @@ class GroupMatch:
         if isinstance(origin, Reason):
             self._ledger.leave(ref, origin, group=self._id(group), is_target=True)
             return
-        if (reason := self.unmade(op, ref)) is not None:
+        is_empty_there = origin.golden is not None and origin.golden.numel == 0
+        if not is_empty_there and (reason := self.unmade(op, ref)) is not None:
             self._ledger.leave(ref, reason, group=self._id(group), is_target=True)
             return
         if origin.golden is None:
