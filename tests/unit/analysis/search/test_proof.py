@@ -50,6 +50,14 @@ def test_what_the_golden_is_off_by_too_is_not_understood_and_accuses_nobody():
         assert origins(*chain((1e-5, own), (1e-5, own))) == []
 
 
+def test_one_number_that_a_framework_sums_in_16_bits_proves_nothing():
+    by_torch = Recomputed("rms", 0.13, 0.016, 8.0, golden=0.3, by="torch, in float64")
+    for count, named in ((1, []), (16, ["a"])):
+        result = row("a", relative=0.005, count=count, dtype="bfloat16").with_aside(recomputed=by_torch)
+        rows = [row("a", IN, relative=0.0), result]
+        assert origins(rows, pairs_of(rows, None, [edge("nowhere", "a", 9)])) == named
+
+
 def test_a_result_within_rounding_of_the_golden_is_never_wrong():
     assert origins(*chain((1e-5, WRONG), (1e-5, None))) == []
 
