@@ -20,7 +20,7 @@ from functools import cached_property
 from msgspec import Struct, field
 
 from probe_flow.analysis.flow.calls import is_gated
-from probe_flow.records import Execution, Flow, NodeKey, Pairs, Phase, Relation, SlotRole, TensorKind
+from probe_flow.records import Execution, Flow, Node, NodeKey, Pairs, Phase, Relation, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import PRODUCED, Row
 
 MAX_PASSED = 64
@@ -297,6 +297,12 @@ def _is_gate(row: Row, pairs: Pairs) -> bool:
     return row.node.phase is Phase.BACKWARD and node is not None and is_gated(node.op_type)
 
 
+def is_running_statistic(tensor: TensorRef, node: Node | None) -> bool:
+    """Whether a tensor is a running mean or variance that a norm of batches reads and moves on."""
+    is_norm = node is not None and _NORM_OF_BATCHES.fullmatch(node.op_type) is not None
+    return is_norm and tensor.slot.path[:1] in _RUNNING and tensor.requires_grad is False
+
+
 def _is_weight(row: Row, pairs: Pairs) -> bool:
     """Whether an input that nothing wrote is a weight by its place in the call."""
     tensor = row.pair.shown
@@ -305,8 +311,7 @@ def _is_weight(row: Row, pairs: Pairs) -> bool:
     node = pairs.target.nodes.get(tensor.node)
     if node is None or _WEIGHTED.fullmatch(node.op_type) is None:
         return False
-    is_running = _NORM_OF_BATCHES.fullmatch(node.op_type) is not None and tensor.slot.path[:1] in _RUNNING
-    return not is_running or tensor.requires_grad is not False
+    return not is_running_statistic(tensor, node)
 
 
 def _fingerprint(row: Row, run: int) -> _Fingerprint | None:

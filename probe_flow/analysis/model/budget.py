@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call, Calls, begins_gradients, is_gradient
-from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
+from probe_flow.analysis.flow.links import Links, is_flow_unknown, is_running_statistic, link
 from probe_flow.analysis.model.arithmetic import (
     ADDED,
     COLLECTIVE,
@@ -317,13 +317,18 @@ class Allowances:
             steps = UNDUMPED * max(deviation.unit, self._casts.before(row), self._casts.around(row)) * size
             if row.is_by_statistics:  # what was in 16 bits of late hides steps of these
                 steps = max(steps, self._lost.around(row.node.execution, deviation) * size)
-            kept = UNSHOWN * self.updates.kept(number)
+            kept = UNSHOWN * self.updates.kept(number) if self._is_running(number) else 0.0
             return max(UNSHOWN * recent * size, steps, kept, decided_otherwise(row, recent), updated or 0.0)
         # State of earlier steps (caches, updated parameters) enters as an input without producer.
         if updated is not None:
             return updated
         usual = self._past.usual_before(step) * deviation.size if step else 0.0
         return UNSHOWN * max(usual, self.updates.kept(number), self._unshown.of_input(row) * deviation.size)
+
+    def _is_running(self, number: int) -> bool:
+        """Whether a row is a running statistic that a norm reads."""
+        golden, call = self.rows[number].pair.golden, self.calls.of[number]
+        return golden is not None and call is not None and is_running_statistic(golden, call.node)
 
     def _of_update(self, number: int, step: int, *, is_known: bool) -> float | None:
         """Error of a parameter that was compared in a step before."""
