@@ -148,11 +148,12 @@ class Window(Written):
     def fill(self, *, rounded_to: str, factor: float = 1.0) -> None:
         window = (factor * np.sin(np.linspace(0.0, np.pi / 2, 24)) ** 2).astype(rounded_to)
         window[-1] = 1.0
-        x = X.astype(rounded_to)
-        self.forward("Functional.relu.0.forward", [x], np.maximum(x, 0.0))
-        wide = window.astype("f4")
-        product = X * wide.astype("f8")
-        self.stored_as("float32").forward("Tensor.__mul__.0.forward", [X.astype("f4"), wide], product)
+        x, wide = X.astype("f4"), window.astype("f4")
+        product = self.stored_as("float32").forward(
+            "Tensor.__mul__.0.forward", [x, wide], self.wide(x) * self.wide(wide)
+        )
+        narrow = self.stored_as(rounded_to).forward("Tensor.half.0.forward", [product], self.wide(product))
+        self.forward("Functional.relu.0.forward", [narrow], np.maximum(narrow, 0.0))
 
 
 @pytest.mark.parametrize("task", ["tensor", "statistics"])
