@@ -29,8 +29,11 @@ GATED = re.compile(
 )
 """Types whose derivative jumps somewhere, by a part of their name."""
 
-SINGULAR = re.compile(r"(?i)sqrt|reciprocal|pow|div|log")
-"""Types whose derivative grows without bound where what they read comes near to zero."""
+SINGULAR = re.compile(
+    r"(?i)_*(r|i|real|true|r_?true|i_?true|addc)?_?(sqrt|reciprocal|pow(er)?|div(ide)?(_?no_?nan)?|log(2|10|1p)?)"
+    r"(d|v\d+|_?grad|_\d+)*_*"
+)
+"""Types, whole, whose derivative grows without bound where what they read comes near to zero."""
 
 
 @lru_cache(maxsize=4096)
@@ -105,7 +108,7 @@ class Call(Struct, eq=False, gc=False):
     @property
     def is_singular(self) -> bool:
         """Whether its derivative has no bound near zero."""
-        return self.node is not None and SINGULAR.search(self.node.op_type) is not None
+        return self.node is not None and SINGULAR.fullmatch(self.node.op_type) is not None
 
     @property
     def is_gate_gradient(self) -> bool:

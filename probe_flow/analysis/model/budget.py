@@ -202,10 +202,9 @@ class Allowances:
             return is_overwritten(row, call.node, [self.rows[n] for n in call.written])
         if not (call.is_in_place and is_first_input(row)):
             return False
-        if is_memory(row) or not call.written or self.sources(number):
-            return is_memory(row)
-        results = [self.deviations[n] for n in call.written]
-        return all(each is not None and each.is_of_storage for each in results)
+        results = [] if self.sources(number) else [self.deviations[n] for n in call.written]
+        is_agreed = bool(results) and all(each is not None and each.is_of_storage for each in results)
+        return is_memory(row) or is_agreed
 
     def _is_free_of_noise(self, number: int) -> bool:
         """Whether nothing that a row comes from has noise that must be handed on."""

@@ -33,13 +33,13 @@ def proof_of(row: Row) -> Proof | None:
         return None
     if own.score <= 1.0 and not own.nonfinite:
         return None if is_golden_off(row) else Proof.RIGHT
-    is_understood = own.golden is not None and own.golden <= 1.0 and not _is_number_of_many(row)
+    is_understood = own.golden is not None and own.golden <= 1.0 and not _is_sum_in_16_bits(row)
     if is_understood and own.score > BEYOND and not own.nonfinite and row.third is None and not row.noise:
         return Proof.WRONG
     return None
 
 
-def _is_number_of_many(row: Row) -> bool:
+def _is_sum_in_16_bits(row: Row) -> bool:
     """Whether a framework computed one number in 16 bits: by how much a kernel's sum is off depends on its order.
 
     The gradient of a slope (PReLU) is 13 % off by torch's own kernel in bfloat16, where what it sums cancels.

@@ -25,6 +25,13 @@ class Written(Program):
         self.dtype = dtype
         return self
 
+    def norm(self, number: int, inputs: list, result: np.ndarray) -> None:
+        """Write a batch norm, whose second and third input are state that needs no gradient."""
+        entry = f"Functional.batch_norm.{number}.forward"
+        self.forward(entry, inputs, result)
+        for place in (1, 2):
+            self.data[entry]["input_args"][place]["requires_grad"] = False
+
     def fill(self, **given) -> None:
         raise NotImplementedError
 
@@ -125,11 +132,9 @@ class Twice(Written):
                 f"Functional.relu.{number}.forward", [batch.astype(rounded_to)], np.maximum(batch, 0.0)
             )
             last = self.forward(f"Tensor.neg.{number}.forward", [first], -self.wide(first))
-            entry, seen = f"Functional.batch_norm.{number}.forward", self.wide(last)
+            seen = self.wide(last)
             given = (seen - seen.mean(axis=0)) / np.sqrt(seen.var(axis=0) + 1e-5)
-            self.forward(entry, [last, mean, variance], given)
-            for place in (1, 2):
-                self.data[entry]["input_args"][place]["requires_grad"] = False
+            self.norm(number, [last, mean, variance], given)
             mean = (0.9 * mean + 0.1 * factor * seen.mean(axis=0)).astype("f4")
             variance = (0.9 * variance + 0.1 * seen.var(axis=0, ddof=1)).astype("f4")
 
@@ -226,10 +231,8 @@ class Centred(Written):
             noise = 1e-8 * chance.standard_normal(X.shape)
             centred = self.wide(first) - self.wide(first).mean(axis=0)
             last = self.forward(f"Tensor.__sub__.{call}.forward", [first], centred + noise)
-            entry = f"Functional.batch_norm.{call}.forward"
-            self.forward(entry, [last, mean, np.ones(24, "f4")], centred / np.sqrt(centred.var(axis=0) + 1e-5))
-            for place in (1, 2):
-                self.data[entry]["input_args"][place]["requires_grad"] = False
+            given = centred / np.sqrt(centred.var(axis=0) + 1e-5)
+            self.norm(call, [last, mean, np.ones(24, "f4")], given)
             mean = (0.9 * mean + 0.1 * noise.mean(axis=0)).astype("f4")
 
 

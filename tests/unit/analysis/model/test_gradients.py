@@ -7,7 +7,7 @@ import math
 import pytest
 from comparison_rows import IN, argument, deviation, pairs_of, passes, row
 
-from probe_flow.analysis.flow.calls import GATED, is_gate_gradient
+from probe_flow.analysis.flow.calls import GATED, SINGULAR, is_gate_gradient
 from probe_flow.analysis.model.decisions import flipped_share
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.gradients import (
@@ -173,3 +173,31 @@ def test_gradients_of_any_size_have_finite_allowances(size, least):
         output = deviation(size=size, top=3.0 * size)
         found = allowed(family, output, [deviation(size=size)], read, is_singular=True)
         assert all(math.isfinite(each) and each >= 0.0 for each in (found.rms, found.peak, found.gain, found.scale))
+
+
+SINGULAR_TYPES = [
+    "Log",
+    "log1p",
+    "log2",
+    "__truediv__",
+    "__rtruediv__",
+    "div_",
+    "RealDiv",
+    "DivNoNan",
+    "addcdiv",
+    "sqrt",
+    "Rsqrt",
+    "RsqrtGrad",
+    "__pow__",
+    "Pow",
+]
+
+
+@pytest.mark.parametrize("op_type", SINGULAR_TYPES)
+def test_what_has_no_bound_near_zero_is_known_by_its_whole_type(op_type):
+    assert SINGULAR.fullmatch(op_type)
+
+
+@pytest.mark.parametrize("op_type", ["log_softmax", "LogSoftmaxV2", "logsumexp", "logical_and", "FloorDiv", "mul"])
+def test_others_whose_types_hold_such_a_word_have_one(op_type):
+    assert not SINGULAR.fullmatch(op_type)
