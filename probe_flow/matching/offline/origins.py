@@ -1,8 +1,9 @@
 """Which original tensor a tensor of a device operator is, by the fusion rules.
 
 An output is what its description says; an input is the output of its producer. Casts and changes of layout that the
-compiler inserted are passed over: what they give is the value that they got. (One that the golden has too, because the
-user's model casts, is compared with its own golden: passing it over would compare a number before its truncation.)
+compiler inserted are passed over: what they give is the value that they got, while their descriptions name the operator
+they were inserted for, in files of ATC as often the one behind as the one before. (One that the golden has too, because
+the user's model casts, is compared with its own golden: passing it over would compare a number before its truncation.)
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class Origins:
         passed: list[str] = []
         while True:
             output = op.outputs[index] if index < len(op.outputs) else None
-            name = output.origin_name if output is not None else ""
+            name = output.origin_name if output is not None and not _is_inserted(op, output) else ""
             guessed = "" if name else self.last_original(op)
             golden = self._golden(name or guessed, index, output)
             if golden is not None or op.op_type not in HANDING_TYPES or op.name in passed:
@@ -136,6 +137,11 @@ class Origins:
         if not is_silent or is_quantised or op.l1_group or len(self._groups[op.group].ops) > 1:
             return ""
         return self._last_of(op.originals) or ""
+
+
+def _is_inserted(op: FusionOp, output: RuleOutput) -> bool:
+    """Return True for what changes how values are stored where the model that was compiled has no such operator."""
+    return op.op_type in PASSED_TYPES and output.origin_name not in (op.name, *op.originals)
 
 
 _WITHOUT_OUTPUT = re.compile(

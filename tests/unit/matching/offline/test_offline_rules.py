@@ -188,6 +188,34 @@ def test_a_cast_of_the_model_itself_is_compared_with_its_own_golden(case: Case) 
     assert partners(case.match(rule=rule))["cast.output.0"] == "cast.output.0"
 
 
+@pytest.mark.parametrize("originals", [None, []])
+def test_what_was_inserted_gives_what_it_got_whatever_operator_it_was_inserted_for(
+    case: Case, originals: list[str] | None
+) -> None:
+    # As ATC writes it: the change of layout between Pad_49 and Conv_52 names Conv_52, and so does the one behind it.
+    case.device("PadV3", "pad", outputs=[X])
+    case.device("TransData", "before", inputs=[X], outputs=[X])
+    case.device("Conv2D", "conv", inputs=[X], outputs=[X])
+    case.device("TransData", "behind", inputs=[X], outputs=[X])
+    for name in ("pad", "conv"):
+        case.golden.output(name, 0, X)
+    rule = case.rule(
+        op("pad", "PadV3", number=1, originals=["pad"], outputs=[out("pad")]),
+        op("before", "TransData", number=2, inputs=["pad:0"], originals=originals, outputs=[out("conv")]),
+        op("conv", "Conv2D", number=3, inputs=["before:0"], originals=["conv"], outputs=[out("conv")]),
+        op("behind", "TransData", number=4, inputs=["conv:0"], originals=originals, outputs=[out("conv")]),
+    )
+    assert partners(case.match(rule=rule)) == {
+        "pad.output.0": "pad.output.0",
+        "before.input.0": "pad.output.0",
+        "before.output.0": "pad.output.0",
+        "conv.input.0": "pad.output.0",
+        "conv.output.0": "conv.output.0",
+        "behind.input.0": "conv.output.0",
+        "behind.output.0": "conv.output.0",
+    }
+
+
 def test_casts_in_a_ring_end(case: Case) -> None:
     case.device("Cast", "a", outputs=[X])
     case.golden.output("z", 0, X)
