@@ -20,7 +20,7 @@ from probe_flow.record.run_folder import RECORD, VERSION, StoredRun, read_run
 from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.conclusions import FindingRecord
 from probe_flow.record.types.rows import RowRecord
-from probe_flow.records import Catalog, Node, NodeKind, Phase, TensorKind, TensorRef
+from probe_flow.records import SELF, Catalog, Node, NodeKind, Phase, TensorKind, TensorRef
 from probe_flow.records.frameworks import NPY
 from probe_flow.runs.queries.tensor import side_view
 from probe_flow.runs.reopen import StoredDumps
@@ -79,7 +79,8 @@ def reproduce(
         found.row if found is not None else next((each.row for each in run.record.findings if _is_of(each, call)), None)
     )
     _check_producers(run, call, catalogs, moved)
-    wanted = Suspect(target, call, golden, same_call(golden, call), row, tensors, *onnx_models(target, golden, *models))
+    other = _partner(run, call, golden)
+    wanted = Suspect(target, call, golden, other, row, tensors, *onnx_models(target, golden, *models))
     _check_computed(run, wanted, catalogs, moved)
     reproductions, problems = reproduce_all([wanted], folder, trial, write=write)
     if problems:
@@ -151,20 +152,40 @@ def _compared(
     def known(stage: str, uses: str, path: str) -> object:
         return catalogs[stage] if stage in catalogs else adopt(run.record, stage, uses, path)
 
-    key, dumps = call.key, StoredDumps(run, moved, known)
+    dumps = StoredDumps(run, moved, known)
+    for row in _rows(run, call):
+        if row.kind not in (TensorKind.TENSOR, TensorKind.STATISTICS):
+            continue
+        refs: dict[str, TensorRef | None] = {}
+        for side, tensor in row.sides:
+            if side in catalogs:
+                refs[side], why = _as_compared(catalogs[side], dumps, row, side)
+                if why:
+                    place = f"the dump at `{catalogs[side].root}` does not hold what was compared"
+                    raise _gone(side, f"{place}: `{tensor.name}`: {why}")
+        yield ComparedTensor(row.direction, row.index, refs.get("target"), refs.get("golden"))
+
+
+def _rows(run: StoredRun, call: Node) -> Iterator[RowRecord]:
+    """Yield the rows of a call."""
+    key = call.key
     code = call_code(key.execution, key.name, key.call, key.phase)
     for rows in run.stored_rows():
-        for row in rows.rows(rows.index.numbers_of_calls((code,))):
-            if row.kind not in (TensorKind.TENSOR, TensorKind.STATISTICS):
-                continue
-            refs: dict[str, TensorRef | None] = {}
-            for side, tensor in row.sides:
-                if side in catalogs:
-                    refs[side], why = _as_compared(catalogs[side], dumps, row, side)
-                    if why:
-                        place = f"the dump at `{catalogs[side].root}` does not hold what was compared"
-                        raise _gone(side, f"{place}: `{tensor.name}`: {why}")
-            yield ComparedTensor(row.direction, row.index, refs.get("target"), refs.get("golden"))
+        yield from rows.rows(rows.index.numbers_of_calls((code,)))
+
+
+def _partner(run: StoredRun, call: Node, golden: Catalog | None) -> Node | None:
+    """Return the call of the golden that a call of the target was compared with; None where it has no counterpart."""
+    rows = [row for row in _rows(run, call) if row.target is not None]
+    if golden is None or not rows:
+        return same_call(golden, call)
+    paired = next((row for row in rows if row.golden is not None and row.rule != SELF.name), None)
+    if paired is None or paired.golden is None:
+        return None
+    named = [ref for ref in golden.tensors if ref.id == paired.golden.name]
+    here = (paired.rank, paired.step)
+    named.sort(key=lambda ref: (ref.node.execution.rank, ref.node.execution.step) != here)
+    return golden.nodes.get(named[0].node) if named else None
 
 
 def _check_producers(run: StoredRun, call: Node, catalogs: Mapping[str, Catalog], moved: Mapping[str, str]) -> None:

@@ -70,13 +70,10 @@ def recurrent_call(suspect: Suspect) -> RecurrentCall | None:
     api, states = _APIS.get(owner.rpartition(".")[2], ("", 0))
     if not api or node.kind not in (NodeKind.MODULE, NodeKind.PARAMETERS_GRAD) or suspect.target.task != "tensor":
         return None
-    golden_node = suspect.golden_node
-    if golden_node is None and suspect.golden is not None:
-        golden_node = suspect.golden.nodes.get(node.key)
     sides: dict[str, dict[str, Any]] = {}
     zeros: dict[str, Mapping[str, tuple[tuple[int, ...], str]]] = {}
     orders: list[bool] = []
-    for side, catalog, own in (("target", suspect.target, node), ("golden", suspect.golden, golden_node)):
+    for side, catalog, own in (("target", suspect.target, node), ("golden", suspect.golden, suspect.golden_node)):
         if catalog is None or own is None:
             continue
         entries = _entries(catalog, own)

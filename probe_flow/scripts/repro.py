@@ -90,8 +90,11 @@ def write_script(
     kind, _, api = key.name.partition(".")
     sides: dict[str, dict[str, Any]] = {}
     files: dict[str, Mapping[str, Path]] = {}
-    for side, catalog, call in (("target", suspect.target, node), ("golden", suspect.golden, computed.golden)):
-        if catalog is None or call is None:
+    for side, catalog, own, call in (
+        ("target", suspect.target, suspect.node, node),
+        ("golden", suspect.golden, suspect.golden_node, computed.golden),
+    ):
+        if catalog is None or own is None or call is None:
             continue
         found = entries_of(catalog, [call])[call.key] if entries is None else entries.get((side, call.key), {})
         if "forward" not in found or key.phase.value not in found:
@@ -99,7 +102,6 @@ def write_script(
                 continue
             raise unusable(entry, "the dump has no forward entry of it, which holds its inputs")
         if computed.brings_gradients:
-            own = suspect.node if side == "target" else suspect.golden_node or catalog.nodes[suspect.node.key]
             found = _with_gradients(found, catalog, own)
         sides[side], files[side] = found, _tensor_files(catalog, call.key.execution, found)
     if not files["target"] and suspect.target.task != "statistics":

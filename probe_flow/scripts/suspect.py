@@ -36,7 +36,7 @@ class Suspect(Struct, frozen=True):
     Args:
         target, golden: the catalogs.
         node: of the target.
-        golden_node: of the golden.
+        golden_node: what it was compared with; None where the golden has no counterpart.
         row: order of the row that accuses it; None where none does.
         tensors: its tensors and what each was compared with, of graphs of a device.
         model: of operators of an offline model, the ONNX model that they are computed by: the one that the device's
@@ -72,10 +72,9 @@ def computed_call(suspect: Suspect) -> ComputedCall:
     """
     node = suspect.node
     if node.kind is NodeKind.PARAMETERS_GRAD:
-        golden = suspect.golden
-        other = None if golden is None else golden.nodes.get(node.key)
         taking = _taking(suspect, suspect.target, node)
-        return ComputedCall(taking, _taking_or_none(suspect, golden, other), brings_gradients=True)
+        other = _taking_or_none(suspect, suspect.golden, suspect.golden_node)
+        return ComputedCall(taking, other, brings_gradients=True)
     if node.kind is NodeKind.API and node.key.phase is not Phase.NONE:
         return ComputedCall(node, suspect.golden_node)
     inside = _last_inside(suspect.target, node)
@@ -95,10 +94,9 @@ def computed_call(suspect: Suspect) -> ComputedCall:
             "that dumps leave out, such as cat or chunk, come behind it, or several results are joined"
         )
         raise unusable(suspect.name, why, f"`--node {last}` computes that one; look at what comes behind it")
-    golden = suspect.golden
-    other = None if golden is None else golden.nodes.get(inside.key)
-    if other is None and golden is not None and suspect.golden_node is not None:
-        other = _last_inside(golden, suspect.golden_node)
+    other = None
+    if suspect.golden is not None and suspect.golden_node is not None:
+        other = _last_inside(suspect.golden, suspect.golden_node)
         if other is not None and other.key.name != inside.key.name:
             other = None
     return ComputedCall(inside, other)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from probe_flow.errors import Diagnostic
 from probe_flow.work import Context
@@ -114,11 +115,60 @@ class Select(Model):
         return Selection(self.ranks, self.steps, self.graphs, self.nodes)
 
 
+_FACTS = ("verdict", "role", "node", "op_type")
+"""Keys that take patterns; every other key is a metric id with a bound."""
+
+
+def checked_bound(text: str) -> str:
+    """Return a bound as it is.
+
+    Raises:
+        ValueError: it is none.
+    """
+    from probe_flow.analysis.policies.bounds import parse_bound
+
+    if parse_bound(text) is None:
+        raise ValueError(f"`{text}` is no bound; write an operator and a number, e.g. `>= 0.99` or `< 1e-3`")
+    return text
+
+
+def as_lists(where: Mapping[str, str | list[str]]) -> dict[str, Sequence[str]]:
+    """Return conditions with a list of alternatives each."""
+    return {key: (value,) if isinstance(value, str) else tuple(value) for key, value in where.items()}
+
+
+def _where(where: dict[str, str | list[str]]) -> dict[str, str | list[str]]:
+    from probe_flow.errors import UsageError, did_you_mean
+    from probe_flow.metrics.catalogue.registry import find_metric
+    from probe_flow.packages import BrokenPackageError
+    from probe_flow.records import Role, Status
+
+    words = {"verdict": [each.value for each in Status], "role": [each.value for each in Role]}
+    for key, wanted in as_lists(where).items():
+        if key in _FACTS:
+            known = words.get(key)
+            for glob in wanted if known is not None else ():
+                if known is not None and not any(fnmatchcase(word, glob) for word in known):
+                    hint = did_you_mean(glob, known) or f"there are {', '.join(known)}"
+                    raise ValueError(f"no {key} is `{glob}`; {hint}")
+            continue
+        try:
+            find_metric(key)
+        except BrokenPackageError:
+            raise
+        except UsageError as error:
+            hint = did_you_mean(key, _FACTS) or f"facts: {', '.join(_FACTS)}; {error.diagnostic.help}"
+            raise ValueError(f"`{key}` is neither a fact of a row nor a metric; {hint}") from error
+        for text in wanted:
+            checked_bound(text)
+    return where
+
+
 class Only(Model):
     """Narrow a stage to the nodes that an earlier comparison suspects."""
 
     comparison: ComparisonOf = Field(description="Stage whose rows are searched.")
-    where: dict[str, str | list[str]] = Field(
+    where: Annotated[dict[str, str | list[str]], AfterValidator(_where)] = Field(
         description="Conditions on its rows, all of which must hold: `verdict`, `role`, `node`, `op_type` as glob "
         "patterns, or a metric id with a bound such as `< 0.99`."
     )

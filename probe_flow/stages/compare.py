@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from probe_flow.stages.base import IsPath, Kind, Model, Only, PairsOf, StageOptions, StageType
+from probe_flow.stages.base import (
+    IsPath,
+    Kind,
+    Model,
+    Only,
+    PairsOf,
+    StageOptions,
+    StageType,
+    as_lists,
+    checked_bound,
+)
 from probe_flow.work import Context
 
 if TYPE_CHECKING:
@@ -17,14 +27,6 @@ if TYPE_CHECKING:
     from probe_flow.comparing import asked
     from probe_flow.comparing.asked import Asked
     from probe_flow.files.yaml.places import Place
-
-
-def _bound(text: str) -> str:
-    from probe_flow.analysis.policies.bounds import parse_bound
-
-    if parse_bound(text) is None:
-        raise ValueError(f"`{text}` is no bound; write an operator and a number, e.g. `>= 0.99` or `< 1e-3`")
-    return text
 
 
 def _policy(policy: str | list[PolicyRule]) -> str | list[PolicyRule]:
@@ -73,26 +75,6 @@ def _arguments(given: dict[str, dict[str, str | int | float | bool]]) -> dict[st
     return given
 
 
-def _only(only: Only | None) -> Only | None:
-    from probe_flow.errors import UsageError, did_you_mean
-    from probe_flow.metrics.catalogue.registry import find_metric
-    from probe_flow.packages import BrokenPackageError
-
-    for key, wanted in (only.where if only else {}).items():
-        if key in ROW_FACTS:
-            continue
-        try:
-            find_metric(key)
-        except BrokenPackageError:
-            raise
-        except UsageError as error:
-            hint = did_you_mean(key, ROW_FACTS) or f"facts: {', '.join(ROW_FACTS)}; {error.diagnostic.help}"
-            raise ValueError(f"`{key}` is neither a fact of a row nor a metric; {hint}") from error
-        for text in [wanted] if isinstance(wanted, str) else wanted:
-            _bound(text)
-    return only
-
-
 def _date(text: str) -> str:
     try:
         found = date.fromisoformat(text)
@@ -115,12 +97,9 @@ def _narrow(where: Where) -> Where:
     return where
 
 
-ROW_FACTS = ("verdict", "role", "node", "op_type")
-"""Keys of `only.where` that take patterns; every other key is a metric id with a bound."""
-
 MetricSet = Annotated[str, AfterValidator(_metric_set)]
 MetricId = Annotated[str, AfterValidator(_metric)]
-Bound = Annotated[str, AfterValidator(_bound)]
+Bound = Annotated[str, AfterValidator(checked_bound)]
 Globs = str | list[str]
 
 
@@ -232,9 +211,7 @@ class Options(StageOptions):
         0.1, ge=0.0, description="How much larger than accepted an error may be, relative to it; 0.1 = a tenth."
     )
     require: Require = Field(default_factory=Require, description="What the run needs to count as complete.")
-    only: Annotated[Only | None, AfterValidator(_only)] = Field(
-        None, description="Compare only the nodes that an earlier comparison suspects."
-    )
+    only: Only | None = Field(None, description="Compare only the nodes that an earlier comparison suspects.")
     analysis: Analysis = Field(default_factory=Analysis, description="How much the search may cost beside comparing.")
 
     def asked(self, place: Place | None = None) -> Asked:
@@ -261,7 +238,7 @@ class Options(StageOptions):
 def _rule(rule: PolicyRule) -> rules.Rule:
     from probe_flow.analysis.policies.rules import Rule
 
-    where = _lists(rule.where.model_dump(exclude_none=True))
+    where = as_lists(rule.where.model_dump(exclude_none=True))
     return Rule(where, _bounds(rule.pass_), _bounds(rule.warn) if rule.warn is not None else None)
 
 
@@ -271,7 +248,7 @@ def waiver_of(waiver: Waiver, number: int, place: Place | None) -> waivers.Waive
     from probe_flow.files.yaml.places import nearest
 
     return waivers.Waiver(
-        _lists(waiver.where.model_dump(exclude_none=True)),
+        as_lists(waiver.where.model_dump(exclude_none=True)),
         waiver.reason,
         waiver.owner,
         date.fromisoformat(waiver.expires),
@@ -284,11 +261,7 @@ def asked_only(only: Only) -> asked.Only:
     """Return what narrows a stage as plain values."""
     from probe_flow.comparing.asked import Only as AskedOnly
 
-    return AskedOnly(only.comparison, _lists(only.where), only.limit)
-
-
-def _lists(where: Mapping[str, str | list[str]]) -> dict[str, Sequence[str]]:
-    return {key: (value,) if isinstance(value, str) else tuple(value) for key, value in where.items()}
+    return AskedOnly(only.comparison, as_lists(only.where), only.limit)
 
 
 def _bounds(texts: Mapping[str, str]) -> dict[str, bounds.Bound]:

@@ -488,3 +488,70 @@ def test_the_script_of_an_offline_operator_is_written_without_onnx(probe_flow, t
     ast.parse(script.read_text())
     assert done.out == f"written: {script}\nnot run\n"
     assert sorted(path.name for path in Path("scripts", script.stem).iterdir()) == ["constants", "golden", "target"]
+
+
+def calls_of_add(folder: Path, firsts: dict[str, float]) -> None:
+    """Write a dump of calls of `torch.add`, each of a tensor whose elements are all the same."""
+    (folder / "dump_tensor_data").mkdir(parents=True)
+    data = {}
+    for entry, first in firsts.items():
+        leaves = {}
+        for slot in ("input", "output"):
+            value = first + (slot == "output")
+            np.save(folder / "dump_tensor_data" / f"{entry}.{slot}.0.npy", np.full((2, 3), value, np.float32))
+            facts = {"Max": value, "Min": value, "Mean": value, "Norm": value * 6**0.5}
+            leaf = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2, 3], **facts}
+            leaves[slot] = {**leaf, "data_name": f"{entry}.{slot}.0.npy"}
+        given = [leaves["input"], {"type": "int", "value": 1}]
+        data[entry] = {"input_args": given, "input_kwargs": {}, "output": [leaves["output"]]}
+    head = {"task": "tensor", "level": "L1", "framework": "pytorch", "dump_data_dir": str(folder / "dump_tensor_data")}
+    (folder / "dump.json").write_text(json.dumps({**head, "data": data}))
+    (folder / "construct.json").write_text(json.dumps(dict.fromkeys(data)))
+    (folder / "stack.json").write_text(json.dumps({"0": [list(data), ["File run.py, line 1, in main, x = y"]]}))
+
+
+def golden_calls(scripts: Path) -> dict[str, set[str]]:
+    """Return the tensors of the golden that each script has."""
+    found = {}
+    for path in scripts.glob("repro_*.py"):
+        place = scripts / path.stem / "golden"
+        found[path.stem.removeprefix("repro_")] = {each.name for each in place.iterdir()} if place.exists() else set()
+    return found
+
+
+def test_the_golden_of_a_call_is_what_it_was_compared_with(tmp_path, probe_flow):
+    """A mapping pairs call 0 with call 1, and leaves call 1 alone: no script may take the golden's call of its name."""
+    for side in ("target", "golden"):
+        calls_of_add(tmp_path / side, {"Torch.add.0.forward": 1.0, "Torch.add.1.forward": 5.0})
+    slots = ("input.0", "input.1", "output.0")
+    crossed = {f"Torch.add.0.forward.{slot}": f"Torch.add.1.forward.{slot}" for slot in slots}
+    alone = {f"Torch.add.1.forward.{slot}": "N/A" for slot in slots}
+    lines = [f"{target}: {golden}\n" for target, golden in {**crossed, **alone}.items()]
+    Path("map.yaml").write_text("".join(lines))
+    probe_flow("compare", "-tp", "target", "-gp", "golden", "-dm", "map.yaml", "-o", "run")
+    for call in range(2):
+        done = probe_flow("repro", "run", "--node", f"Torch.add.{call}.forward", "-o", "scripts", "--no-run")
+        assert done.code == 0, done.err
+    of_one = {"Torch.add.1.forward.input.0.npy", "Torch.add.1.forward.output.0.npy"}
+    wanted = {"Torch.add.0.forward": of_one, "Torch.add.1.forward": set()}
+    assert golden_calls(tmp_path / "scripts") == wanted
+
+    Path("all.yaml").write_text(
+        """
+version: 1
+name: all
+stages:
+  target: {uses: dump.torch, path: target}
+  golden: {uses: dump.torch, path: golden}
+  pairs:  {uses: match.data_mapping, target: target, golden: golden, mapping: map.yaml}
+  result: {uses: compare, pairs: pairs}
+  repro:
+    uses: repro
+    comparison: result
+    only: {comparison: result, where: {node: Torch.add}, limit: 9}
+    run_scripts: false
+    output: staged
+"""
+    )
+    done = probe_flow("run", "all.yaml", "--output", "out")
+    assert golden_calls(tmp_path / "staged") == wanted, done.out + done.err

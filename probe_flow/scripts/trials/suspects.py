@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.exit_codes import EXIT_GATE_FAILED, EXIT_INCOMPLETE, EXIT_PASSED
-from probe_flow.records import Catalog, Comparison, FindingKind, Node, NodeKey, NodeKind
+from probe_flow.records import SELF, Catalog, Comparison, FindingKind, Node, NodeKey, NodeKind
 from probe_flow.records.frameworks import NPY, OM, TORCHAIR_FX, TORCHAIR_GE
 from probe_flow.scripts.fx_operator import ComparedTensor
 from probe_flow.scripts.repro import FORMAT, Entries, Script, entries_of, write_script
@@ -217,7 +217,10 @@ def compute_alike(target: Catalog, golden: Catalog) -> bool:
 
 
 def same_call(golden: Catalog | None, node: Node) -> Node | None:
-    """Return the call of the golden that has the name and the execution of one of the target."""
+    """Return the call of the golden that has the name and the execution of one of the target.
+
+    That is its counterpart only where nothing says what it was compared with: calls shift, and mappings pair others.
+    """
     if golden is None:
         return None
     found = golden.nodes.get(node.key)
@@ -260,20 +263,24 @@ def suspects_of(
             if each.kind in kinds and each.node is not None:
                 rows.setdefault(each.node, each.row)
     wanted = [key for key in (rows if calls is None else calls) if key in target.nodes][:limit]
-    others: dict[NodeKey, NodeKey] = {}
+    others: dict[NodeKey, NodeKey | None] = {}
     tensors: dict[NodeKey, list[ComparedTensor]] = {key: [] for key in wanted}
     for row in comparison.rows if wanted else ():
         pair = row.pair
         if pair.target is not None and pair.target.node in tensors:
+            others.setdefault(pair.target.node, None)
             if pair.golden is not None:
-                others.setdefault(pair.target.node, pair.golden.node)
+                if pair.rule is not SELF:
+                    others[pair.target.node] = others[pair.target.node] or pair.golden.node
                 rows.setdefault(pair.target.node, row.order)
             slot = pair.target.slot
             tensors[pair.target.node].append(ComparedTensor(slot.role, slot.index, pair.target, pair.golden))
     found = []
     for key in wanted:
         node = target.nodes[key]
-        other = golden.nodes.get(others[key]) if golden is not None and key in others else None
-        other = other or same_call(golden, node)
+        other = same_call(golden, node)
+        if golden is not None and key in others:
+            compared_with = others[key]
+            other = None if compared_with is None else golden.nodes.get(compared_with)
         found.append(Suspect(target, node, golden, other, rows.get(key), tuple(tensors[key])))
     return found
