@@ -12,7 +12,7 @@ from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.graphs.layers import layer_mapping
 from probe_flow.graphs.micro_steps import with_steps_of
 from probe_flow.graphs.pairing import exact, fuzzy, mapped
-from probe_flow.graphs.scores import scores
+from probe_flow.graphs.scores import score_collections, scores
 from probe_flow.mappings.mapping_file import ClassEntries
 from probe_flow.records import (
     Comparison,
@@ -20,6 +20,7 @@ from probe_flow.records import (
     Measurement,
     NodeKey,
     Pair,
+    Role,
     Row,
     Rule,
     SlotRole,
@@ -65,7 +66,10 @@ def compare_graphs(
         partners, reasons = _partners(rows, target, golden)
         of_node = partial(rows.of_tensors, target)
         found, why = scores(target, of_node, mode)
-        pair = GraphPair(target, golden, partners, found, mode=mode, reasons={**reasons, **why}, rows=of_node)
+        reasons |= why
+        if mode is not GraphMode.STRUCTURE:
+            score_collections(target, found, reasons, partial(rows.has_origin, target))
+        pair = GraphPair(target, golden, partners, found, mode=mode, reasons=reasons, rows=of_node)
     else:
         partners = _msprobe_partners(target, golden, is_fuzzy=is_fuzzy, mapping=mapping)
         by_position = _PositionRows(rows, target, golden, partners, mode)
@@ -148,6 +152,11 @@ class ComparedRows:
         """Return the rows of a node of the target, those without a golden among them."""
         begin, end = self._places.get(node, (0, 0))
         return self._rows[begin:end]
+
+    def has_origin(self, graph: ModelGraph, number: int) -> bool:
+        """Return True if the comparison says that an error begins in a node."""
+        call = graph.nodes[number].call
+        return call is not None and any(row.verdict.role is Role.ORIGIN for row in self.of_node(call.key))
 
     def of_tensors(self, graph: ModelGraph, number: int) -> Sequence[Row | None]:
         """Return for each tensor of a node the first row that has both sides."""

@@ -2,8 +2,8 @@
 
 Statistics: the largest relative error of maximum, minimum, mean and norm of all outputs, at most 1; a golden statistic
 of 0 and what is no number do not count. Tensors: by how much the share of elements within 0.1 % is smaller in the
-outputs than in the inputs. Checksums: 1 where any differs. A collection of calls has the worst score of its calls.
-Where a dump recorded nothing of any output there is no score, for 0 would say that all is well.
+outputs than in the inputs. Checksums: 1 where any differs. Where a dump recorded nothing of any output there is no
+score, for 0 would say that all is well. A collection of calls has the worst score of its calls.
 """
 
 from __future__ import annotations
@@ -63,10 +63,36 @@ def scores(graph: ModelGraph, rows: Rows, mode: GraphMode) -> tuple[dict[int, fl
                 found[number] = _by_shares(graph, held[number])
             else:
                 found[number] = _by_checksums(held[number])
-    for number, node in enumerate(graph.nodes):
-        if node.kind is GraphKind.COLLECTION:
-            found[number] = max((found.get(child, 0.0) for child in graph.children[number]), default=0.0)
     return found, reasons
+
+
+def score_collections(
+    graph: ModelGraph, found: dict[int, float], reasons: dict[int, str], begins: Callable[[int], bool]
+) -> None:
+    """Add the scores of collections of calls, which are those of their worst call, or why they have none.
+
+    Where the run says that the error begins in a call without counterpart, nothing is worse. Where such a call, or one
+    of which nothing is known, is among others that are right, there is no score.
+
+    Args:
+        graph: of the target.
+        found: scores of calls, to which those of collections are added.
+        reasons: why nodes have no score or partner, to which those of collections are added.
+        begins: whether the run names a node as the origin of an error.
+    """
+    for number, node in enumerate(graph.nodes):
+        if node.kind is not GraphKind.COLLECTION:
+            continue
+        unknown = [child for child in graph.children[number] if child not in found]
+        worst = max((found[child] for child in graph.children[number] if child in found), default=None)
+        begun = next((child for child in unknown if begins(child)), None)
+        missing = next((child for child in unknown if child in reasons), None)
+        if begun is not None:
+            found[number], reasons[number] = 1.0, f"the error begins in `{graph.nodes[begun].name}`, which has no score"
+        elif worst or (worst is not None and missing is None):
+            found[number] = worst
+        else:
+            reasons[number] = UNKNOWN if missing is None else f"`{graph.nodes[missing].name}`: {reasons[missing]}"
 
 
 def _outputs(graph: ModelGraph, rows: Iterable[Row]) -> list[Row]:

@@ -16,7 +16,7 @@ from probe_flow.graphs.scores import NONFINITE, UNKNOWN, relative_error, scores
 from probe_flow.graphs.tree import build_graphs
 from probe_flow.mappings.mapping_file import read_layer_mapping
 from probe_flow.matching.name.match_name import match_name
-from probe_flow.records import Measurement, Mode, Row
+from probe_flow.records import Measurement, Mode, Role, Row, Status, Verdict
 from probe_flow.records.model_graph import NO_PARTNER, GraphLayout, GraphMode, GraphPair
 from probe_flow.testing.builders import comparison
 from tests.support.graph_trees import entry, read, tensor, write_dump
@@ -42,16 +42,21 @@ def compared(
     *,
     layout: GraphLayout = GraphLayout.OWN,
     heads: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {}),
+    origin: str = "",
     **options: Any,
 ) -> GraphPair:
-    """Return the graphs of two dumps, paired by name and compared."""
+    """Return the graphs of two dumps, paired by name and compared; `origin` is the API in which the error begins."""
     mine, theirs = calls or (CALLS, CALLS)
     catalogs = (
         read(write_dump(folder / "t", mine, target, **heads[0])),
         read(write_dump(folder / "g", theirs, golden, **heads[1]), "golden"),
     )
     pairs = match_name(*catalogs)
-    rows = [Row(pair, order=number) for number, pair in enumerate(pairs.pairs)]
+    rows = [
+        Row(pair, order=number, verdict=Verdict(Status.FAIL, role=role))
+        for number, pair in enumerate(pairs.pairs)
+        for role in [Role.ORIGIN if pair.shown.node.name == origin else Role.UNKNOWN]
+    ]
     graphs = [next(build_graphs(catalog, layout=layout)) for catalog in catalogs]
     return compare_graphs(ComparedRows(comparison(*rows, pairs=pairs).rows), *graphs, **options)
 
@@ -108,6 +113,29 @@ def test_nan_on_one_side_is_the_worst_and_says_so(tmp_path: Path, bad: float, is
     pair = compared(tmp_path, *(sides if is_target else sides[::-1]))
     assert score(pair, CALL) == 1.0
     assert pair.reasons[pair.target.numbers[CALL]] == NONFINITE
+
+
+@pytest.mark.parametrize(
+    ("largest", "origin", "expected", "why"),
+    [
+        (2.0, "Torch.log", 1.0, "the error begins in `Torch.log.0.forward`, which has no score"),
+        (2.0, "", None, "`Torch.log.0.forward`: "),
+        (2.5, "", 0.25, None),
+    ],
+)
+def test_a_collection_is_not_well_because_a_call_in_it_has_no_counterpart(
+    tmp_path: Path, largest: float, origin: str, expected: float | None, why: str | None
+) -> None:
+    """Its other calls agree (maximum 2 against 2), or one is off (2.5 against 2): only that is a figure."""
+    same, alone = "Torch.add.0.forward", "Torch.log.0.forward"
+    mine, theirs = dict.fromkeys((same, alone, BLOCK)), dict.fromkeys((same, BLOCK))
+    target = entries(mine, add=[tensor(high=largest, Mean=0.5)])
+    pair = compared(tmp_path, target, entries(theirs), (mine, theirs), origin=origin)
+    assert score(pair, alone) is None
+    collection = "Apis_Between_Modules.0"
+    assert score(pair, collection) == (None if expected is None else pytest.approx(expected))
+    if why is not None:
+        assert pair.reasons[pair.target.numbers[collection]].startswith(why)
 
 
 def test_nan_on_both_sides_is_no_difference(tmp_path: Path) -> None:
