@@ -119,32 +119,16 @@ _FACTS = ("verdict", "role", "node", "op_type")
 """Keys that take patterns; every other key is a metric id with a bound."""
 
 
-def checked_bound(text: str) -> str:
-    """Return a bound as it is.
-
-    Raises:
-        ValueError: it is none.
-    """
-    from probe_flow.analysis.policies.bounds import parse_bound
-
-    if parse_bound(text) is None:
-        raise ValueError(f"`{text}` is no bound; write an operator and a number, e.g. `>= 0.99` or `< 1e-3`")
-    return text
-
-
-def as_lists(where: Mapping[str, str | list[str]]) -> dict[str, Sequence[str]]:
-    """Return conditions with a list of alternatives each."""
-    return {key: (value,) if isinstance(value, str) else tuple(value) for key, value in where.items()}
-
-
 def _where(where: dict[str, str | list[str]]) -> dict[str, str | list[str]]:
+    from probe_flow.analysis.policies.bounds import checked_bound
     from probe_flow.errors import UsageError, did_you_mean
     from probe_flow.metrics.catalogue.registry import find_metric
     from probe_flow.packages import BrokenPackageError
     from probe_flow.records import Role, Status
 
     words = {"verdict": [each.value for each in Status], "role": [each.value for each in Role]}
-    for key, wanted in as_lists(where).items():
+    for key, given in where.items():
+        wanted = [given] if isinstance(given, str) else given
         if key in _FACTS:
             known = words.get(key)
             for glob in wanted if known is not None else ():

@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from probe_flow.stages.base import (
-    IsPath,
-    Kind,
-    Model,
-    Only,
-    PairsOf,
-    StageOptions,
-    StageType,
-    as_lists,
-    checked_bound,
-)
+from probe_flow.stages.base import IsPath, Kind, Model, Only, PairsOf, StageOptions, StageType
 from probe_flow.work import Context
 
 if TYPE_CHECKING:
@@ -27,6 +17,12 @@ if TYPE_CHECKING:
     from probe_flow.comparing import asked
     from probe_flow.comparing.asked import Asked
     from probe_flow.files.yaml.places import Place
+
+
+def _bound(text: str) -> str:
+    from probe_flow.analysis.policies.bounds import checked_bound
+
+    return checked_bound(text)
 
 
 def _policy(policy: str | list[PolicyRule]) -> str | list[PolicyRule]:
@@ -99,7 +95,7 @@ def _narrow(where: Where) -> Where:
 
 MetricSet = Annotated[str, AfterValidator(_metric_set)]
 MetricId = Annotated[str, AfterValidator(_metric)]
-Bound = Annotated[str, AfterValidator(checked_bound)]
+Bound = Annotated[str, AfterValidator(_bound)]
 Globs = str | list[str]
 
 
@@ -238,7 +234,7 @@ class Options(StageOptions):
 def _rule(rule: PolicyRule) -> rules.Rule:
     from probe_flow.analysis.policies.rules import Rule
 
-    where = as_lists(rule.where.model_dump(exclude_none=True))
+    where = _lists(rule.where.model_dump(exclude_none=True))
     return Rule(where, _bounds(rule.pass_), _bounds(rule.warn) if rule.warn is not None else None)
 
 
@@ -248,7 +244,7 @@ def waiver_of(waiver: Waiver, number: int, place: Place | None) -> waivers.Waive
     from probe_flow.files.yaml.places import nearest
 
     return waivers.Waiver(
-        as_lists(waiver.where.model_dump(exclude_none=True)),
+        _lists(waiver.where.model_dump(exclude_none=True)),
         waiver.reason,
         waiver.owner,
         date.fromisoformat(waiver.expires),
@@ -261,7 +257,11 @@ def asked_only(only: Only) -> asked.Only:
     """Return what narrows a stage as plain values."""
     from probe_flow.comparing.asked import Only as AskedOnly
 
-    return AskedOnly(only.comparison, as_lists(only.where), only.limit)
+    return AskedOnly(only.comparison, _lists(only.where), only.limit)
+
+
+def _lists(where: Mapping[str, str | list[str]]) -> dict[str, Sequence[str]]:
+    return {key: (value,) if isinstance(value, str) else tuple(value) for key, value in where.items()}
 
 
 def _bounds(texts: Mapping[str, str]) -> dict[str, bounds.Bound]:

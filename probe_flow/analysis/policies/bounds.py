@@ -40,3 +40,14 @@ def parse_bound(text: str) -> Bound | None:
     """Return the bound that ``text`` states (``>= 0.99``, ``< 1e-3``, ``== 1``), or None when it states none."""
     match = _BOUND.fullmatch(text)
     return Bound(match.group(1), float(match.group(2))) if match else None
+
+
+def checked_bound(text: str) -> str:
+    """Return the text of a bound as it is.
+
+    Raises:
+        ValueError: it states none.
+    """
+    if parse_bound(text) is None:
+        raise ValueError(f"`{text}` is no bound; write an operator and a number, e.g. `>= 0.99` or `< 1e-3`")
+    return text
