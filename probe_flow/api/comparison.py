@@ -96,8 +96,9 @@ def compare(
     <Origin Gelu_1 (Gelu) output 0, rank 0, graph 1, step 0, 25.5 x rounding, scale +2.15%>
     """
     _check_options(options)
-    given = {"target": target, "golden": golden, "reference": reference}
-    paths = {name: path_of(name, path) for name, path in given.items() if path is not None}
+    paths = {"target": path_of("target", target), "golden": path_of("golden", golden)}
+    if reference is not None:
+        paths["reference"] = path_of("reference", reference)
     select = {"ranks": ranks, "steps": steps, "graphs": graphs, "nodes": nodes}
     kinds = _kinds(kind)
     how_to = _match_and_policy(paths, kinds, match, policy)

@@ -229,7 +229,7 @@ def _msprobe_partners(
     if target.layout is GraphLayout.MSPROBE_VIS_DB and mapping is None and frameworks[0] != frameworks[1]:
         names = " and ".join(framework.name for framework in frameworks)
         message = f"in layout `msprobe`, graphs of {names} are compared under a layer mapping only"
-        cure = "name a layer mapping, an empty one if no layer has another name, or leave the layout out"
+        cure = "write `match: layer_mapping`, with a `mapping` where layers have other names, or leave the layout out"
         raise UsageError(Diagnostic("PF7153", message, help=cure))
     if is_fuzzy:
         return fuzzy(target, golden)

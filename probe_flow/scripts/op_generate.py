@@ -168,14 +168,17 @@ def _script(content: Mapping[str, Any], config: Config, path: Path, framework: s
     own = framework or _framework_of(content)
     if found is None or found["kind"] not in KINDS[own]:
         kinds = ", ".join(sorted(KINDS[own]))
-        raise _unusable(path, f"`{name}` is not of a kind that scripts of {own} run: {kinds}")
+        cure = "of a module or primitive, name an API that it calls or that is called next to it"
+        raise _unusable(path, f"`{name}` is not of a kind that scripts of {own} run: {kinds}", cure)
     by_direction = {key.rpartition(".")[2]: value for key, value in entries.items()}
     if "forward" not in by_direction or (config.propagation == "backward" and "backward" not in by_direction):
         lacking = "forward" if "forward" not in by_direction else "backward"
-        raise _unusable(path, f"`{name}` has no {lacking} entry")
+        cure = "dump the API with both of its passes, or ask for the `propagation` that the dump has"
+        raise _unusable(path, f"`{name}` has no {lacking} entry", cure)
     is_random = config.data_mode == "random_data"
     if not is_random and not any(True for _ in _data_names(by_direction)):
-        raise _unusable(path, f"`{name}` was dumped as statistics: there is no real data; use `random_data`")
+        cure = "write `data_mode: random_data`, or dump its tensors (`task: tensor`)"
+        raise _unusable(path, f"`{name}` was dumped as statistics: there is no real data", cure)
     settings = {
         "framework": own,
         "kind": found["kind"],
@@ -276,8 +279,9 @@ def _wrong(path: Path, what: str, hint: str | None = None) -> UsageError:
     return UsageError(Diagnostic("PF2133", f"`{path.name}` {what}", path=str(path), help=hint or cure))
 
 
-def _unusable(path: Path, what: str) -> IncompleteError:
-    help_ = "extract the API again from its dump with `dump_json_path`"
+def _unusable(
+    path: Path, what: str, help_: str = "extract the API again from its dump with `dump_json_path`"
+) -> IncompleteError:
     return IncompleteError(
         Diagnostic("PF6630", f"no script can be made of `{path.name}`: {what}", path=str(path), help=help_)
     )

@@ -182,3 +182,20 @@ def test_paths_that_are_not_there_are_named(probe_flow, place: Path):
     assert "is no folder" in probe_flow("op_generate", "-i", config, "-o", "dump.json").err
     (place / "config.json").write_text("{")
     assert "is no JSON" in probe_flow("op_generate", "-i", "config.json", "-o", "out").err
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "config", "cure"),
+    [
+        ("Primitive.matmul.MatMul.0", ["forward"], {}, "of a module or primitive, name an API that it calls"),
+        (MATMUL, ["forward"], {"propagation": "backward"}, "ask for the `propagation` that the dump has"),
+        (MATMUL, ["forward", "backward"], {"data_mode": "real_data"}, "write `data_mode: random_data`"),
+    ],
+)
+def test_what_no_script_can_be_made_of_is_told_with_what_helps(probe_flow, place: Path, name, entry, config, cure):
+    values = {each.rpartition(".")[2]: value for each, value in entries(MATMUL).items()}
+    data = {f"{name}.{each}": values[each] for each in entry}
+    (place / "dump.json").write_text(json.dumps({"task": "statistics", "framework": "pytorch", "data": data}))
+    words = {"dump_json_path": "dump.json", "api_name": name, "extract_api_path": "x.json", **config}
+    done = probe_flow("op_generate", "-i", configured(place, **words), "-o", "out")
+    assert (done.code, "PF6630" in done.err, cure in done.err) == (3, True, True), done.err

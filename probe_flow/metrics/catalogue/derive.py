@@ -33,6 +33,7 @@ def derive(
 
     Raises:
         UsageError: PF5114 if an id is unknown.
+        TypeError: a formula gave something else than a number or None.
     """
     instead = computes or {}
     finished: dict[str, Value] = {}
@@ -42,8 +43,22 @@ def derive(
     for metric_id, formula, takes_scalars in _computed(tuple(ids), METRICS.changes):
         compute = instead.get(metric_id, formula)
         value = finished.get(metric_id) if compute is None else compute(record)
+        if type(value) not in _PLAIN:
+            value = _plain(metric_id, value)
         values[metric_id] = value if takes_scalars or not is_scalar else None
     return values
+
+
+_PLAIN = frozenset((type(None), bool, int, float))
+
+
+def _plain(metric_id: str, value: object) -> Value:
+    """Return a number of numpy as one of Python; what is none would make the record of the run unreadable."""
+    item = getattr(value, "item", None)
+    found = item() if callable(item) and getattr(value, "size", 0) == 1 else value
+    if not isinstance(found, (bool, int, float)):
+        raise TypeError(f"metric `{metric_id}` gave {value!r}, which is no number")
+    return found
 
 
 @cache

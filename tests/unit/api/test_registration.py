@@ -43,6 +43,22 @@ def test_a_metric_that_is_registered_again_takes_the_place_of_the_first(folders:
     assert constants(folders) == [2.0]
 
 
+@pytest.mark.parametrize("value", ["abc", [1.0], np.arange(2.0), object()])
+def test_what_a_metric_gives_that_is_no_number_costs_the_row_and_not_the_record(
+    folders: tuple[Path, Path], value: object
+) -> None:
+    pf.register_metric(metric(value))  # type: ignore[arg-type]
+    run = pf.compare(*folders, metrics=["constant"])
+    assert run.exit_code == 3
+    reasons = [row.reason for row in run.rows()]
+    assert all(reason is not None and "which is no number" in reason for reason in reasons), reasons
+
+
+def test_a_metric_may_give_a_number_of_numpy(folders: tuple[Path, Path]) -> None:
+    pf.register_metric(metric(np.float32(0.5)))  # type: ignore[arg-type]
+    assert constants(folders) == [0.5]
+
+
 def test_a_reader_is_recognised_by_the_files_that_it_knows(tmp_path: Path) -> None:
     def read(path: str, *, side: str, select: object) -> Catalog:
         return Catalog(side, Framework("jot"), "statistics", path, {}, ())

@@ -210,6 +210,13 @@ def test_wrong_arguments_are_refused(in_folder: Path, given: dict[str, object], 
     assert list(in_folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("side", ["target", "golden"])
+def test_a_side_that_is_none_is_refused(in_folder: Path, side: str) -> None:
+    with pytest.raises(pf.UsageError) as caught:
+        pf.compare(**{"target": GE, "golden": FX, side: None})
+    assert f"the argument `{side}` must be a path, not None" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("given", "code", "said"),
     [

@@ -239,6 +239,7 @@ def test_two_frameworks_need_a_mapping_in_the_second_layout_of_msprobe(tmp_path:
     with pytest.raises(UsageError) as told:
         compared(tmp_path, entries(CALLS), entries(CALLS), layout=GraphLayout.MSPROBE_VIS_DB, heads=heads)
     assert told.value.diagnostic.code == "PF7153"
+    assert "`match: layer_mapping`" in str(told.value.diagnostic.help), "an empty file of entries is refused"
 
 
 def test_two_targets_of_one_golden_are_told(tmp_path: Path) -> None:
