@@ -14,6 +14,7 @@ from probe_flow.record.row_index import Digest, RowIndex, call_code, head_of, st
 from probe_flow.record.row_lines import RowLines
 from probe_flow.record.rows import TensorsByNode, name_in_dump, shape_of
 from probe_flow.records import (
+    CallFacts,
     Catalog,
     Comparison,
     Edge,
@@ -50,6 +51,7 @@ class NodeLines:
         self._lines_of_stacks: dict[str, str] = {}
         self._execution: Execution | None = None
         self._run = ""
+        self._facts: dict[int, str] = {}
         self._arguments: dict[tuple[int, ...], str] = {}
 
     def text(self, nodes: Sequence[Node]) -> str:
@@ -60,7 +62,6 @@ class NodeLines:
     def _line(self, node: Node) -> str:
         key = node.key
         execution = key.execution
-        edges = sorted(self._edges.get(key, ()), key=_edge_order)
         self._line_number += 1
         if execution is not self._execution:
             self._execution = execution
@@ -68,16 +69,32 @@ class NodeLines:
                 f'"rank": {json_text(execution.rank)}, "graph": {json_text(execution.graph)}, '
                 f'"step": {json_text(execution.step)}'
             )
+        name = json_text(name_in_dump(node, key))
         return (
             f'{{"side": "{self._side}", "order": {node.order}, {self._run}, '
-            f'"node": {json_text(key.name)}, "name": {json_text(name_in_dump(node, key))}, "call": {key.call}, '
+            f'"node": {json_text(key.name)}, "name": {name}, "call": {key.call}, '
             f'"phase": "{key.phase._value_}", '
             f'"op_type": {json_text(node.op_type)}, "parent": {json_text(node.parent)}, '
-            f'"edges": [{", ".join([_edge(edge) for edge in edges])}], "stack": {self._stack(node.stack_id)}, '
+            f'"edges": [{self._edges_of(key) if self._edges else ""}], "stack": {self._stack(node.stack_id)}, '
             f'"originals": {json_text(node.originals) if node.originals else "[]"}, '
             f'"passes": {json_text(node.passes) if node.passes else "[]"}, '
-            f'"attributes": {_attributes(node.attributes)}, "arguments": [{self._arguments_of(key)}]}}\n'
+            f'"attributes": {{{self._attributes_of(node, name)}}}, "arguments": [{self._arguments_of(key)}]}}\n'
         )
+
+    def _edges_of(self, key: NodeKey) -> str:
+        return ", ".join(map(_edge, sorted(self._edges.get(key, ()), key=_edge_order)))
+
+    def _attributes_of(self, node: Node, name: str) -> str:
+        """Return the attributes of a node; calls of one kind and caller share all but the name of their entry."""
+        facts = node.facts
+        if not isinstance(facts, CallFacts) or facts.entry is not None or node.rules is not None:
+            return _attributes(node.attributes)
+        shared = self._facts.get(id(facts))  # which the catalog keeps alive
+        if shared is None:
+            others = node.attributes
+            del others["entry"]  # the first of them in order
+            shared = self._facts[id(facts)] = _attributes(others)
+        return f'"entry": {name}, {shared}'
 
     def _stack(self, stack_id: str | None) -> str:
         """Return the frames of a node, or the line above that has them."""
@@ -128,8 +145,7 @@ def _edge(edge: Edge) -> str:
 
 
 def _attributes(attrs: Mapping[str, object]) -> str:
-    texts = [f"{json_text(name)}: {_any_text(attrs[name])}" for name in sorted(attrs)]
-    return "{" + ", ".join(texts) + "}"
+    return ", ".join([f"{json_text(name)}: {_any_text(attrs[name])}" for name in sorted(attrs)])
 
 
 def _any_text(value: object) -> str:

@@ -37,9 +37,10 @@ class TensorsByNode:
         """Yield the tensors of a node in their order."""
         tensors = self._tensors
         for number in range(self._begins.get(node, len(tensors)), len(tensors)):
-            if tensors[number].node != node:
+            tensor = tensors[number]
+            if tensor.node is not node and tensor.node != node:
                 return
-            yield tensors[number]
+            yield tensor
 
 
 def _begins(tensors: Sequence[TensorRef]) -> tuple[dict[NodeKey, int], bool]:
@@ -48,7 +49,7 @@ def _begins(tensors: Sequence[TensorRef]) -> tuple[dict[NodeKey, int], bool]:
     node: NodeKey | None = None
     are_together = True
     for number, tensor in zip(shared_numbers(len(tensors)), tensors, strict=False):
-        if node is None or tensor.node != node:
+        if tensor.node is not node and tensor.node != node:
             node = tensor.node
             are_together &= found.setdefault(node, number) == number
     return found, are_together
