@@ -63,6 +63,7 @@ class Results:
         self.selected, self.folder, self.announce, self.strict = selected, folder, announce, strict
         self._beside = beside
         self._records: _Records | None = None
+        self._unkept: list[Callable[[], None]] = []
         self._waiting = Counter(name for planned in selected for name in planned.needs)
         self._held: dict[str, Any] = {}
         self._known: dict[object, set[str]] = {}
@@ -119,7 +120,9 @@ class Results:
         elif isinstance(result, Scripts):
             self._add_files(planned, result.files)
             self.reproductions += result.found
-        if not isinstance(result, Comparison):
+        if isinstance(result, Catalog) and not holds_tensors(result):
+            self._unkept.append(keep)  # whoever writes the records has time for it
+        elif not isinstance(result, Comparison):
             keep()
         if self._waiting[name]:
             self._held[name] = result
@@ -146,14 +149,15 @@ class Results:
         for path in files:
             self.announce(path)
             self._note(path)
-        write = partial(_write_records, comparison, folder, keep)
+        write = partial(_write_records, comparison, folder, (*self._unkept, keep))
         # Measuring tensors takes most of a run: a fork saves a tenth of it then, and takes 40 % more memory.
-        rows = 0 if comparison.pairs.target.task == "tensor" else len(comparison.rows)
+        rows = 0 if holds_tensors(comparison.pairs.target) else len(comparison.rows)
         try:
             begun = self._beside(write, rows=rows, folders=[folder])
         except BaseException:
             self._forget_missing(files)
             raise
+        self._unkept.clear()
         self._records = None if begun.is_done else _Records(planned.stage.name, name, files, begun)
         self.comparisons[name] = comparison
         self.summaries[name] = comparison_summary(comparison)
@@ -188,7 +192,12 @@ class Results:
                 self.close()
 
     def close(self) -> None:
-        """End what is still being written; a comparison without its records is none of the run's."""
+        """End what is still being written; a comparison without its records is none of the run's.
+
+        What no comparison took with it is kept for other runs.
+        """
+        while self._unkept:
+            self._unkept.pop()()
         records, self._records = self._records, None
         if records is not None:
             records.begun.stop()
@@ -291,13 +300,19 @@ def _files_of(comparison: Comparison) -> Iterator[str]:
         yield _DETAILS
 
 
-def _write_records(comparison: Comparison, folder: Path, keep: Callable[[], None]) -> None:
-    """Write the files of `_files_of`, then keep the comparison."""
+def holds_tensors(dump: Catalog) -> bool:
+    """Whether a comparison of a dump reads the elements of tensors, which takes most of a run."""
+    return dump.task == "tensor"
+
+
+def _write_records(comparison: Comparison, folder: Path, kept: Sequence[Callable[[], None]]) -> None:
+    """Write the files of `_files_of`, then keep the comparison and what it was made of."""
     _write_lines(comparison, folder)  # their index is no more when the records are written
     write_comparison(comparison, folder / FILE)
     if comparison.details:
         write_details_jsonl(comparison, folder / _DETAILS)
-    keep()
+    for keep in kept:
+        keep()
 
 
 def _write_lines(comparison: Comparison, folder: Path) -> None:

@@ -19,11 +19,13 @@ from msgspec.structs import replace
 from benchmarks.same_files import differing
 from probe_flow.engine.run import results, tasks
 from probe_flow.engine.run.execute import RunOutcome, execute
+from probe_flow.engine.run.kept_comparisons import KeptStages
 from probe_flow.engine.run.plan import make_plan
 from probe_flow.engine.schedulers.choice import make_scheduler
 from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.files import forked
 from probe_flow.files.atomic import atomic_text
+from probe_flow.records import Catalog, Comparison
 
 HERE = os.getpid()
 EXTENDED = """\
@@ -88,6 +90,32 @@ def test_few_rows_tensors_and_a_run_without_workers_take_no_fork(run, tmp_path, 
     forks = processes(monkeypatch, tmp_path)
     run(**project)
     assert forks() == [False]
+
+
+@pytest.mark.parametrize(
+    ("project", "expected"),
+    [
+        ({}, [True, True, True]),
+        ({"scheduler": "sync"}, [False, False, False]),
+        ({"on_result": "trouble: defect"}, [False, False]),
+        ({"task": "tensor"}, [False, False, False]),
+    ],
+)
+def test_dumps_without_tensors_are_kept_for_other_runs_by_whoever_writes_the_records(
+    run, tmp_path, monkeypatch, project, expected
+):
+    kept, keep = tmp_path / "kept.txt", KeptStages.keep
+
+    def noting(self, planned, result, *others):
+        if isinstance(result, (Catalog, Comparison)):
+            with kept.open("a") as file:
+                file.write(f"{planned.stage.name} {os.getpid() != HERE}\n")
+        keep(self, planned, result, *others)
+
+    monkeypatch.setattr(KeptStages, "keep", noting)
+    run(**project)
+    found = dict(line.split() for line in kept.read_text().splitlines())
+    assert found == dict(zip(("target", "golden", "result"), map(str, expected), strict=False))
 
 
 def test_where_packages_add_something_nobody_may_find_records_missing(run, tmp_path, monkeypatch):
