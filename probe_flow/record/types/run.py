@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -251,8 +251,11 @@ class RunRecord(Conclusions, frozen=True, kw_only=True):
     @property
     def suspected_calls(self) -> tuple[FindingRecord, ...]:
         """The suspects that name a call, as `repro` numbers them: from 1, where NaN begins last."""
+        return tuple(self._suspected())
+
+    def _suspected(self) -> Iterator[FindingRecord]:
         places = dict.fromkeys((*self.suspects, self.nonfinite_origin))
-        return tuple(each for each in map(self.at, places) if each is not None and each.name)
+        return (each for each in map(self.at, places) if each is not None and each.name)
 
     def steps_for(self, finding: FindingRecord, folder: str = "RUN") -> tuple[AdviceRecord, ...]:
         """Return what to do about a finding.
@@ -274,8 +277,7 @@ class RunRecord(Conclusions, frozen=True, kw_only=True):
 
     def _which(self, finding: FindingRecord) -> str:
         """Return the option of `repro` that names a finding; empty for the suspect that it takes by itself."""
-        calls = self.suspected_calls
-        number = next((number for number, each in enumerate(calls, 1) if each is finding), None)
+        number = next((number for number, each in enumerate(self._suspected(), 1) if each is finding), None)
         if number is None:
             return f" --node {shlex.quote(finding.name)}" if finding.name else ""
         return f" --suspect {number}" if number > 1 else ""

@@ -15,6 +15,8 @@ from probe_flow.record.advice import advise
 from probe_flow.record.conclusion import last_line
 from probe_flow.record.facts import advice_texts
 from probe_flow.record.run_json import comparison_summary
+from probe_flow.record.types.conclusions import FindingRecord
+from probe_flow.record.types.run import RunRecord
 from probe_flow.records import (
     CallFacts,
     Comparison,
@@ -292,3 +294,21 @@ def test_the_step_names_the_run_and_the_suspect_as_the_command_takes_them() -> N
     assert "`probe-flow repro out --suspect 2` computes" in two.steps_for(second, "out")[0].text
     none = replace(two, suspects=(0,))
     assert "`probe-flow repro out --node gelu_2` computes" in none.steps_for(second, "out")[0].text
+
+
+def test_of_many_suspects_only_those_before_a_finding_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = with_summaries(run_record(), {"result": comparison_summary(of_calls())})
+    first = run.findings[0]
+    many = replace(
+        run, findings=tuple(replace(first, name=f"gelu_{n}") for n in range(100)), suspects=tuple(range(100))
+    )
+    looked_at: list[int | None] = []
+    at = RunRecord.at
+
+    def noting(self: RunRecord, position: int | None) -> FindingRecord | None:
+        looked_at.append(position)
+        return at(self, position)
+
+    monkeypatch.setattr(RunRecord, "at", noting)
+    assert "--suspect 3`" in many.steps_for(many.findings[2])[0].text
+    assert looked_at == [0, 1, 2]
