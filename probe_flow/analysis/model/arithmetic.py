@@ -32,7 +32,7 @@ PLACES = frozenset((Family.DISCRETE,))
 COPY, ADDED = frozenset((Family.MOVE,)), frozenset((Family.SUM,))
 COLLECTIVE = frozenset((Family.TOTAL, Family.UNKNOWN))
 
-_UNKNOWN = frozenset((Family.UNKNOWN,))
+UNKNOWN = frozenset((Family.UNKNOWN,))
 _AROUND_PRODUCTS = frozenset((Family.MOVE, Family.SUM, Family.CONTRACT))  # what they do is of the size of the product
 
 
@@ -71,7 +71,7 @@ class Families:
         kinds = frozenset[Family]().union(*map(self._kinds, known))
         if Family.PRODUCT in kinds and self._hidden.has_weights(nodes):
             kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
-        return kinds or _UNKNOWN
+        return kinds or UNKNOWN
 
     def _kinds(self, node: Node) -> frozenset[Family]:
         if not node.originals:

@@ -15,6 +15,7 @@ from probe_flow.analysis.model.arithmetic import (
     ADDED,
     COLLECTIVE,
     COPY,
+    UNKNOWN,
     Arithmetic,
     Families,
     Forward,
@@ -190,6 +191,10 @@ class Allowances:
         if call.is_gradient and (self.maker(number, call).is_gated or not self._is_free_of_noise(number)):
             return False
         return deviation.is_of_storage and abs(deviation.gain) <= deviation.systematic
+
+    def is_guess(self, call: Call) -> bool:
+        """Whether what a row may be off by is guessed, as nobody knows what its call computes."""
+        return self._families.of(call) == UNKNOWN
 
     def is_overwritten(self, number: int, call: Call) -> bool:
         """Whether a row shows what its call wrote over, and not what that computed with.

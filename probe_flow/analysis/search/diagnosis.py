@@ -19,6 +19,12 @@ from probe_flow.records.row import Row
 UNRELATED = 0.1
 """Relative error from which two tensors may be any two."""
 
+WIDE = 0.1
+"""Allowed error, relative to a tensor's size, from which what is wrong with it hides in what is explained."""
+
+LEAP = 2.0
+"""How many times further off than its inputs, or a rounding, a result is that these do not make by themselves."""
+
 
 class Suspect(Struct, frozen=True):
     """A row whose error is not explained.
@@ -134,6 +140,24 @@ def ratio(value: float, allowed: float) -> float:
     if value <= 0.0:
         return 0.0
     return value / allowed if allowed > 0.0 else math.inf
+
+
+def is_open(found: Suspect, inputs: Sequence[Deviation], *, is_guess: bool) -> bool:
+    """Return whether the allowance of a row says little of it, so that recomputing has to.
+
+    It explains next to any error, or is a guess and the row is further off than all that it was made of: of a
+    recurrence, of which nobody knows what it makes of its many weights, a guess adds up what all of them are off by.
+
+    Args:
+        found: the row as it was judged.
+        inputs: what it was made of.
+        is_guess: whether it is not known what its call computes.
+    """
+    own, allowed = found.deviation, found.allowance
+    if own is None or allowed is None:
+        return False
+    is_leap = own.relative > LEAP * max([own.unit, *(each.relative for each in inputs)])
+    return allowed.rms > WIDE * own.size or (is_guess and is_leap)
 
 
 def is_doubtful(row: Row, deviation: Deviation) -> bool:

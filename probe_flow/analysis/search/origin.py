@@ -31,7 +31,7 @@ from probe_flow.analysis.model.decisions import is_whole
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.plain_values import plain_gap
-from probe_flow.analysis.search.diagnosis import LIMITED, Diagnosis, Suspect, is_doubtful, ratio, scores_of
+from probe_flow.analysis.search.diagnosis import LIMITED, Diagnosis, Suspect, is_doubtful, is_open, ratio, scores_of
 from probe_flow.analysis.search.near_misses import hidden_of, outputs_before
 from probe_flow.analysis.search.proof import Proof, is_cancellation, proof_of, score_of
 from probe_flow.analysis.search.reference_check import clears
@@ -45,9 +45,6 @@ values change places where each is off."""
 
 SAME_VALUE = 2.0**-20
 """Relative difference of float arguments that says nothing: they may come from a computation."""
-
-WIDE = 0.1
-"""Allowed error, relative to a tensor's size, from which what is wrong with it hides in what is explained."""
 
 AMPLE = 2.0
 """Largest error of a gradient behind a gate, in that before it and a rounding, from which only flips explain it."""
@@ -202,9 +199,8 @@ class Search:
             limits.of(figure.value),
         )  # fmt: skip
         found, ancestor = self._of_optimizer(found, ancestor)
-        found, ancestor = self._with_proof(
-            found, call, ancestor, is_wide=is_wild or allowed.rms > WIDE * deviation.size
-        )
+        is_wide = is_wild or is_open(found, [d for _, d in known], is_guess=self.allowances.is_guess(call))
+        found, ancestor = self._with_proof(found, call, ancestor, is_wide=is_wide)
         score = found.score
         self.scores[number] = score
         if score > 1.0:
@@ -241,7 +237,7 @@ class Search:
             found: the row as it was judged, a suspect or not.
             call: of the row.
             ancestor: the suspect that it descends from.
-            is_wide: whether next to any error would be explained.
+            is_wide: whether next to any error would be explained, or nobody knows whether this one is.
         """
         row = self.rows[found.row]
         proof, is_produced = proof_of(row), row.is_produced

@@ -1,0 +1,39 @@
+"""What nobody knows the arithmetic of is computed again where it is further off than all that it was made of."""
+
+from __future__ import annotations
+
+import pytest
+from comparison_rows import IN, edge, pairs_of, row
+
+from probe_flow.analysis.search.origin import diagnose
+
+
+def recurrence(off: float, kind: str, *, read: float = 2e-3, weights: int = 8):
+    """A call in bfloat16 whose input and weights are off by ``read`` each, and its result by ``off``."""
+    rows = [row("before", IN, relative=0.0, dtype="bfloat16"), row("before", relative=read, dtype="bfloat16")]
+    rows += [row("call", IN, place, relative=read, dtype="bfloat16") for place in range(1 + weights)]
+    rows.append(row("call", relative=off, dtype="bfloat16"))
+    return rows, pairs_of(
+        rows, {"before": "linear", "call": kind}, [edge("nowhere", "before", 9), edge("before", "call")]
+    )
+
+
+@pytest.mark.parametrize(
+    ("off", "kind", "is_asked"),
+    [
+        (0.02, "gru", True),
+        (0.02, "lstm", True),
+        (7e-3, "gru", False),  # two roundings, which a healthy recurrence reaches: nothing is loaded for it
+        (7e-3, "linear", False),
+    ],
+)
+def test_a_recurrence_is_computed_again_that_its_many_weights_explain_but_none_of_them_alone(off, kind, is_asked):
+    rows, pairs = recurrence(off, kind)
+    found = diagnose(rows, pairs)
+    assert found.suspects == () == found.asked
+    assert (len(rows) - 1 in found.unjudged) is is_asked
+
+
+def test_one_that_is_off_by_no_more_than_an_input_is_left_alone():
+    rows, pairs = recurrence(0.0115, "gru", read=0.006, weights=3)
+    assert diagnose(rows, pairs).unjudged == ()
