@@ -162,9 +162,12 @@ class Allowances:
         row = self.rows[number]
         if not row.is_by_statistics or self.pairs.target.edges:
             return None
-        if not row.is_produced:
-            return self._own_inputs.no_one_hot(number) if self.sources(number) is None else None
-        return self._own_inputs.contradiction(number)
+        if row.is_produced:
+            return self._own_inputs.contradiction(number)
+        if self.sources(number) is not None:
+            return None
+        joined = self.handed.joined.contradiction(number) if self.handed is not None else None
+        return joined or self._own_inputs.no_one_hot(number)
 
     @cached_property
     def _own_inputs(self) -> OwnInputs:

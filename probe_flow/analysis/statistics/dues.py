@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.analysis.number_types import STEP_AT_MOST, common_share
-from probe_flow.analysis.statistics.moments import Moments
+from probe_flow.analysis.statistics.moments import RECORDED, Moments
 
 ADDED, SUBTRACTED = (1, 1), (1, -1)
 
@@ -131,14 +131,16 @@ def joined(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Seq
     """What was put together has the extremes of all, and the means of means and squares."""
     if not parts or sum(each.count for each in parts) != whole.count:
         return ()
+    norm = math.hypot(*(each.norm for each in parts))
     all_of = Moments(
         min(each.low for each in parts),
         max(each.high for each in parts),
         math.fsum(each.mean * each.count for each in parts) / whole.count,
-        math.sqrt(math.fsum(each.norm * each.norm for each in parts)),
+        norm,
         whole.count,
         max(each.unit for each in parts),
-        max(each.recorded for each in parts),
+        # Of a part of zeros no digit of the norm is sure, and none is needed.
+        math.hypot(*(each.recorded * each.norm for each in parts)) / norm if norm else RECORDED,
         max(each.bits for each in parts),
         max(each.step for each in parts),
     )

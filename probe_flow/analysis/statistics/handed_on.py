@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import GRADIENTS, Call, Calls
 from probe_flow.analysis.flow.links import Given, Links
 from probe_flow.analysis.number_types import UNIT
+from probe_flow.analysis.statistics.joined_gradients import JoinedGradients
 from probe_flow.analysis.statistics.moments import Moments, apart, differing, moments_of
 from probe_flow.records import NodeKey, Phase, SlotRole
 from probe_flow.records.row import Row
@@ -114,6 +115,11 @@ class HandedOn:
     @cached_property
     def _readers(self) -> Mapping[int, Sequence[int]]:
         return _readers(self._rows)
+
+    @cached_property
+    def joined(self) -> JoinedGradients:
+        """The gradients of what was put together."""
+        return JoinedGradients(self._rows, self._calls, self._readers)
 
     def _slope(self, call: Call) -> float:
         """Return the slope of a leaky relu below zero, as the dump records it."""
