@@ -15,6 +15,7 @@ target alone, whatever error its inputs have by then:
   value ``w`` and no bias the root mean square is ``|w|``, with others it lies between the smallest and the largest. Of
   a batch norm, whose weights are constant where it normalises, it is the root of the mean squares of weight and bias,
   and its mean is that of the bias. One wrong channel, row or element, a factor and an offset all move one of the two.
+  No element of a row is larger than the row is long.
 
 Products, and sums of other than two tensors, have no such law. Each law is asked of the golden as well: where that
 breaks it, the operator is not what its name says, or its records are not what they seem, and nothing is concluded.
@@ -99,7 +100,14 @@ def _of_length_one(whole: Moments, parts: Sequence[Moments], operands: Operands)
     if len(parts) != 1 or not lengths:
         return ()
     due = min((1.0 / math.sqrt(length) for length in lengths), key=lambda each: abs(each - whole.size))
-    return (Due("size", due, due, (STEP_AT_MOST * whole.unit + whole.norm_recorded) * due),)
+    return (Due("size", due, due, (STEP_AT_MOST * whole.unit + whole.norm_recorded) * due), *_no_further(whole, 1.0))
+
+
+def _no_further(whole: Moments, most: float, bias: Moments | None = None) -> Sequence[Due]:
+    """No element of a row is larger than the row is long: its length, times a weight, plus a bias."""
+    least, high = (bias.low, bias.high) if bias is not None else (0.0, 0.0)
+    rounded = 2.0 * STEP_AT_MOST * whole.unit * (most + max(abs(least), abs(high)))  # that of each factor as well
+    return Due("low", least - most, math.inf, rounded), Due("high", -math.inf, high + most, rounded)
 
 
 def _times(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
@@ -114,7 +122,8 @@ def _times(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequ
     if abs(made.of.mean - square) > STEP_AT_MOST * (whole.unit + made.of.recorded + near) * square:
         return ()
     rounded = STEP_AT_MOST * common_share(factor.count) * whole.unit
-    return (Due("size", 1.0, 1.0, rounded + whole.norm_recorded + near),)
+    longest = math.sqrt(read.count / factor.count)
+    return (Due("size", 1.0, 1.0, rounded + whole.norm_recorded + near), *_no_further(whole, longest))
 
 
 def _over(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
@@ -165,9 +174,10 @@ def _weighted(whole: Moments, parts: Sequence[Moments]) -> tuple[Moments | None,
 
 
 def _normalised(
-    whole: Moments, parts: Sequence[Moments], _operands: Operands, *, by_channel: bool, is_centred: bool = True
-) -> Sequence[Due]:
-    """Rows of mean 0 and variance 1, times weights, plus a bias."""
+    whole: Moments, parts: Sequence[Moments], _operands: Operands, *,
+    by_channel: bool = False, is_centred: bool = True, has_rows: bool = True,
+) -> Sequence[Due]:  # fmt: skip
+    """Rows of mean 0 and variance 1, times weights, plus a bias; groups may be longer than weights have channels."""
     given = _weighted(whole, parts)
     if given is None:
         return ()
@@ -185,6 +195,9 @@ def _normalised(
     if math.isinf(of_norm):
         return ()
     found = [Due("size", low, high, of_norm)]
+    if weight is not None:
+        together = whole.count // groups if has_rows else whole.count
+        found += _no_further(whole, most * math.sqrt(together), bias)
     if is_centred:
         found.append(Due("mean", mean - tilted, mean + tilted, of_mean))
     return found
@@ -354,8 +367,9 @@ _LAWS: Mapping[str, Law] = {
     "abs": _magnitude,
     "softmax": _softmax,
     "normalize": _of_length_one,
-    **dict.fromkeys(CENTRED, partial(_normalised, by_channel=False)),
-    "rmsnorm": partial(_normalised, by_channel=False, is_centred=False),
+    "layernorm": _normalised,
+    "groupnorm": partial(_normalised, has_rows=False),
+    "rmsnorm": partial(_normalised, is_centred=False),
     **dict.fromkeys(("batchnorm", "instancenorm"), partial(_normalised, by_channel=True)),
     "pow": partial(_squared, exponent=(2.0,)),
     "square": _squared,

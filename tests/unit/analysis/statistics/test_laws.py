@@ -193,6 +193,18 @@ def test_a_wrong_result_breaks_the_law_behind_inputs_that_are_far_off(kind, spoi
     assert gap(*called(kind, dtype, spoil=spoil)) > 1.0
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_no_element_of_a_row_is_larger_than_the_row_is_long(dtype):
+    """By its extremes: where weights differ, root mean square and mean say nothing of one element."""
+
+    def spoil(out):
+        out = out.copy()
+        out[3, 3] = -6.5
+        return out
+
+    assert gap(*called("LayerNorm", dtype, spoil=spoil)) > 1.0
+
+
 def test_the_other_form_of_gelu_is_no_fault():
     for seed in range(20):
         rows, pairs = called("gelu", "float32", seed=seed, spoil=lambda out: out, golden=gelu)
