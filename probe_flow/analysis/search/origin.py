@@ -290,7 +290,8 @@ class Search:
                 is_proven=True, told=handed.told(found.row),
             )  # fmt: skip
         if row.recomputed is None and not row.is_by_statistics:
-            given = Given(parts) if gap > 1.0 else self._through_gate(found)
+            is_sum = len(parts) > 1 and found.score >= ASKED
+            given = Given(parts) if gap > 1.0 or is_sum else self._through_gate(found)
             if given is None and found.score >= ASKED:
                 given = handed.of_joined(found.row)
             if given is not None:

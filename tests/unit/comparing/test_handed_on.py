@@ -84,6 +84,14 @@ def test_with_tensors_a_gradient_behind_a_gate_in_place_is_computed_again(tmp_pa
     assert found[0] == BEHIND_GATE
 
 
+def test_with_tensors_gradients_are_added_up_again_from_half_of_a_limit_on(tmp_path):
+    """Of either sign, so that the mean says nothing; three roundings, which the errors of both addends explain."""
+    slightly = {SUM: lambda values: values * (1.0 + 1.6e-3 * np.sign(values[::-1]))}
+    assert [entry for entry, _ in told(tmp_path / "auto", "tensor", slightly)] == [SUM]
+    assert told(tmp_path / "never", "tensor", slightly, how="never") == []
+    assert told(tmp_path / "healthy", "tensor", {}) == []
+
+
 @pytest.mark.parametrize("place", ["Functional.linear.0.backward", "Functional.linear.1.backward"])
 def test_with_tensors_the_gradient_of_a_part_is_that_part_of_what_was_joined(tmp_path, place):
     slightly = {place: lambda values: values * (1.0 + 2.5e-3 * np.sign(values[::-1]))}
