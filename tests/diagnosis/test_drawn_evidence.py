@@ -9,6 +9,7 @@ import pytest
 pytestmark = pytest.mark.frameworks
 torch = pytest.importorskip("torch")
 
+from generate.evidence.faults import Fault, spoiler  # noqa: E402
 from generate.evidence.scores import scored  # noqa: E402
 from generate.evidence.suites import FAULTY, HEALTHY  # noqa: E402
 
@@ -55,6 +56,14 @@ def test_faults_of_each_kind_are_named_first_and_none_passes_in_silence(tmp_path
 def test_faults_that_statistics_missed_once_are_named_first(name, number, seed, tmp_path):
     (score,) = [each for each in scored(drawn(FAULTY, name, number, seed), tmp_path) if each.mode == "statistics"]
     assert score.first, score.named
+
+
+def test_a_result_that_is_not_contiguous_is_spoilt_as_well():
+    """As that of fused attention is: one second fault of seed 66006 was none."""
+    for kind in ("element", "one more"):
+        given = torch.ones(3, 4).t()
+        spoiler([Fault("Torch.a.0.forward", kind, 1.0)], 0)("Torch.a.0.forward", given)
+        assert not torch.equal(given, torch.ones(4, 3)), kind
 
 
 def test_three_bits_of_a_recurrence_are_named_where_its_elements_are_there(tmp_path):

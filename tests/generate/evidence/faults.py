@@ -160,5 +160,5 @@ def _picked(out: object) -> torch.Tensor:
 def _wrong(right: torch.Tensor, fault: Fault) -> torch.Tensor:
     with torch._C.DisableTorchFunction():
         chance = random.Random(zlib.crc32(f"{fault.entry} {fault.kind}".encode()))
-        wide = right.double() if right.is_floating_point() else right
+        wide = (right.double() if right.is_floating_point() else right).contiguous()  # kinds write to flat views
         return KINDS[fault.kind](wide, fault, chance).to(right.dtype)
