@@ -173,7 +173,7 @@ def _asked(asker: Asker, name: str, options: Mapping[str, Any]) -> Reply:
     from probe_flow.runs.queries.asker import DRAWN_DEPTH
     from probe_flow.runs.queries.threshold import Relation, parse_threshold
 
-    scope, limit = _scope(options), options["limit"]
+    scope, limit = _scope(asker, options), options["limit"]
     if name == "tensor":
         return asker.tensor(options["tensor"], limit=limit, scope=scope)
     if name == "origin":
@@ -224,7 +224,7 @@ def _rows_or_summary(asker: Asker, options: Mapping[str, Any]) -> None:
     from probe_flow.record.conclusion import report_path
     from probe_flow.runs.view import Filter, Selection, render_rows, render_run, run_json
 
-    stored, folder, scope = asker.run, asker.shown, _scope(options)
+    stored, folder, scope = asker.run, asker.shown, _scope(asker, options)
     wanted = Filter(options["verdict"], options["role"], options["node"])
     selection = None
     if not wanted.is_empty or scope.comparison is not None or scope.narrows:
@@ -257,10 +257,12 @@ def _rows_or_summary(asker: Asker, options: Mapping[str, Any]) -> None:
         click.echo(text, nl=False, color=color)
 
 
-def _scope(options: Mapping[str, Any]) -> Scope:
+def _scope(asker: Asker, options: Mapping[str, Any]) -> Scope:
     from probe_flow.runs.queries.base import Scope
 
-    return Scope(options["comparison"], options["rank"], options["step"], options["graph"], options["call"])
+    scope = Scope(options["comparison"], options["rank"], options["step"], options["graph"], options["call"])
+    scope.check(asker.run)
+    return scope
 
 
 def _limit(given: int | None, default: int) -> int | None:

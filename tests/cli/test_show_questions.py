@@ -282,9 +282,19 @@ def test_a_tensor_of_statistics_says_that_there_are_no_elements(runs, probe_flow
 
 def test_rows_are_narrowed_by_place(runs, probe_flow):
     everything = probe_flow("show", runs("torchair"), "--rank", "0", "--limit", "1", "--format", "json").json
-    nothing = probe_flow("show", runs("torchair"), "--step", "7", "--format", "json").json
+    nothing = probe_flow("show", runs("torchair"), "--graph", "7", "--format", "json").json
     assert everything["matching"] == everything["total"]
     assert nothing["matching"] == 0
+
+
+@pytest.mark.parametrize("question", [[], ["--origin"], ["--unmatched"], ["--below", "cosine=0.9"]])
+@pytest.mark.parametrize(("place", "words"), [(["--rank", "9"], "rank 9"), (["--step", "7"], "step 7")])
+def test_a_rank_or_step_that_was_not_compared_is_not_answered_as_if_it_were_well(
+    runs, probe_flow, question, place, words
+):
+    done = probe_flow("show", runs("torchair"), *question, *place)
+    assert (done.code, "PF7201" in done.err, "it has rank: 0; step: 0" in done.err) == (2, True, True), done.out
+    assert f"this run compared nothing of {words}" in done.err
 
 
 @pytest.mark.parametrize(

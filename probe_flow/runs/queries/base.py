@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from heapq import nlargest
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from probe_flow.errors import Diagnostic, UsageError, did_you_mean
+from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.record.json_values import number
 from probe_flow.record.places import InExecution, Place
-from probe_flow.record.run_folder import NodeParts
+from probe_flow.record.run_folder import NodeParts, StoredRun
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import Phase
 
@@ -29,6 +30,9 @@ class Identity(NamedTuple):
     call: int
     phase: Phase
 
+
+_SHOWN = 8
+"""Ranks or steps that a message lists."""
 
 MAX_COMPARED = 2000
 """Names that an unknown one is compared with, letter by letter."""
@@ -69,8 +73,36 @@ class Scope(Struct, frozen=True):
         """Return True if a call of a node lies in it."""
         return self.call in (None, call) and self.keeps(record)
 
+    def check(self, run: StoredRun) -> None:
+        """Refuse a rank or step that a run has not: an answer about it would read as if all were well there.
+
+        Ids of graphs are each side's own, and rows have those of the target, so that they are not checked.
+
+        Raises:
+            UsageError: PF7201 no row lies in it; PF7114 no such stage compared.
+        """
+        asked = {"rank": self.rank, "step": self.step}
+        if all(value is None for value in asked.values()):
+            return
+        known: list[InExecution] = []
+        with suppress(IncompleteError):  # what answers the question says so
+            for rows in run.stored_rows(comparison=self.comparison):
+                known += rows.index.executions
+        if not known or any(map(Scope(rank=self.rank, step=self.step).keeps, known)):
+            return
+        words = ", ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
+        there = "; ".join(f"{name}: {_some({getattr(each, name) for each in known})}" for name in asked)
+        message = f"this run compared nothing of {words}"
+        raise UsageError(Diagnostic("PF7201", message, path=str(run.folder), help=f"it has {there}"))
+
 
 EVERYWHERE = Scope()
+
+
+def _some(values: set[int | None]) -> str:
+    numbers = sorted(value for value in values if value is not None)
+    shown = [str(number) for number in numbers[:_SHOWN]] or ["none"]
+    return ", ".join(shown) + (" and more" if numbers[_SHOWN:] else "")
 
 
 class NamesFound(Struct, frozen=True):
