@@ -56,10 +56,10 @@ class Recompute(Struct, frozen=True):
         yield from diagnosis.decided
         for number in suspects:
             yield from diagnosis.fed_by.get(number, ())
-        for number in diagnosis.near:
-            yield number
-            yield from diagnosis.fed_by.get(number, ())
+        yield from diagnosis.near
         yield from diagnosis.asked
+        for number in diagnosis.near:
+            yield from diagnosis.fed_by.get(number, ())
         yield from diagnosis.unjudged
         yield from (number for number in diagnosis.order if number in diagnosis.tainted)
 

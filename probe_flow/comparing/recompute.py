@@ -17,6 +17,7 @@ from itertools import islice
 from msgspec import structs
 
 from probe_flow.analysis.flow.links import Given
+from probe_flow.analysis.model.families import is_product
 from probe_flow.analysis.number_types import UNIT
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.apis.calls import Call, Plain, TensorSpec, Tree, UnusableError, argument_leaves
@@ -256,7 +257,7 @@ class _Calls:
                 continue
             spent += target.elements
             whole, golden = self._both(key, target)
-            yield key, Job(whole, golden, key in self._suspects, UNIT, LIMIT_BYTES)
+            yield key, Job(whole, golden, key in self._suspects, UNIT, LIMIT_BYTES, is_product(whole.call.api))
 
     def _known(self, key: NodeKey) -> SideCall:
         """Return a call that can be computed: by its own name, else by that of the call that a mapping joined it with.

@@ -65,6 +65,8 @@ class Job(Struct, frozen=True):
         is_suspect: ask the golden's in any case: one of both must have made the difference.
         units: element type -> relative error that storing in it explains.
         limit_bytes: of memory.
+        has_slices: whether all its channels and rows are made alike, as those of a product: then each has to be right.
+            A row of a softmax, or what a norm makes of a channel, may be off by more than the others.
     """
 
     target: SideCall
@@ -72,6 +74,7 @@ class Job(Struct, frozen=True):
     is_suspect: bool
     units: Mapping[str, float]
     limit_bytes: int
+    has_slices: bool = False
 
 
 class Outcome(Struct, frozen=True):
@@ -191,17 +194,22 @@ def _outcome_with(last: Function | None, job: Job, *, is_here: bool) -> Outcome:
         return Outcome(reason=error.reason)
     golden: dict[Place, float] = {}
     hides = job.target.has_hidden
-    is_asked = job.is_suspect or hides or any(each.worst[3] > 1.0 or each.nonfinite for each in found)
+    has_slices = job.has_slices
+    is_asked = job.is_suspect or hides or any(_worst(each, has_slices)[3] > 1.0 or each.nonfinite for each in found)
     if job.golden is not None and is_asked:
         try:
-            golden = {each.place: each.worst[3] for each in _own_errors(job.golden, job, last, is_here=is_here)[0]}
+            of_golden = _own_errors(job.golden, job, last, is_here=is_here)[0]
+            # A weight that is off by a rounding of the target's shifts a whole channel: only all of them average out.
+            is_shifted = job.golden.is_mixed
+            golden = {each.place: _worst(each, has_slices and not is_shifted)[3] for each in of_golden}
         except UnusableError:  # then nothing says that the call is understood
             golden = {}
         if job.golden.is_mixed and any(score > 1.0 for score in golden.values()):
             golden = {}
     if hides and not golden:
         return Outcome(reason=HIDDEN)
-    return Outcome({each.place: _recomputed(each, golden.get(each.place), by) for each in found})
+    told = {each.place: (each, _worst(each, has_slices), golden.get(each.place)) for each in found}
+    return Outcome({place: _recomputed(*each, by) for place, each in told.items()})
 
 
 HIDDEN = "its weights were compared with nothing, and with them the golden's inputs do not make the golden's result"
@@ -213,9 +221,15 @@ def lost(job: Job, reason: Diagnostic) -> Outcome:  # noqa: ARG001
     return Outcome(reason=f"its worker {reason.message.rpartition(': ')[2]}")
 
 
-def _recomputed(own: OwnError, golden: float | None, by: str) -> Mapping[str, Any]:
+def _worst(own: OwnError, has_slices: bool) -> tuple[str, float, float, float]:  # noqa: FBT001
+    return own.worst if has_slices else own.worst_of_all
+
+
+def _recomputed(
+    own: OwnError, worst: tuple[str, float, float, float], golden: float | None, by: str
+) -> Mapping[str, Any]:
     names = "figure", "found", "explained", "score"
-    return {**dict(zip(names, own.worst, strict=True)), "nonfinite": own.nonfinite, "golden": golden, "by": by}
+    return {**dict(zip(names, worst, strict=True)), "nonfinite": own.nonfinite, "golden": golden, "by": by}
 
 
 def _own_errors(side: SideCall, job: Job, last: Function | None, *, is_here: bool) -> tuple[list[OwnError], str]:

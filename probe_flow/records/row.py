@@ -57,7 +57,8 @@ class Recomputed(Struct, frozen=True, gc=False):
     """How far a result is from what the inputs of its own side make, computed again in float64.
 
     Args:
-        figure: the worst one: ``rms`` or ``gain``, which are relative, or ``peak``, in units of the tensor.
+        figure: the worst one: ``rms``, ``gain`` or ``slice`` (of the worst channel or row), which are relative, or
+            ``peak``, in units of the tensor.
         found: its size.
         explained: what rounding explains of it.
         score: its size over what no right result reaches; 0 where nothing was computed.

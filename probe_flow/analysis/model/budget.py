@@ -26,8 +26,9 @@ from probe_flow.analysis.model.by_statistics import StatisticsAllowances
 from probe_flow.analysis.model.decisions import flipped_share, turned_share
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.deviations import Deviations
+from probe_flow.analysis.model.families import is_product
 from probe_flow.analysis.model.fused_parts import FusedParts
-from probe_flow.analysis.model.growth import Allowance, of_copy
+from probe_flow.analysis.model.growth import Allowance, crest, of_copy
 from probe_flow.analysis.model.hidden_casts import HiddenCasts
 from probe_flow.analysis.model.past_errors import (
     CommonFactors,
@@ -132,6 +133,12 @@ class Allowances:
             return (*(found or ()), *call.incoming)
         inner = [n for inside in self.calls.inside(call) for n in inside.written]
         return (*(found or ()), *inner) if found is not None or inner else None
+
+    def crest(self, number: int) -> float:
+        """Return how far single elements of a product stand out of its own error (`growth.crest`)."""
+        row, call, own = self.rows[number], self.calls.of[number], self.deviations[number]
+        kind = call.node.op_type if call is not None and call.node is not None else ""
+        return crest(own) if own is not None and is_product(kind) and not row.is_by_statistics else 0.0
 
     def fit(self, number: int) -> Fit | None:
         """Return how all parameters of a step changed, for one of them; None for other rows."""

@@ -125,6 +125,11 @@ def family_of(op_type: str) -> Family:
     return Family.UNKNOWN
 
 
+def is_product(op_type: str) -> bool:
+    """Return True for what multiplies matrices or convolves."""
+    return family_of(op_type) is Family.PRODUCT
+
+
 @lru_cache(maxsize=4096)
 def words_of(op_type: str) -> frozenset[str]:
     """Return the words of a type name, and what up to three neighbouring ones are joined.

@@ -104,6 +104,16 @@ def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) ->
     return Allowance(_bounded(floor), _bounded(explained), _bounded(peak), _bounded(gain), _bounded(scale))
 
 
+def crest(own: Deviation) -> float:
+    """Return how far single elements of a product stand out of its own error, in what many terms leave at most.
+
+    The errors of many terms add up to one that is spread as a normal distribution, however large it is. One channel
+    that is wrong stands out of that long before it shows among all that the inputs explain.
+    """
+    most = PEAK_OVER_RMS * own.rms + 2.0 * own.unit * own.top
+    return own.peak / most if most else 0.0
+
+
 def explained_error(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
     """Return how much of an error those of the inputs explain: `Allowance.explained` of `allowance` alone."""
     family = _of_output(family, output)

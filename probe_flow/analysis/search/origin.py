@@ -260,8 +260,9 @@ class Search:
             self.unjudged.append(found.row)
         if proof is None and is_produced and found.deviation is not None and is_whole(found.deviation, call):
             self.decided.append(found.row)
-        if proof is None and is_produced and found.score >= ASKED:
-            self.asked.append((found.score, found.row))
+        strikes = max(found.score, ASKED * self.allowances.crest(found.row))
+        if proof is None and is_produced and strikes >= ASKED:
+            self.asked.append((strikes, found.row))
         if NEAR <= found.score <= 1.0:
             self.near[found.row] = found
         return found, ancestor

@@ -93,6 +93,7 @@ def sentence(row: Row) -> str:
     what = {
         "rms": f"off by {own.found:.1e}",
         "gain": f"off by a factor of {own.found:.1e}",
+        "slice": f"off by {own.found:.1e} in one slice (a channel, a row)",
         "peak": f"off by up to {own.found:.1e} in single elements",
     }[own.figure]
     explains = (

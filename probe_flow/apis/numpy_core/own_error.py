@@ -20,6 +20,9 @@ of kernels of torch in float16, bfloat16 and float32: 0.44, 0.43, 0.27 (products
 FEW = 3.0
 """Added to the first and last limit over the root of the count: of single elements up to 1.6 times was seen."""
 
+SLICE = 32
+"""Elements that a slice needs: its root mean square says less of fewer."""
+
 PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""
 
@@ -41,6 +44,9 @@ class OwnError:
         count: elements.
         nonfinite: elements that are NaN or infinite on one side only.
         is_finite: whether all elements are numbers on both sides.
+        slice_: of the slice across an axis (a channel, a row) that is furthest beyond what rounding explains there:
+            root mean square of its error, and what is explained of that, both relative to the slice.
+        slice_share: share of its limit.
     """
 
     place: Path
@@ -55,14 +61,21 @@ class OwnError:
     count: int
     nonfinite: int
     is_finite: bool = True
+    slice_: tuple[float, float] = (0.0, 0.0)
+    slice_share: float = 0.0
 
     @property
     def worst(self) -> tuple[str, float, float, float]:
         """The figure furthest beyond what rounding explains: name, itself, what is explained of it, share of its limit.
 
-        ``rms`` and ``gain`` are relative, ``peak`` is in units of the tensor. A share above 1 is beyond all healthy
-        results; infinite where nothing but exact values would be right.
+        ``rms``, ``gain`` and ``slice`` are relative, ``peak`` is in units of the tensor. A share above 1 is beyond all
+        healthy results; infinite where nothing but exact values would be right.
         """
+        return max(self.worst_of_all, ("slice", *self.slice_, self.slice_share), key=lambda each: each[3])
+
+    @property
+    def worst_of_all(self) -> tuple[str, float, float, float]:
+        """The same of the figures of all elements, without those of slices."""
         few = FEW / math.sqrt(max(1, self.count))
         peak = self.explained_peak + PEAK_OVER_RMS * self.explained
         figures = (
@@ -70,10 +83,8 @@ class OwnError:
             ("peak", self.peak, peak, PEAK_LIMIT),
             ("gain", abs(self.gain), self.explained_relative, GAIN_LIMIT + few),
         )
-        return max(
-            ((name, found, known, _share(found, limit * known)) for name, found, known, limit in figures),
-            key=lambda each: each[3],
-        )
+        shares = [(name, found, known, _share(found, limit * known)) for name, found, known, limit in figures]
+        return max(shares, key=lambda each: each[3])
 
     @property
     def relative(self) -> float:
@@ -143,6 +154,7 @@ def own_error(
             nonfinite=nonfinite,
             is_finite=both is None,
         )
+        found = _with_slices(found, truth.shape, error, y, None, step)
     return found if moved is None else with_moved(found, dumped, truth, moved, step=step)
 
 
@@ -166,11 +178,53 @@ def with_moved(own: OwnError, dumped: Array, truth: Array, moved: Array, *, step
             gap[~np.isfinite(gap)] = 0.0
             squares = _dot(gap, gap)
         drift, worst = math.sqrt(squares / gap.size), _peak(gap)
+        own = _with_slices(own, truth.shape, _numbers(dumped) - y if own.is_finite else gap, y, gap, step)
     return replace(
         own,
         explained=math.hypot(drift, own.unit * own.size) + step,
         explained_peak=worst + own.unit * own.top + 2.0 * step,
     )
+
+
+def _with_slices(
+    own: OwnError, shape: tuple[int, ...], error: Array, y: Array, gap: Array | None, step: float
+) -> OwnError:
+    """Return the same with its worst slice: an error of one channel of many hardly shows in the whole tensor.
+
+    Args:
+        own: of the whole tensor, whose own error exceeds nothing where all elements are exact.
+        shape: of the tensor.
+        error, y, gap: flat: the error, what was computed, and by how much that of moved inputs differs.
+        step: distance of neighbours near zero.
+    """
+    if not (own.unit and own.rms and own.is_finite):
+        return own
+    found, share = (0.0, 0.0), 0.0
+    for axis, length in enumerate(shape):
+        each = y.size // length
+        if length < 2 or each < SLICE:
+            continue
+        parts = math.prod(shape[:axis]), length, math.prod(shape[axis + 1 :])
+        errors, sizes = (np.sqrt(_dots(values.reshape(parts)) / each) for values in (error, y))
+        explained = own.unit * np.maximum(sizes, own.size)  # what is small beside the others may be what they leave
+        if gap is not None:
+            explained = np.hypot(np.sqrt(_dots(gap.reshape(parts)) / each), explained)
+        explained += step
+        limit = RMS_LIMIT + FEW / math.sqrt(each)
+        shares = np.divide(errors, limit * explained, out=np.where(errors > 0, math.inf, 0.0), where=explained > 0)
+        worst = int(shares.argmax())
+        if shares[worst] > share:
+            share = float(shares[worst])
+            size = float(sizes[worst])
+            found = _share(float(errors[worst]), size), _share(float(explained[worst]), size)
+    return replace(own, slice_=found, slice_share=share)
+
+
+def _dots(parts: Array) -> Array:
+    """Return the sum of squares of each slice across the second of three axes."""
+    if parts.dtype.kind == "c":
+        return _dots(parts.real) + _dots(parts.imag)
+    return np.asarray(np.einsum("abc,abc->b", parts, parts))
 
 
 def _dot(one: Array, other: Array) -> float:

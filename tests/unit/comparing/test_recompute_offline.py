@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from ge_writer import DumpTensor
+from ml_dtypes import bfloat16
 from offline_builders import Case
 from om_writer import OmTensor
 from rule_builders import attr, desc, op
@@ -113,6 +114,38 @@ def test_wrong_weights_that_the_golden_does_not_show_are_cleared_by_no_proof(tmp
     findings, told = compared(*network(tmp_path, kernel=spoilt))
     assert names(findings) == ["conv"]
     assert told[0]["left"] == [["conv", HIDDEN]]
+
+
+def in_bfloat16(values):
+    return values.astype(np.float32).astype(bfloat16)
+
+
+@pytest.mark.parametrize(("factor", "due"), [(1.0, []), (1.05, ["conv"])])
+def test_one_wrong_channel_of_many_is_found_by_what_its_own_inputs_make(tmp_path, factor, due):
+    """A twentieth of one channel in 64 is less than bfloat16 and the errors of the inputs explain of all elements."""
+    x, kernel = RANDOM.standard_normal((1, 64, 12, 12)), RANDOM.standard_normal((64, 64, 3, 3)) / 24
+    given, weights = in_bfloat16(x), in_bfloat16(kernel)
+    a = convolved(given, weights)
+    a[:, 5] *= factor
+    case = Case(tmp_path)
+    shapes = {"shape": x.shape, "origin_shape": x.shape, "layout": "NCHW", "dtype": "DT_BF16"}
+    tensors = [OmTensor(DumpTensor(each.astype(np.float32), "bfloat16", "NCHW"), original_shape=each.shape)
+               for each in (given, weights, a)]  # fmt: skip
+    case.device("Cast", "cast", outputs=tensors[:1])
+    case.device("Conv2D", "conv", inputs=tensors[:2], outputs=tensors[2:])
+    case.golden.output("cast", 0, x.astype(np.float32))
+    case.golden.output("conv", 0, convolved(x, kernel).astype(np.float32))
+    rule = case.rule(
+        op("cast", "Cast", number=1, originals=["cast"], outputs=[desc("cast", 0, **shapes)]),
+        op("kernel", "Const", number=2, outputs=[desc(shape=kernel.shape)]),
+        op("conv", "Conv2D", number=3, inputs=["cast:0", "kernel:0"], originals=["conv"],
+           outputs=[desc("conv", 0, **shapes)], attrs=CONV),
+    )  # fmt: skip
+    assert names(compared(case, rule, "never")[0]) == []
+    findings, told = compared(case, rule)
+    assert names(findings) == due
+    assert not due or "off by 5.0e-02 in one slice" in findings[0].evidence
+    assert (told[0]["calls"] if told else 0) == len(due)
 
 
 @pytest.mark.parametrize(("product", "due"), [(1.0, []), (1.05, ["convrelu"])])
