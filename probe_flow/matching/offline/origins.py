@@ -2,8 +2,9 @@
 
 An output is what its description says; an input is the output of its producer. Casts and changes of layout that the
 compiler inserted are passed over: what they give is the value that they got, while their descriptions name the operator
-they were inserted for, in files of ATC as often the one behind as the one before. (One that the golden has too, because
-the user's model casts, is compared with its own golden: passing it over would compare a number before its truncation.)
+they were inserted for, in files of ATC as often the one behind as the one before; so do those of constants. (One that
+the golden has too, because the user's model casts, is compared with its own golden: passing it over would compare a
+number before its truncation.)
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ class Origins:
         self._groups = rules.groups
         self._golden_output = golden_output
         self._last_of = last_of
+        still = PASSED_TYPES | HELD_TYPES
+        self._computed = {name for op in rules.ops if op.op_type not in still for name in op.originals}
         self._read = {text for op in rules.ops for text in op.inputs}
 
     def is_read(self, op: FusionOp, index: int | str) -> bool:
@@ -110,7 +113,7 @@ class Origins:
         passed: list[str] = []
         while True:
             output = op.outputs[index] if index < len(op.outputs) else None
-            name = output.origin_name if output is not None and not _is_inserted(op, output) else ""
+            name = output.origin_name if output is not None and not self._is_inserted(op, output) else ""
             guessed = "" if name else self.last_original(op)
             golden = self._golden(name or guessed, index, output)
             if golden is not None or op.op_type not in HANDING_TYPES or op.name in passed:
@@ -127,6 +130,12 @@ class Origins:
         number = None if output is None else output.origin_index
         return self._golden_output(name, index if number is None else number)
 
+    def _is_inserted(self, op: FusionOp, output: RuleOutput) -> bool:
+        """Return True for what only stores or holds values, but is described as a result of another operator."""
+        if output.origin_name in (op.name, *op.originals):
+            return False
+        return op.op_type in PASSED_TYPES or (op.op_type in HELD_TYPES and output.origin_name in self._computed)
+
     def last_original(self, op: FusionOp) -> str:
         """Return the original that an operator gives the result of where the rules name it for none of its outputs.
 
@@ -137,11 +146,6 @@ class Origins:
         if not is_silent or is_quantised or op.l1_group or len(self._groups[op.group].ops) > 1:
             return ""
         return self._last_of(op.originals) or ""
-
-
-def _is_inserted(op: FusionOp, output: RuleOutput) -> bool:
-    """Return True for what changes how values are stored where the model that was compiled has no such operator."""
-    return op.op_type in PASSED_TYPES and output.origin_name not in (op.name, *op.originals)
 
 
 _WITHOUT_OUTPUT = re.compile(

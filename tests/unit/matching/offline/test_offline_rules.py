@@ -216,6 +216,28 @@ def test_what_was_inserted_gives_what_it_got_whatever_operator_it_was_inserted_f
     }
 
 
+@pytest.mark.parametrize(("origin", "partner"), [("norm", None), ("folded", "folded.output.0")])
+def test_a_constant_is_no_result_of_the_operator_that_it_was_made_for(
+    case: Case, origin: str, partner: str | None
+) -> None:
+    # As ATC writes it: what it made of the scale of BatchNormalization_353 names that, and its output 0.
+    case.device("BNInferenceD", "norm", inputs=[X, X[0]], outputs=[X])
+    for name, values in (("x", X), ("norm", X[0]), ("folded", X[0])):
+        case.golden.output(name, 0, values)
+    rule = case.rule(
+        op("x", "Relu", number=1, originals=["x"], outputs=[out("x")]),
+        op("dynamic_const_81", "Const", number=2, outputs=[out(origin)]),
+        op("norm", "BNInferenceD", number=3, inputs=["x:0", "dynamic_const_81:0"], originals=["norm", "scale"],
+           outputs=[out("norm")]),
+    )  # fmt: skip
+    pairs = case.match(rule=rule)
+    assert partners(pairs).get("norm.input.1") == partner
+    if partner is None:
+        assert by_target(pairs)["norm.input.1"].reason.text == (  # type: ignore[union-attr]
+            "`dynamic_const_81` is a constant of the model, which the golden dump does not have"
+        )
+
+
 def test_casts_in_a_ring_end(case: Case) -> None:
     case.device("Cast", "a", outputs=[X])
     case.golden.output("z", 0, X)
