@@ -7,12 +7,30 @@ import math
 from probe_flow.records import Mode
 from probe_flow.records.row import Row
 
+LARGEST = (2.0 - 2.0**-52) * 2.0**1023, (2.0 - 2.0**-23) * 2.0**127, (2.0 - 2.0**-7) * 2.0**127, 65504.0
+"""Largest finite numbers of float64, float32, bfloat16 and float16 (IEEE 754; bfloat16 has 7 bits behind the point)."""
+
+SMALLEST = 2.0**-1022, 2.0**-126, 2.0**-14
+"""Smallest normal numbers of float64, of float32 and bfloat16, and of float16."""
+
+STEP = 2.0**-52, 2.0**-23, 2.0**-7, 2.0**-10
+"""Distances from 1 to the next number of float64, float32, bfloat16 and float16."""
+
+TYPE_LIMITS = {
+    sign * value: sign * number
+    for number, values in enumerate((LARGEST, SMALLEST, STEP), 1)
+    for value in values
+    for sign in (1, -1)
+}
+"""What programs ask of the type that they compute in (`finfo(x.dtype).min`) -> which question it answers."""
+
 
 def plain_gap(row: Row) -> float | None:
     """Return the relative difference of the two plain values of a row, None when it holds tensors.
 
-    0 for equal values (NaN equals NaN, None equals None), |t - g| / max(|t|, |g|) when a float is among two numbers,
-    inf for anything else that differs.
+    0 for equal values (NaN equals NaN, None equals None) and for the same limit of two types (what masks scores in
+    bfloat16 is the least bfloat16), |t - g| / max(|t|, |g|) when a float is among two numbers, inf for anything else
+    that differs.
     """
     if row.measurement is None or row.measurement.mode is not Mode.VALUE:
         return None
@@ -32,6 +50,9 @@ def gap(target: object, golden: object) -> float:
         return math.inf
     if not all(math.isfinite(value) for value in numbers):
         return 0.0 if numbers[0] == numbers[1] else math.inf
+    limits = [TYPE_LIMITS.get(value) for value in numbers]
+    if limits[0] is not None and limits[0] == limits[1]:
+        return 0.0
     largest = max(abs(value) for value in numbers)
     return float(abs(numbers[0] - numbers[1]) / largest) if largest else 0.0
 
