@@ -25,6 +25,12 @@ TYPE_LIMITS = {
 """What programs ask of the type that they compute in (`finfo(x.dtype).min`) -> which question it answers."""
 
 
+def is_same_limit(target: float | None, golden: float | None) -> bool:
+    """Return whether two numbers are the same limit of two types, or of one."""
+    limit = TYPE_LIMITS.get(target) if target is not None else None
+    return limit is not None and golden is not None and TYPE_LIMITS.get(golden) == limit
+
+
 def plain_gap(row: Row) -> float | None:
     """Return the relative difference of the two plain values of a row, None when it holds tensors.
 
@@ -45,13 +51,14 @@ def gap(target: object, golden: object) -> float:
         return 0.0
     if type(target) is type(golden) and target == golden:
         return 0.0
-    numbers = [value for value in (target, golden) if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    numbers: list[float] = [
+        value for value in (target, golden) if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
     if len(numbers) < 2 or not any(isinstance(value, float) for value in numbers):
         return math.inf
     if not all(math.isfinite(value) for value in numbers):
         return 0.0 if numbers[0] == numbers[1] else math.inf
-    limits = [TYPE_LIMITS.get(value) for value in numbers]
-    if limits[0] is not None and limits[0] == limits[1]:
+    if is_same_limit(*numbers):
         return 0.0
     largest = max(abs(value) for value in numbers)
     return float(abs(numbers[0] - numbers[1]) / largest) if largest else 0.0

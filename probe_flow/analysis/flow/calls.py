@@ -96,9 +96,9 @@ class Call(Struct, eq=False, gc=False):
 
     @property
     def is_in_place(self) -> bool:
-        """Whether it overwrites what it reads, by its name: ``__iadd__``, ``relu_``."""
+        """Whether it overwrites what it reads, by its name: ``__iadd__``, ``__setitem__``, ``relu_``."""
         kind = self.node.op_type if self.node is not None else ""
-        return kind.startswith("__i") or (kind.endswith("_") and not kind.endswith("__"))
+        return kind.startswith(("__i", "__setitem")) or (kind.endswith("_") and not kind.endswith("__"))
 
     @property
     def is_gated(self) -> bool:

@@ -56,6 +56,7 @@ from probe_flow.analysis.model.unseen_inputs import (
     with_noise,
 )
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
+from probe_flow.analysis.number_types import SUMMED
 from probe_flow.records import FigureColumn, NodeKey, NodeKind, Pairs
 from probe_flow.records.row import Row
 
@@ -332,7 +333,8 @@ class Allowances:
             if row.is_by_statistics:  # what was in 16 bits of late hides steps of these
                 steps = max(steps, self._lost.around(row.node.execution, deviation) * size)
             kept = UNSHOWN * self.updates.kept(number) if self._is_running(number) else 0.0
-            return max(UNSHOWN * recent * size, steps, kept, decided_otherwise(row, recent), updated or 0.0)
+            carried = self._gradients.carried(row, deviation)
+            return max(UNSHOWN * recent * size, carried, steps, kept, decided_otherwise(row, recent), updated or 0.0)
         # State of earlier steps (caches, updated parameters) enters as an input without producer.
         if updated is not None:
             return updated
@@ -369,7 +371,8 @@ class Allowances:
             if is_gradient(row.node):
                 self._gradients.add(run, deviation, self.scales.get(number, 0.0))
             if deviation.size or deviation.rms:  # zeros do not tell what others may be off by
-                self._past.add(run, min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0))
+                error = deviation.rms / (self.scales.get(number) or deviation.size or 1.0)
+                self._past.add(run, min(error, 1.0) if is_suspect or not is_gradient(row.node) else error)
             self._unshown.add(row)
         elif run.step is not None:
             self._read.append(number)
@@ -377,5 +380,6 @@ class Allowances:
 
 def _rounding_between(pairs: Pairs) -> Rounding:
     """Return what the kernels of both sides leave; those of PyTorch and MindSpore differ, which mindtorch runs too."""
-    sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)}
-    return ACROSS_FRAMEWORKS if len(sides - {None}) == 2 else WITHIN_FRAMEWORK
+    sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)} - {None}
+    rounding = ACROSS_FRAMEWORKS if len(sides) == 2 else WITHIN_FRAMEWORK
+    return replace(rounding, summed=SUMMED) if sides else rounding  # collectors of programs record norms

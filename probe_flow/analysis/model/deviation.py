@@ -16,8 +16,9 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.rounding import SYSTEMATIC, WITHIN_FRAMEWORK, Rounding, rounded_before, storage
-from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE, is_record, nearest_record
+from probe_flow.analysis.model.rounding import SYSTEMATIC, WITHIN_FRAMEWORK, Rounding, storage
+from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE, is_record, nearest_record, rounded_before
+from probe_flow.analysis.plain_values import LARGEST, is_same_limit
 from probe_flow.records import ErrorShape, Measurement, Mode, Statistics, Value
 from probe_flow.records.row import Row
 
@@ -152,7 +153,7 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
         return None  # a cast to bool compared with its own input: distances say nothing there
     if quantised_side(row):
         return None
-    numbers = _numbers(statistics)
+    numbers = _believed(statistics, count, rounding)
     low, high, mean, norm = numbers
     mismatch = measurement.nonfinite_mismatch
     least, errors, size, top, spread, blind = 0.0, None, 0.0, 0.0, 0.0, 0.0
@@ -165,10 +166,10 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
         if mode is Mode.TENSOR:
             errors = _tensor_errors(measurement, own, statistics, size)
         else:
-            mine = _numbers(own)
+            mine = _believed(own, count, rounding)
             if target.dtype in SIGNIFICANT_BITS:
                 mine, blind = _as_recorded(mine, numbers, (target.dtype, golden.dtype), rounding)
-            errors = _statistic_errors(mine, numbers, size, count)
+            errors = _statistic_errors(mine, numbers, size, count, rounding.summed)
     if errors is None and not mismatch:
         return None
     rms, peak, gain, offset = errors or _NO_ERRORS
@@ -272,6 +273,14 @@ def _as_recorded(
     return found, max(rounding.unit[dtype] for dtype in dtypes) if is_open else 0.0
 
 
+def _believed(statistics: Statistics, count: int, rounding: Rounding) -> _Numbers:
+    """Return extremes, mean and norm of the finite values; the norm that these make where they are all one number."""
+    low, high, mean, norm = _numbers(statistics)
+    if rounding.summed and norm and low is not None and low == high:
+        norm = abs(low) * math.sqrt(count)
+    return low, high, mean, norm
+
+
 def _numbers(statistics: Statistics) -> _Numbers:
     """Return extremes, mean and norm of the finite values.
 
@@ -320,13 +329,21 @@ def _gain(metrics: Mapping[str, Value], target: Statistics, golden: Statistics, 
     return 0.0 if cosine is None or math.isnan(cosine) else cosine * norms[0] / norms[1] - 1.0
 
 
-def _statistic_errors(target: _Numbers, golden: _Numbers, size: float, count: int) -> tuple[float, float, float, float]:
+def _statistic_errors(
+    target: _Numbers, golden: _Numbers, size: float, count: int, summed: float
+) -> tuple[float, float, float, float]:
     if target == golden:
         return _NO_ERRORS
+    if max(abs(golden[0] or 0.0), abs(golden[1] or 0.0)) >= LARGEST[-1]:  # masked scores hold the least of their type
+        ends = zip(target[:2], golden[:2], strict=True)
+        low, high = (other if is_same_limit(mine, other) else mine for mine, other in ends)
+        target = low, high, *target[2:]
     try:
         low, high, offset, norm = map(sub, target, golden)
     except TypeError:  # one of them is not known
         low, high, offset, norm = map(_difference, target, golden)
+    if summed:
+        norm = math.copysign(max(0.0, abs(norm) - summed * count * abs(golden[3] or 0.0)), norm)
     root = math.sqrt(count)
     peak, norms = max(abs(high), abs(low)), norm / root
     # With neither norm nor mean (integers) the extremes are all there is: one element may be all the error.

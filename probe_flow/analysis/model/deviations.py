@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from probe_flow.analysis.model.deviation import Deviation, deviation_of, quantised_side
-from probe_flow.analysis.model.rounding import PLAIN_BITS, PLAIN_INTEGER, Rounding, storage
-from probe_flow.analysis.number_types import HALF_RANGE, SIGNIFICANT_BITS, WIDE
+from probe_flow.analysis.model.rounding import Rounding, storage
+from probe_flow.analysis.number_types import HALF_RANGE, PLAIN_BITS, PLAIN_INTEGER, SIGNIFICANT_BITS, WIDE
+from probe_flow.analysis.plain_values import LARGEST
 from probe_flow.records import Mode, Value
 from probe_flow.records.columns.figure_columns import RecordedColumns
 from probe_flow.records.figures import AT_ONCE, FEW
@@ -134,7 +135,9 @@ class _Plain:
         places = np.array([place for place, _ in chosen], dtype=np.int64)
         own = self._columns.of([rows[place].pair.target for place, _ in chosen])
         other = self._columns.of([rows[place].pair.golden for place, _ in chosen])
-        is_plain = other.are_none[:, _STATISTICS:].all(axis=1)
+        ends = other.values[:, :2]  # those of masked scores, the least of their type, are for `deviation_of`
+        is_plain = (np.abs(ends) < LARGEST[-1]).all(axis=1) | (ends == own.values[:, :2]).all(axis=1)
+        is_plain &= other.are_none[:, _STATISTICS:].all(axis=1)
         for cells in (own, other):
             is_plain &= cells.are_floats[:, :_STATISTICS].all(axis=1)
             is_plain &= np.isfinite(cells.values[:, :_STATISTICS]).all(axis=1)
@@ -143,7 +146,9 @@ class _Plain:
         told = np.array([each for _, each in chosen], dtype=np.int64).reshape(-1, 4)[is_plain]
         counts = np.array([_count(rows[place]) for place in places.tolist()], dtype=np.float64)
         with np.errstate(all="ignore"):
-            figures = _figures(_nearest(target, golden, told[:, 0]), golden, counts)
+            if self._rounding.summed:
+                target, golden = _with_norms_of_one_number(target, counts), _with_norms_of_one_number(golden, counts)
+            figures = _figures(_nearest(target, golden, told[:, 0]), golden, counts, self._rounding.summed)
             before = _rounded_before(np.concatenate((golden[:, :2], target[:, :2]), axis=1))
             is_open = _are_records(target[:, -1], told[:, 0]) & _are_records(golden[:, -1], told[:, 0])
         which = np.where(told[:, 0] > 0, is_open, before)
@@ -187,7 +192,15 @@ def _count(row: Row) -> int:
     return measured.count
 
 
-def _figures(target: Floats, golden: Floats, counts: Floats) -> Floats:
+def _with_norms_of_one_number(values: Floats, counts: Floats) -> Floats:
+    """Return statistics with the norms that elements have which are all one number, where they are."""
+    low, high, _, norm = values.T
+    found: Floats = values.copy()
+    found[:, 3] = np.where((low == high) & (norm != 0.0), np.abs(low) * np.sqrt(counts), norm)
+    return found
+
+
+def _figures(target: Floats, golden: Floats, counts: Floats, summed: float) -> Floats:
     low, high, mean, norm = golden.T
     root = np.sqrt(counts)
     top = np.maximum(np.abs(low), np.abs(high))
@@ -196,6 +209,9 @@ def _figures(target: Floats, golden: Floats, counts: Floats) -> Floats:
     spread = np.sqrt(np.where(variance > 0.0, variance, 0.0))
     least = np.where((low > 0.0) | (high < 0.0), np.maximum(low, -high), 0.0)
     down, up, offset, norms = (target - golden).T
+    if summed:
+        rest = np.abs(norms) - summed * counts * np.abs(norm)
+        norms = np.copysign(np.where(rest > 0.0, rest, 0.0), norms)
     peak, norms = np.maximum(np.abs(up), np.abs(down)), norms / root
     proven = np.maximum(np.maximum(np.abs(norms), np.abs(offset)), peak / root)
     gain = np.where((size != 0.0) & (norm != 0.0), norms / size, 0.0)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from probe_flow.analysis.model.decisions import FLIP_SHARE, MIN_FLIPS
 from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.families import Family
-from probe_flow.analysis.number_types import RESTATED, common_share
+from probe_flow.analysis.number_types import LEAST_COMMON, RESTATED, common_share
 
 PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""
@@ -178,10 +178,24 @@ def _common_share(family: Family, output: Deviation, inputs: Sequence[Deviation]
 
     Noise averages out over the elements, but not fully: errors of weights and channels are shared by many of them.
     A slice may keep just the part of its input that is off by a factor, and the solution of equations is one direction.
+    Relative errors, which powers and products of elements have, count as much as the squares of what they are of.
     """
     if family is Family.MOVE and any(tensor.count > output.count for tensor in inputs):
         return 1.0
-    return 1.0 if family is Family.SOLVE or _is_of_one_value(output) else common_share(output.count)
+    if family is Family.SOLVE or _is_of_one_value(output):
+        return 1.0
+    if family in (Family.SCALE, Family.QUOTIENT):
+        return min(1.0, LEAST_COMMON + 2.0 / math.sqrt(weighty_count(output)))
+    return common_share(output.count)
+
+
+def weighty_count(tensor: Deviation) -> float:
+    """Return how many elements hold the squares of a tensor: all if they are alike, a third of normal ones.
+
+    The largest element bounds the sum of fourth powers, which for 20 to 1,000 normal numbers it overstates threefold.
+    """
+    share = 3.0 * (tensor.size / tensor.top) ** 2 if tensor.top else 1.0
+    return max(1.0, tensor.count * min(1.0, share))
 
 
 def _is_of_one_value(tensor: Deviation) -> bool:

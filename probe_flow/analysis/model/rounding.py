@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from probe_flow.analysis.number_types import HALF_RANGE, SIGNIFICANT_BITS, STEP, UNIT, significand_bits
+from probe_flow.analysis.number_types import BOTH_SIDES, PLAIN_BITS, SIGNIFICANT_BITS, STEP, UNIT, significand_bits
 from probe_flow.records import Mode, Pair, TensorRef
 from probe_flow.records.row import Row
 
@@ -28,25 +28,21 @@ OTHER_FRAMEWORK = 8.0
 approximations and default settings. The epsilon of a layer norm is 1e-5 in one and 1e-7 in the other, which scales
 tensors of variance 1 by 5e-6, five steps of `UNIT`."""
 
-PLAIN_BITS = 4
-"""Numbers with so few bits say nothing: 0, 1, 0.5, 6 and such are meant as they are."""
-
-PLAIN_INTEGER = 512.0
-"""Nor do integers below this: pixels, counts, classes."""
-
-BOTH_SIDES = 2
-"""Extremes that must be known, one of each side."""
-
 TELLING = 16.0
 """How many times the distance to its golden a step may be to which a value was rounded: it is a sixteenth by chance
 once in eight times."""
 
 
 class Rounding(Struct, frozen=True):
-    """What needs no fault: ``unit`` by dtype (`UNIT`), and a common change of scale (`SYSTEMATIC`)."""
+    """What needs no fault: ``unit`` by dtype (`UNIT`), a common change of scale, a norm's error per element (`SUMMED`).
+
+    ``summed`` is 0 where no collector of a program recorded norms. Where one did, those of tensors whose elements are
+    all one number (minimum and maximum say so) are not believed but computed.
+    """
 
     unit: Mapping[str, float]
     systematic: float
+    summed: float = 0.0
 
 
 WITHIN_FRAMEWORK = Rounding(UNIT, SYSTEMATIC)
@@ -79,32 +75,6 @@ def _of_digits(*sides: TensorRef) -> float:
     """
     digits = [side.facts.digits for side in sides if side.facts.digits is not None]
     return 0.5 * sum(10.0 ** (1 - kept) for kept in digits)
-
-
-def rounded_before(extremes: Sequence[float | None], units: Mapping[str, float]) -> float:
-    """Return the relative error that an earlier rounding of a wide tensor explains; 0.0 where it shows none.
-
-    Args:
-        extremes: smallest and largest value of both sides; None where not known (masked scores have no smallest one).
-            One of each side is enough.
-        units: what rounding explains by dtype (`UNIT`).
-    """
-    known = [value for value in extremes if value is not None]
-    if len(known) < BOTH_SIDES:
-        return 0.0
-    bits, tells = 0, False
-    for value in known:
-        used = significand_bits(value)
-        if used > SIGNIFICANT_BITS["float16"]:
-            return 0.0
-        bits = max(bits, used)
-        tells = tells or (used > PLAIN_BITS and not (abs(value) < PLAIN_INTEGER and float(value).is_integer()))
-    if not tells:
-        return 0.0
-    if bits <= SIGNIFICANT_BITS["bfloat16"]:
-        return units["bfloat16"]
-    least, most = HALF_RANGE  # what is outside was not in float16
-    return units["float16"] if all(not each or least <= abs(each) <= most for each in known) else 0.0
 
 
 def are_bounds(extremes: Sequence[float | None]) -> bool:

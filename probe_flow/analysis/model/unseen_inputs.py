@@ -18,6 +18,7 @@ from bisect import bisect_right, insort
 from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -172,6 +173,14 @@ def with_noise(allowed: Allowance, noise: Noise, output: Deviation) -> Allowance
     )
 
 
+class _Gradient(NamedTuple):
+    """A judged gradient: its size and error, as root mean squares, and the size of the terms that it is a sum of."""
+
+    size: float
+    rms: float
+    terms: float
+
+
 class LatestGradients:
     """The sizes and errors of the latest gradients of so many elements: what no dump shows may be made of such.
 
@@ -181,28 +190,38 @@ class LatestGradients:
     """
 
     def __init__(self) -> None:
-        self._latest: dict[tuple[Execution, int], deque[tuple[float, float]]] = defaultdict(
-            lambda: deque(maxlen=LATEST)
-        )
+        self._latest: dict[tuple[Execution, int], deque[_Gradient]] = defaultdict(lambda: deque(maxlen=LATEST))
 
     def add(self, execution: Execution, deviation: Deviation, scale: float) -> None:
         """Take note of a judged gradient that was summed from terms of a size."""
         if deviation.size:
-            self._latest[execution, deviation.count].append((max(deviation.size, scale), deviation.relative))
+            found = _Gradient(deviation.size, deviation.rms, max(deviation.size, scale))
+            self._latest[execution, deviation.count].append(found)
 
     def cancelled(self, row: Row, deviation: Deviation) -> float:
         """Return the size of the terms of which a golden's row holds the rounding alone; 0.0 where it holds more."""
         known = self._of(row, deviation)
         if not known or row.pair.golden is None:
             return 0.0
-        largest = max(size for size, _ in known)
+        largest = max(each.terms for each in known)
         return largest if deviation.size <= UNIT.get(row.pair.golden.dtype, 0.0) * largest else 0.0
 
     def error(self, row: Row, deviation: Deviation) -> float:
         """Return the largest relative error of those that a row behind the backward pass may be; 0.0 for others."""
-        return 0.0 if is_gradient(row.node) else max((error for _, error in self._of(row, deviation)), default=0.0)
+        known = () if is_gradient(row.node) else self._of(row, deviation)
+        return max((each.rms / each.size for each in known), default=0.0)
 
-    def _of(self, row: Row, deviation: Deviation) -> Collection[tuple[float, float]]:
+    def carried(self, row: Row, deviation: Deviation) -> float:
+        """Return the error of the one that is nearest in size, which a gradient may hold whole; 0.0 for others.
+
+        What autograd adds up holds mostly one of its terms. The error of that may be many times its size: a layer norm
+        lets nothing of the mean of its squares through but what its epsilon makes of it.
+        """
+        known = self._of(row, deviation) if is_gradient(row.node) and deviation.size else ()
+        nearest = min(known, key=lambda each: abs(math.log(each.size / deviation.size)), default=None)
+        return 0.0 if nearest is None else nearest.rms
+
+    def _of(self, row: Row, deviation: Deviation) -> Sequence[_Gradient]:
         return self._latest.get((row.node.execution, deviation.count), ())
 
 
@@ -263,8 +282,10 @@ def _places_of(catalog: Catalog) -> dict[NodeKey, int]:
     return places
 
 
-OVERWRITES = re.compile(r"(?i)(^|\.)(copy_?|fill_?|zero_?|normal_|uniform_)(_?\d+)?(\.|$)")
-"""Names of calls whose first input is the memory that they write: what lay in it before is read by nobody."""
+OVERWRITES = re.compile(r"(?i)(^|\.)(copy_?|fill_?|zero_?|normal_|uniform_|__setitem__)(_?\d+)?(\.|$)")
+"""Names of calls whose first input is the memory that they write: what lay in it before is read by nobody. Of what
+`__setitem__` leaves as it was, too, those that read it or made it show whether it is right; mostly it is memory as
+`empty_like` hands it out, which collectors do not record."""
 
 _FIRST = frozenset(((0,), ("self",), ("input",)))
 

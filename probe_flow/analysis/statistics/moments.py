@@ -6,7 +6,17 @@ import math
 
 from msgspec import Struct
 
-from probe_flow.analysis.number_types import RESTATED, SIGNIFICANT_BITS, STEP, UNIT, common_share, nearest_record
+from probe_flow.analysis.number_types import (
+    IN_ONE_LANE,
+    RESTATED,
+    SIGNIFICANT_BITS,
+    STEP,
+    SUMMED,
+    UNIT,
+    common_share,
+    nearest_record,
+    rounded_before,
+)
 from probe_flow.records import Mode
 from probe_flow.records.row import Row
 
@@ -65,7 +75,12 @@ class Moments(Struct, frozen=True, gc=False):
     @property
     def norm_recorded(self) -> float:
         """Relative error of the recorded norm, which of 16-bit tensors may be of their type."""
-        return self.unit if self.bits else self.recorded
+        return max(self.unit if self.bits else self.recorded, self.summed)
+
+    @property
+    def summed(self) -> float:
+        """That of adding up squares in float32, whatever lies between them."""
+        return IN_ONE_LANE * SUMMED * self.count
 
     @property
     def top(self) -> float:
@@ -117,11 +132,21 @@ def apart(whole: Moments, same: Moments) -> float:
     ends = [(whole.low, same.low), (whole.high, same.high)]
     if whole.bits and same.bits:
         ends = [(nearest_record(here, there, whole.bits) or 0.0, there) for here, there in ends]
-    moved = max(abs(here - there) for here, there in ends) / (RECORDED * same.top)
-    stepped = common_share(whole.count) * whole.unit * whole.size if whole.bits and same.bits else 0.0
+    cast = 0.0 if whole.bits else _cast_between(whole, same)
+    moved = max(abs(here - there) for here, there in ends) / (max(RECORDED, cast) * same.top)
+    stepped = common_share(whole.count) * (whole.unit if whole.bits and same.bits else cast) * whole.size
     mean = abs(whole.mean - same.mean) / (whole.mean_recorded + same.mean_recorded + stepped)
     norm = nearest_record(whole.norm, same.norm, whole.bits) if whole.bits else whole.norm
-    return max(moved, mean, abs((norm or 0.0) - same.norm) / (whole.recorded * same.norm))
+    return max(moved, mean, abs((norm or 0.0) - same.norm) / (max(whole.recorded, whole.summed, cast) * same.norm))
+
+
+def _cast_between(whole: Moments, same: Moments) -> float:
+    """Return the rounding of a narrower type that elements went through on their way, which no dump shows; or 0.
+
+    A model that keeps its residuals in float32 casts them to its own type and back in each layer.
+    """
+    before, after = (rounded_before((each.low, each.high), UNIT) for each in (same, whole))
+    return after if after > before else 0.0
 
 
 def differing(whole: Moments, same: Moments) -> tuple[str, float, float]:

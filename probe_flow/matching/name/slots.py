@@ -104,12 +104,16 @@ def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decis
         twosomes = by_slot(target, golden, decision)
     is_foreign = decision.is_cross_framework
     is_defined = not (target and undefined_outputs(target[0].node.name))
+    is_made_otherwise = not is_foreign and _gradients(target) != _gradients(golden)
     pairs: list[Pair] = []
     for one, other in twosomes:
         if one is None or other is None:
             shown = one or other
             assert shown is not None
             pairs.append(decision.pair(one, other, _no_slot(shown, decision, is_target=other is None)))
+            continue
+        if is_made_otherwise and _is_of_another_node(one, other):
+            pairs += decision.pair(one, None, _OTHER_KERNEL), decision.pair(None, other, _OTHER_KERNEL)
             continue
         kind = one.kind
         is_alike = (
@@ -239,6 +243,27 @@ def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | 
     return _unlike(NameReason.TYPE_INCOMPATIBLE, one, other)
 
 
+_OTHER_KERNEL = NameReason.OTHER_AUTOGRAD_NODE.expected(
+    "the sides compute this call by kernels of different autograd nodes, of which these are: they are not compared"
+)
+
+
+def _gradients(refs: Sequence[TensorRef]) -> int:
+    """Return how many gradients a backward call gives; 0 of a forward call."""
+    if not refs or refs[0].node.phase is not Phase.BACKWARD:
+        return 0
+    return sum(tensor.slot.role is SlotRole.OUTPUT for tensor in refs)
+
+
+def _is_of_another_node(one: TensorRef, other: TensorRef) -> bool:
+    """Say whether gradients of calls that give different numbers of them are of different steps, by their shapes.
+
+    A fused attention gives those of query, key and value; one that is made of products, those of its last product.
+    """
+    shapes = (one.logical_shape, other.logical_shape)
+    return one.slot.role is SlotRole.OUTPUT and None not in shapes and shapes[0] != shapes[1]
+
+
 def _is_other_gradient(one: TensorRef, other: TensorRef) -> bool:
     """Say whether gradients that two backward calls give are of different steps of the call.
 
@@ -249,8 +274,7 @@ def _is_other_gradient(one: TensorRef, other: TensorRef) -> bool:
         return False
     if key.name.rpartition(".")[2] in OTHER_GRADIENTS or _class_of(one.dtype) != _class_of(other.dtype):
         return True
-    shapes = (one.logical_shape, other.logical_shape)
-    return None not in shapes and shapes[0] != shapes[1]
+    return _is_of_another_node(one, other)
 
 
 def _class_of(dtype: str) -> str | None:

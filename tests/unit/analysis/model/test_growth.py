@@ -115,6 +115,15 @@ def test_scaling_adds_relative_errors():
     assert found.explained == pytest.approx(1.5 * 4.0 * (0.01 + 0.02))
 
 
+def test_relative_errors_count_as_much_as_the_squares_of_what_they_are_of():
+    """Of 20 squares whose largest is 2.3 times their size, 11 hold the norm: noise averages out over those."""
+    squares = deviation(size=0.074, top=0.171, count=20)
+    found = allowance(Family.SCALE, squares, [deviation(rms=0.005)])
+    assert found.gain == pytest.approx((0.1 + 2.0 / math.sqrt(11.2)) * found.rms / 0.074, rel=0.01)
+    alike = allowance(Family.SCALE, deviation(size=0.1, top=0.1, count=10_000), [deviation(rms=0.005)])
+    assert alike.gain == pytest.approx(0.12 * alike.rms / 0.1)
+
+
 def test_single_elements_of_a_quotient_follow_its_smallest_denominator():
     # a / b with |a / b| up to 10: errors of 1e-6 in a and 2e-6 in b are 1000 times as large where b is 0.001.
     divided, by = deviation(peak=1e-6), deviation(peak=2e-6, least=1e-3)
@@ -301,8 +310,8 @@ def test_elements_that_are_one_number_are_rounded_alike():
     for family in (Family.MOVE, Family.SCALE, Family.PRODUCT):
         alike = [allowance(family, each, []).gain for each in (picked, constant)]
         assert alike == [pytest.approx(unit), pytest.approx(unit)]
-        assert allowance(family, mixed, []).gain < 0.5 * unit
-    assert allowance(Family.SCALE, deviation(size=2.0, top=2.0, spread=0.0, count=1, unit=unit), []).gain == unit / 2
+        assert allowance(family, mixed, []).gain < 0.6 * unit
+    assert allowance(Family.SCALE, deviation(size=2.0, top=2.0, spread=0.0, count=1, unit=unit), []).gain == unit
 
 
 def test_solutions_of_equations_are_off_by_the_condition_of_their_matrix_in_one_direction():

@@ -281,6 +281,18 @@ def test_terms_are_gradients_of_as_many_elements():
     assert latest.cancelled(read, deviation(size=1e-6, count=100)) == 0.0
 
 
+def test_a_gradient_may_hold_the_whole_error_of_the_one_that_is_nearest_in_size():
+    """Behind a layer norm whose squares are averaged next to nothing is left, and the noise of what was there."""
+    first, last = (NodeKey(key(name).execution, name, phase=Phase.BACKWARD) for name in ("first", "last"))
+    latest, left = LatestGradients(), deviation(size=1.46e-7, count=100)
+    latest.add(first.execution, deviation(size=1e-3, rms=1e-5, count=100), 0.0)
+    latest.add(first.execution, deviation(size=1.45e-7, rms=5.5e-6, count=100), 0.0)
+    latest.add(first.execution, deviation(size=2e-8, rms=3e-7, count=100), 0.0)
+    assert latest.carried(row(last, IN), left) == 5.5e-6
+    assert latest.carried(row(last, IN), deviation(size=1.46e-7, count=99)) == 0.0
+    assert latest.carried(row("last", IN), left) == 0.0
+
+
 def test_what_an_optimizer_reads_may_be_off_by_what_a_gradient_of_as_many_elements_is():
     """Clipped, so that it shows nowhere else: the sum of a bias gradient that nearly cancels."""
     backward = NodeKey(key("first").execution, "first", phase=Phase.BACKWARD)

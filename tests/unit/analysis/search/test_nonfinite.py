@@ -249,6 +249,7 @@ def test_what_lies_in_a_buffer_before_it_is_written_explains_nothing() -> None:
     ("name", "is_memory"),
     [
         ("Tensor.copy_", True), ("aten.copy.default", True), ("Tensor.zero_", True), ("Tensor.normal_", True),
+        ("Tensor.__setitem__", True),
         ("Torch.normal", False), ("Tensor.masked_fill_", False), ("aten._to_copy.default", False),
     ],
 )  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import Measurement, Mode, SideSummary, Statistics
-from tests.support.comparison_rows import IN, edge, pairs_of, passes, row, statistics
+from tests.support.comparison_rows import IN, OUT, argument, edge, pairs_of, passes, row, statistics
 
 CACHE, FILLED, WRONG = (statistics(max=value, l2norm=norm) for value, norm in ((1.0, 2.0), (3.0, 10.0), (5.0, 17.0)))
 
@@ -59,3 +59,16 @@ def test_the_operator_is_blamed_where_what_it_left_is_wrong():
 @pytest.mark.parametrize(("before", "after"), [(WRONG, FILLED), (FILLED, WRONG)])
 def test_another_tensor_than_its_result_is_a_wrong_input(before, after):
     assert ("update", IN) in named(before, after)
+
+
+@pytest.mark.parametrize(("name", "accused"), [("__setitem__", []), ("index_select", ["index_select"])])
+def test_memory_that_items_are_put_into_is_no_wrong_input(name, accused):
+    """`inverse = empty_like(order); inverse[order] = ...`: collectors record neither `empty_like` nor a result."""
+    rows = [
+        row("order", dtype="int64"),
+        row(name, IN, 0, dtype="int64", relative=0.25, peak=5e18),
+        row(name, IN, 1, dtype="int64"),
+        argument(name, None, None, 0, OUT),
+    ]
+    found, _ = conclude(rows, pairs_of(rows, {name: name}), passes(rows))
+    assert [each.node.name for each in found] == accused

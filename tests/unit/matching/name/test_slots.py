@@ -84,3 +84,20 @@ def test_torch_hooks_another_node_of_these(api: str) -> None:
     made = getattr(functional, api, None) or getattr(torch, api)
     before = [each for each, _ in made(*inputs.get(api, (x(6, 5),))).grad_fn.next_functions if each is not None]
     assert any(type(each).__name__ != "AccumulateGrad" for each in before)
+
+
+def test_gradients_of_an_attention_that_is_made_of_products_are_others() -> None:
+    """torch's fused attention gives the gradients of query, key and value; one of products, those of its last."""
+    key = NodeKey(Execution(0, 0), "Functional.scaled_dot_product_attention", 5, Phase.BACKWARD)
+    incoming = tensor(key, SlotRole.INPUT, 0, shape=(2, 2, 17, 32))
+    composed = [incoming, tensor(key, SlotRole.OUTPUT, 0, shape=(4, 17, 32))]
+    fused = [incoming, *(tensor(key, SlotRole.OUTPUT, place, shape=(2, 2, 17, 32)) for place in range(3))]
+
+    pairs = pair_tensors(composed, fused, Decision("group", Rule("name")))
+    compared = [pair.target.slot for pair in pairs if pair.target is not None and pair.golden is not None]
+    assert compared == [incoming.slot]
+    assert [pair.reason.code for pair in pairs if pair.reason is not None][:2] == ["other_autograd_node"] * 2
+
+    as_many = [incoming, tensor(key, SlotRole.OUTPUT, 0, shape=(4, 17, 32))]
+    flat = [incoming, tensor(key, SlotRole.OUTPUT, 0, shape=(2, 2, 17, 32))]
+    assert all(pair.reason is None for pair in pair_tensors(as_many, flat, Decision("group", Rule("name"))))
