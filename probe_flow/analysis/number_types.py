@@ -67,6 +67,9 @@ PLAIN_INTEGER = 512.0
 BOTH_SIDES = 2
 """Extremes that must be known, one of each side."""
 
+NARROW = 8.0
+"""Spread of a tensor, in rounding steps of its size, up to which its elements may all be rounded alike."""
+
 LEAST_COMMON, MOST_COMMON = 0.1, 0.5
 """Share of noise that many elements have in common, however many they are, and however few."""
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from probe_flow.analysis.model.decisions import FLIP_SHARE, MIN_FLIPS
 from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.families import Family
-from probe_flow.analysis.number_types import LEAST_COMMON, RESTATED, common_share
+from probe_flow.analysis.number_types import LEAST_COMMON, NARROW, RESTATED, common_share
 
 PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""
@@ -182,7 +182,7 @@ def _common_share(family: Family, output: Deviation, inputs: Sequence[Deviation]
     """
     if family is Family.MOVE and any(tensor.count > output.count for tensor in inputs):
         return 1.0
-    if family is Family.SOLVE or _is_of_one_value(output):
+    if family is Family.SOLVE or _is_of_one_value(output) or output.spread <= NARROW * output.unit * output.size:
         return 1.0
     if family in (Family.SCALE, Family.QUOTIENT):
         return min(1.0, LEAST_COMMON + 2.0 / math.sqrt(weighty_count(output)))

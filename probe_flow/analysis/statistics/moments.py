@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from probe_flow.analysis.number_types import (
     IN_ONE_LANE,
+    NARROW,
     RESTATED,
     SIGNIFICANT_BITS,
     STEP,
@@ -22,9 +23,6 @@ from probe_flow.records.row import Row
 
 RECORDED = 2.0**-20
 """Relative error of recorded statistics, which are sums in float32."""
-
-NARROW = 8.0
-"""Spread of a tensor, in rounding steps of its size, up to which its elements may all be rounded alike."""
 
 LEAST_SQUARE = 2.0**-149
 """Step of float32 near zero, which squares of elements below 1e-19 are rounded to in a recorded norm."""
