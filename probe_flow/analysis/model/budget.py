@@ -22,7 +22,7 @@ from probe_flow.analysis.model.arithmetic import (
     Gradient,
     by_parts,
 )
-from probe_flow.analysis.model.by_statistics import StatisticsAllowances
+from probe_flow.analysis.model.by_statistics import StatisticsAllowances, is_masked
 from probe_flow.analysis.model.decisions import flipped_share, turned_share
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.deviations import Deviations
@@ -197,6 +197,8 @@ class Allowances:
         call = self.calls.of[number]
         if call is None or self.updates.may_hide(number) or self.updates.noise(number, call, deviation):
             return False
+        if deviation.is_bare and is_masked(self.rows[number]):
+            return False
         if self._crossed.meet(number, call, self.sources):
             return False
         if call.is_gradient and (self.maker(number, call).is_gated or not self._is_free_of_noise(number)):
@@ -269,6 +271,8 @@ class Allowances:
             if self._sums_rows(row) and deviation.size:
                 common = self._common.of(row.node.execution) * allowed.scale / deviation.size
                 allowed = replace(allowed, gain=allowed.gain + common)
+        if deviation.is_bare and is_masked(row):
+            self._by_statistics.mask(number, allowed.rms, inputs)
         saved = call.forward if by_statistics and arithmetic is self._gradient else ()
         gradients = self.updates.gradients
         changed = [n for n in (*behind, *saved) if n in gradients] if gradients else ()

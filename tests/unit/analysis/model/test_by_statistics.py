@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -170,3 +172,25 @@ def shown(place, target, golden):
     of = tensor(key("norm"), role, place % 3, dtype="bfloat16", shape=target.shape)
     found = row(key("norm"), role, place % 3, measurement=statistics_measured(*sides, count=target.size))
     return replace(found, pair=replace(found.pair, target=of, golden=of))
+
+
+@pytest.mark.parametrize(("is_off", "accused"), [(True, []), (False, ["exp"])])
+def test_scores_that_are_masked_by_infinity_hand_on_what_they_may_be_off_by(is_off, accused):
+    """Minimum, mean and norm of such are infinite on both sides, and the maximum is that of the diagonal: 0."""
+    golden = statistics(min=-4.0, max=0.0, mean=-2.0, l2norm=22.0)
+    target = statistics(min=-4.008, max=0.0, mean=-2.004, l2norm=22.044) if is_off else golden
+    masked = statistics(min=-math.inf, max=0.0, mean=-math.inf, l2norm=math.inf)
+    results = statistics(min=0.0, max=1.0, mean=0.461, l2norm=6.01), statistics(min=0.0, max=1.0, mean=0.46, l2norm=6.0)
+    read = [("cumsum", OUT, (target, golden)), ("masked_fill", IN, (target, golden))]
+    read += [("masked_fill", OUT, (masked, masked)), ("exp", IN, (masked, masked)), ("exp", OUT, results)]
+    rows = [
+        row(
+            name,
+            role,
+            measurement=statistics_measured(*sides),
+            dtype="bfloat16" if is_off and name == "cumsum" else "float32",
+        )
+        for name, role, sides in read
+    ]
+    found, _ = conclude(rows, pairs_of(rows, {each: each for each, _, _ in read}), passes(rows))
+    assert [each.node.name for each in found if each.fails] == accused
