@@ -8,7 +8,6 @@ whole step apart although what they are of is not: just above a power of two tha
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 UNIT = {
@@ -55,18 +54,6 @@ SUMMED = 2.0**-31
 lanes on a CPU, and loses 6e-7 of 2**16 normal numbers, 8e-5 of 2**22 and 5e-3 of 2**26; of numbers that are all alike,
 up to as many 2**-31 as there are. A device loses less, so both sides are that far apart."""
 
-IN_ONE_LANE = 8.0
-"""How many times as large that is where the elements do not lie side by side, as those of an expanded gradient."""
-
-PLAIN_BITS = 4
-"""Numbers with so few bits say nothing: 0, 1, 0.5, 6 and such are meant as they are."""
-
-PLAIN_INTEGER = 512.0
-"""Nor do integers below this: pixels, counts, classes."""
-
-BOTH_SIDES = 2
-"""Extremes that must be known, one of each side."""
-
 NARROW = 8.0
 """Spread of a tensor, in rounding steps of its size, up to which its elements may all be rounded alike."""
 
@@ -111,29 +98,3 @@ def significand_bits(value: float) -> int:
         return 12
     number = abs(int(whole))
     return number.bit_length() - (number & -number).bit_length() + 1 if number else 0
-
-
-def rounded_before(extremes: Sequence[float | None], units: Mapping[str, float]) -> float:
-    """Return the relative error that an earlier rounding of a wide tensor explains; 0.0 where it shows none.
-
-    Args:
-        extremes: smallest and largest value of both sides; None where not known (masked scores have no smallest one).
-            One of each side is enough.
-        units: what rounding explains by dtype (`UNIT`).
-    """
-    known = [value for value in extremes if value is not None]
-    if len(known) < BOTH_SIDES:
-        return 0.0
-    bits, tells = 0, False
-    for value in known:
-        used = significand_bits(value)
-        if used > SIGNIFICANT_BITS["float16"]:
-            return 0.0
-        bits = max(bits, used)
-        tells = tells or (used > PLAIN_BITS and not (abs(value) < PLAIN_INTEGER and float(value).is_integer()))
-    if not tells:
-        return 0.0
-    if bits <= SIGNIFICANT_BITS["bfloat16"]:
-        return units["bfloat16"]
-    least, most = HALF_RANGE  # what is outside was not in float16
-    return units["float16"] if all(not each or least <= abs(each) <= most for each in known) else 0.0

@@ -25,6 +25,11 @@ TYPE_LIMITS = {
 """What programs ask of the type that they compute in (`finfo(x.dtype).min`) -> which question it answers."""
 
 
+def is_limit(number: float) -> bool:
+    """Return whether a number is the largest or least finite one of a type."""
+    return abs(number) in LARGEST
+
+
 def is_same_limit(target: float | None, golden: float | None) -> bool:
     """Return whether two numbers are the same limit of two types, or of one."""
     limit = TYPE_LIMITS.get(target) if target is not None else None

@@ -22,7 +22,7 @@ from probe_flow.analysis.model.arithmetic import (
     Gradient,
     by_parts,
 )
-from probe_flow.analysis.model.by_statistics import StatisticsAllowances, is_masked
+from probe_flow.analysis.model.by_statistics import StatisticsAllowances
 from probe_flow.analysis.model.decisions import flipped_share, turned_share
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.deviations import Deviations
@@ -48,9 +48,11 @@ from probe_flow.analysis.model.rounding import (
 from probe_flow.analysis.model.unseen_inputs import (
     HiddenInputs,
     LatestGradients,
+    MaskedScores,
     UnshownSteps,
     decided_otherwise,
     is_first_input,
+    is_masked,
     is_memory,
     is_overwritten,
     with_noise,
@@ -91,6 +93,7 @@ class Allowances:
         self._past, self._common = PastErrors(), CommonFactors()
         self._unshown = UnshownSteps(pairs)
         self._gradients = LatestGradients()
+        self._masked = MaskedScores()
         self._read: list[int] = []
         self.updates = Updates(rows, self.deviations, calls)
         self._flips, self._steps = FadingNoise(), FadingNoise()
@@ -247,6 +250,7 @@ class Allowances:
         row, own = self.rows[number], self.calls.of[number]
         assert own is not None
         deviation = self._casts.behind(row, own, deviation, sources)
+        inputs = self._masked.seen(inputs)
         is_produced, by_statistics = row.is_produced, row.is_by_statistics
         call = self.maker(number, own)
         known = [d for _, d in inputs]
@@ -271,8 +275,8 @@ class Allowances:
             if self._sums_rows(row) and deviation.size:
                 common = self._common.of(row.node.execution) * allowed.scale / deviation.size
                 allowed = replace(allowed, gain=allowed.gain + common)
-        if deviation.is_bare and is_masked(row):
-            self._by_statistics.mask(number, allowed.rms, inputs)
+        if deviation.is_bare:
+            self._masked.add(number, row, allowed, inputs)
         saved = call.forward if by_statistics and arithmetic is self._gradient else ()
         gradients = self.updates.gradients
         changed = [n for n in (*behind, *saved) if n in gradients] if gradients else ()

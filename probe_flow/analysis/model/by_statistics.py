@@ -19,7 +19,6 @@ from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import Allowance, mean_of, product_length
 from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps
 from probe_flow.analysis.number_types import STEP_AT_MOST, common_share
-from probe_flow.records.row import Row
 
 STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
@@ -65,20 +64,6 @@ class StatisticsAllowances:
         self._crossed = crossed
         self._lost = lost
         self._sources = sources
-        self._masked: dict[int, Deviation] = {}
-
-    def mask(self, number: int, error: float, inputs: Sequence[tuple[int, Deviation]]) -> None:
-        """Let a row that is infinite somewhere, so that no statistic shows its finite elements, stand for its inputs.
-
-        Args:
-            number: of the row.
-            error: what it may be off by, as root mean square.
-            inputs: rows that it was made of, with their deviations.
-        """
-        known = [self._masked.get(n, d) for n, d in inputs if d.unit]
-        if known:
-            worst = max(known, key=lambda each: each.rms)
-            self._masked[number] = worst.with_rms(max(error, worst.rms))
 
     def of(
         self,
@@ -151,8 +136,6 @@ class StatisticsAllowances:
         """
         if not tensor.unit:
             return tensor
-        if (masked := self._masked.get(number)) is not None:
-            return masked
         blind = tensor.blind if tensor.blind and self._sources(number) != () else 0.0
         lost = self._lost.hidden_in(number, tensor, output)
         relative = max(self._flips.of(number), self._steps.of(number), lost, blind)
@@ -160,13 +143,6 @@ class StatisticsAllowances:
         if blind:
             return replace(tensor, rms=likely, peak=tensor.peak + STEP_AT_MOST * blind * tensor.top)
         return tensor if likely == tensor.rms else tensor.with_rms(likely)
-
-
-def is_masked(row: Row) -> bool:
-    """Whether both sides are infinite somewhere, by an extreme: then no statistic tells of the finite elements."""
-    measured = row.measurement
-    sides = (measured.target_statistics, measured.golden_statistics) if measured is not None else ()
-    return bool(sides) and all(each is not None and math.inf in (each.max, -(each.min or 0.0)) for each in sides)
 
 
 def left_by_flips(noise: float, count: int, aligned: float) -> float:

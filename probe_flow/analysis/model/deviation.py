@@ -17,7 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.rounding import SYSTEMATIC, WITHIN_FRAMEWORK, Rounding, storage
-from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE, is_record, nearest_record, rounded_before
+from probe_flow.analysis.narrowed import rounded_before
+from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE, is_record, nearest_record
 from probe_flow.analysis.plain_values import LARGEST, is_same_limit
 from probe_flow.records import ErrorShape, Measurement, Mode, Statistics, Value
 from probe_flow.records.row import Row
@@ -48,7 +49,8 @@ class Deviation(Struct, frozen=True, gc=False):
         unit: relative error that storage explains (`UNIT` of the coarser side, or of what it was rounded to before).
         step: absolute error that storage explains near zero (`STEP`).
         systematic: change of scale that needs no fault (`SYSTEMATIC`).
-        is_bare: whether the extremes of its fractions are all that is known.
+        is_bare: whether the extremes of its fractions are all that is known; with tensors, where masked scores outweigh
+            the others.
         blind: relative error that its records leave open although they agree: those of 16 bits on both sides, of which
             neighbours count as one, so that elements may be a step apart (1 to 2 `unit`) in either direction.
     """
@@ -148,7 +150,7 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
     own, statistics = measurement.target_statistics, measurement.golden_statistics
     if own is None or statistics is None:
         return None
-    is_self = row.pair.rule.is_self
+    is_self, is_hidden = row.pair.rule.is_self, False
     if is_self and target.dtype == "bool" != golden.dtype:
         return None  # a cast to bool compared with its own input: distances say nothing there
     if quantised_side(row):
@@ -164,7 +166,8 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
         if low is not None and high is not None and (low > 0.0 or high < 0.0):
             least = max(0.0, low, -high)
         if mode is Mode.TENSOR:
-            errors = _tensor_errors(measurement, own, statistics, size)
+            is_hidden = _is_masked_otherwise(own, statistics)
+            errors = _NO_ERRORS if is_hidden else _tensor_errors(measurement, own, statistics, size)
         else:
             mine = _believed(own, count, rounding)
             if target.dtype in SIGNIFICANT_BITS:
@@ -178,7 +181,7 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
         unit = max(unit, rounded_before((low, high, _number(own.min), _number(own.max)), rounding.unit))
     return Deviation(
         rms, peak, gain, offset, size, top, spread, count, mismatch, least, unit, step, rounding.systematic,
-        mode is Mode.STATISTICS and mean is None and norm is None and unit > 0.0, blind,
+        is_hidden or (mode is Mode.STATISTICS and mean is None and norm is None and unit > 0.0), blind,
     )  # fmt: skip
 
 
@@ -271,6 +274,12 @@ def _as_recorded(
     extremes = nearest_record(own_low, low, bits), nearest_record(own_high, high, bits)
     found = *extremes, nearest_record(own_mean, mean), nearest_record(own_norm, norm)
     return found, max(rounding.unit[dtype] for dtype in dtypes) if is_open else 0.0
+
+
+def _is_masked_otherwise(target: Statistics, golden: Statistics) -> bool:
+    """Whether the least numbers of two types mask scores: their distance outweighs that of all other elements."""
+    ends = (target.min, golden.min), (target.max, golden.max)
+    return any(mine != other and is_same_limit(mine, other) for mine, other in ends)
 
 
 def _believed(statistics: Statistics, count: int, rounding: Rounding) -> _Numbers:

@@ -16,7 +16,8 @@ import numpy as np
 
 from probe_flow.analysis.model.deviation import Deviation, deviation_of, quantised_side
 from probe_flow.analysis.model.rounding import Rounding, storage
-from probe_flow.analysis.number_types import HALF_RANGE, PLAIN_BITS, PLAIN_INTEGER, SIGNIFICANT_BITS, WIDE
+from probe_flow.analysis.narrowed import PLAIN_BITS, PLAIN_INTEGER
+from probe_flow.analysis.number_types import HALF_RANGE, SIGNIFICANT_BITS, WIDE
 from probe_flow.analysis.plain_values import LARGEST
 from probe_flow.records import Mode, Value
 from probe_flow.records.columns.figure_columns import RecordedColumns

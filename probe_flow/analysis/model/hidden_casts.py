@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.rounding import WITHIN_FRAMEWORK, are_bounds
-from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE, rounded_before
+from probe_flow.analysis.narrowed import rounded_before
+from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE
 from probe_flow.records import Execution, Pair
 from probe_flow.records.row import Row
 

@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from probe_flow.analysis.number_types import BOTH_SIDES, PLAIN_BITS, SIGNIFICANT_BITS, STEP, UNIT, significand_bits
+from probe_flow.analysis.narrowed import BOTH_SIDES, PLAIN_BITS
+from probe_flow.analysis.number_types import SIGNIFICANT_BITS, STEP, UNIT, significand_bits
 from probe_flow.records import Mode, Pair, TensorRef
 from probe_flow.records.row import Row
 

@@ -29,6 +29,7 @@ from probe_flow.analysis.model.deviation import TINY, Deviation, unknown_scale
 from probe_flow.analysis.model.families import words_of
 from probe_flow.analysis.model.growth import PEAK_OVER_RMS, Allowance
 from probe_flow.analysis.number_types import UNIT, common_share
+from probe_flow.analysis.plain_values import is_limit
 from probe_flow.records import Catalog, Execution, Flow, Node, NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row
 
@@ -223,6 +224,39 @@ class LatestGradients:
 
     def _of(self, row: Row, deviation: Deviation) -> Sequence[_Gradient]:
         return self._latest.get((row.node.execution, deviation.count), ())
+
+
+class MaskedScores:
+    """The tensors that were met which hold infinities, or the least number of their type, and what they may be off by.
+
+    Neither minimum nor mean nor norm tell of their other elements, and where the types of both sides have other least
+    numbers, no distance does. What reads them gets the error that their making allows.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, Deviation] = {}
+
+    def seen(self, inputs: Sequence[tuple[int, Deviation]]) -> Sequence[tuple[int, Deviation]]:
+        """Return rows that something was made of, masked ones with the deviation that they may have."""
+        return [(number, self._known.get(number, own)) for number, own in inputs] if self._known else inputs
+
+    def add(self, number: int, row: Row, allowed: Allowance, inputs: Sequence[tuple[int, Deviation]]) -> None:
+        """Let a row stand for that of its inputs which is off most, as `seen` returns them, if it is masked."""
+        known = [own for _, own in inputs if own.unit] if is_masked(row) else []
+        if known:
+            worst = max(known, key=lambda each: each.rms)
+            self._known[number] = worst.with_rms(max(allowed.explained, worst.rms))
+
+
+def is_masked(row: Row) -> bool:
+    """Whether both sides are infinite, or the least or largest number of a type, somewhere."""
+    measured = row.measurement
+    sides = (measured.target_statistics, measured.golden_statistics) if measured is not None else ()
+    return bool(sides) and all(each is not None and _is_bound(each.min, each.max) for each in sides)
+
+
+def _is_bound(*ends: float | None) -> bool:
+    return any(end is not None and (math.isinf(end) or is_limit(end)) for end in ends)
 
 
 class UnshownSteps:

@@ -89,6 +89,8 @@ class Shaken:
             self._note_parts(number, around, is_known=is_known, is_part=True)
             return 0.0
         chosen = self._chosen(row, call) if row.is_produced else 0.0
+        if not is_known and self._decided and _are_whole(row):
+            chosen = self._decided.get(row.node.execution.identity, 0.0)
         noise = chosen
         if not is_known:
             noise = max(chosen, self._most, self._others_by_size)
@@ -195,6 +197,14 @@ def _rows_of(row: Row) -> int:
     """Return how many rows of a tensor change independently at least: those of its last axis, or of its channels."""
     shape = row.pair.shown.shape or (1,)
     return max(1, math.prod(shape) // max(1, *shape[1:2], shape[-1]))
+
+
+def _are_whole(row: Row) -> bool:
+    """Whether a row that was read holds whole numbers as floats: what was picked (experts), cast to be counted."""
+    measured = row.measurement
+    sides = (measured.target_statistics, measured.golden_statistics) if measured is not None else ()
+    ends = [end for each in sides if each is not None for end in (each.min, each.max)]
+    return not row.is_produced and bool(ends) and all(isinstance(end, float) and end.is_integer() for end in ends)
 
 
 def _is_index(tensor: TensorRef) -> bool:

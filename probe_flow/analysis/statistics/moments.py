@@ -6,8 +6,8 @@ import math
 
 from msgspec import Struct
 
+from probe_flow.analysis.narrowed import rounded_before
 from probe_flow.analysis.number_types import (
-    IN_ONE_LANE,
     NARROW,
     RESTATED,
     SIGNIFICANT_BITS,
@@ -16,10 +16,12 @@ from probe_flow.analysis.number_types import (
     UNIT,
     common_share,
     nearest_record,
-    rounded_before,
 )
 from probe_flow.records import Mode
 from probe_flow.records.row import Row
+
+IN_ONE_LANE = 8.0
+"""How many times as large that is where the elements do not lie side by side, as those of an expanded gradient."""
 
 RECORDED = 2.0**-20
 """Relative error of recorded statistics, which are sums in float32."""

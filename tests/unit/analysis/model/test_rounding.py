@@ -14,7 +14,8 @@ from probe_flow.analysis.flow.calls import Calls
 from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import deviation_of
 from probe_flow.analysis.model.rounding import bits_fewer
-from probe_flow.analysis.number_types import UNIT, nearest_record, rounded_before
+from probe_flow.analysis.narrowed import rounded_before
+from probe_flow.analysis.number_types import UNIT, nearest_record
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import NodeKey, Phase
 

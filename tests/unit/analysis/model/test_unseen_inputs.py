@@ -372,3 +372,23 @@ def test_an_input_that_nothing_wrote_was_made_by_what_left_no_file():
     assert unshown.of_input(made) == pytest.approx(math.sqrt(2) * U)
     assert unshown.of_input(read) == 0.0  # the golden read it, too: a weight
     assert unshown.of_input(rows["d"]) == 0.0
+
+
+@pytest.mark.parametrize(("error", "accused_"), [(1e-3, []), (0.0, ["softmax"])])
+def test_what_reads_scores_that_another_least_number_masks_gets_their_error(error, accused_):
+    """-65504 in float16 and -3.4e38 in float32: no distance tells of the scores that are not masked."""
+
+    def masked(name, role):
+        least = -65504.0, -3.4028234663852886e38
+        ends = [statistics(min=each, max=2.0, mean=each / 2.0, l2norm=-7.0 * each) for each in least]
+        metrics = {"euclidean_distance": 3e38, "max_abs_err": 3.4e38, "cosine": 1.0}
+        measured = Measurement.of(Mode.TENSOR, metrics, *map(SideSummary, ends), count=100)
+        return row(name, role, measurement=measured, dtype="float32", mark=2.0)
+
+    rows = [
+        row("scores", relative=error, dtype="float16" if error else "float32"),
+        row("add", IN, relative=error, dtype="float32"), masked("add", OUT),
+        masked("softmax", IN), row("softmax", relative=1e-3, dtype="float32", mark=5.0),
+    ]  # fmt: skip
+    found, _ = conclude(rows, pairs_of(rows, {"scores": "linear", "add": "add", "softmax": "softmax"}), passes(rows))
+    assert [each.node.name for each in found if each.fails] == accused_

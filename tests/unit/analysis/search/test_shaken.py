@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from comparison_rows import IN, edge, pairs_of, passes, row, tensor
+from comparison_rows import IN, OUT, edge, pairs_of, passes, row, tensor
 from msgspec.structs import replace
 
 from probe_flow.analysis.search.conclude import conclude
@@ -178,3 +178,21 @@ def test_the_loss_of_few_rows_with_other_labels_is_another_number(count, due):
     rows += [read, row("loss", dtype="float32", measurement=one)]
     pairs = pairs_of(rows, {**TYPES, "loss": "cross_entropy"}, [*EDGES[:2], edge("pick", "loss", 1)])
     assert named(rows, pairs) == due
+
+
+@pytest.mark.parametrize(("top", "accused"), [(3.0, []), (3.5, ["count"])])
+def test_experts_that_are_cast_to_be_counted_may_be_others(top, accused):
+    """Qwen2-MoE gives `histc` the indices of `topk` as floats; of the indices themselves no mean is recorded."""
+
+    def seen(name, role, target, golden, dtype):
+        sides = SideSummary(target), SideSummary(golden)
+        return row(name, role, measurement=Measurement.of(Mode.STATISTICS, {}, *sides, count=64), dtype=dtype)
+
+    scores = Statistics(0.17, 0.371, 0.25, 2.0156), Statistics(0.169, 0.37, 0.25, 2.01)
+    experts = (Statistics(0, 3, None, None),) * 2
+    casts = Statistics(0.0, top, 1.609, 15.72), Statistics(0.0, top, 1.578, 15.59)
+    rows = [
+        seen("linear", OUT, *scores, "bfloat16"), seen("topk", IN, *scores, "bfloat16"),
+        seen("topk", OUT, *experts, "int64"), seen("count", IN, *casts, "float32"),
+    ]  # fmt: skip
+    assert named(rows, pairs_of(rows, {"linear": "linear", "topk": "topk", "count": "histc"})) == accused
