@@ -333,7 +333,7 @@ class Allowances:
         updated = self._of_update(number, step, is_known=sources is not None) if step else None
         if sources is None:
             recent = math.hypot(self.recent(number), self._unshown.error(row))
-            recent = max(recent, self._gradients.error(row, deviation))
+            recent = max(recent, self._gradients.error(row, deviation), self._gradients.last(row, deviation))
             if self._shows_modules_only and is_gradient(row.node):
                 recent += flipped_share(recent, deviation.count)  # between modules there may be gates
             size = max(deviation.size, self._gradients.cancelled(row, deviation))

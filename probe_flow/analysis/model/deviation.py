@@ -84,6 +84,15 @@ class Deviation(Struct, frozen=True, gc=False):
         return self.rms <= self.unit * self.size and self.peak <= 2.0 * self.unit * self.top and not self.nonfinite
 
     @property
+    def weighty_count(self) -> float:
+        """How many elements hold the squares of the golden: all if they are alike, a third of normal ones.
+
+        The largest element bounds the sum of fourth powers; of 20 to 1,000 normal numbers it says three times as much.
+        """
+        share = 3.0 * (self.size / self.top) ** 2 if self.top else 1.0
+        return max(1.0, self.count * min(1.0, share))
+
+    @property
     def likely(self) -> float:
         """Root mean square of the error where statistics only prove a part of it.
 
@@ -346,7 +355,8 @@ def _statistic_errors(
     if max(abs(golden[0] or 0.0), abs(golden[1] or 0.0)) >= LARGEST[-1]:  # masked scores hold the least of their type
         ends = zip(target[:2], golden[:2], strict=True)
         low, high = (other if is_same_limit(mine, other) else mine for mine, other in ends)
-        target = low, high, *target[2:]
+        if (low, high) != target[:2]:  # what outweighs all others is in mean and norm, too
+            target = low, high, *golden[2:]
     try:
         low, high, offset, norm = map(sub, target, golden)
     except TypeError:  # one of them is not known

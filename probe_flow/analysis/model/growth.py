@@ -185,17 +185,8 @@ def _common_share(family: Family, output: Deviation, inputs: Sequence[Deviation]
     if family is Family.SOLVE or _is_of_one_value(output) or output.spread <= NARROW * output.unit * output.size:
         return 1.0
     if family in (Family.SCALE, Family.QUOTIENT):
-        return min(1.0, LEAST_COMMON + 2.0 / math.sqrt(weighty_count(output)))
+        return min(1.0, LEAST_COMMON + 2.0 / math.sqrt(output.weighty_count))
     return common_share(output.count)
-
-
-def weighty_count(tensor: Deviation) -> float:
-    """Return how many elements hold the squares of a tensor: all if they are alike, a third of normal ones.
-
-    The largest element bounds the sum of fourth powers, which for 20 to 1,000 normal numbers it overstates threefold.
-    """
-    share = 3.0 * (tensor.size / tensor.top) ** 2 if tensor.top else 1.0
-    return max(1.0, tensor.count * min(1.0, share))
 
 
 def _is_of_one_value(tensor: Deviation) -> bool:
@@ -317,7 +308,8 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
     if family is Family.SUM:
         return amplified * absolute
     if family in (Family.SCALE, Family.UNITS, Family.QUOTIENT):
-        return max(amplified * output.size * relative, _at_smallest(family, output, inputs) / math.sqrt(output.count))
+        smallest = _at_smallest(family, output, inputs) / math.sqrt(output.count)
+        return max(amplified * output.size * relative, smallest, amplified * _of_zeros(inputs))
     if family in (Family.REDUCE, Family.TOTAL):
         is_mean = family is Family.REDUCE
         whole = sum(tensor.rms for tensor in inputs) if is_mean else amplified * absolute * _shared(output, inputs)
@@ -340,6 +332,12 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
         exponent = max(min(tensor.peak, 1.0) for tensor in inputs)
         return output.size * max(exponent, relative)
     return amplified * max(output.size * relative, absolute)
+
+
+def _of_zeros(inputs: Sequence[Deviation]) -> float:
+    """Return what is off in a product of elements where a factor of the golden's is zero, and not relative to it."""
+    wrong = sum(tensor.rms for tensor in inputs if not tensor.size)
+    return wrong * max([1.0, *(tensor.top for tensor in inputs)]) if wrong else 0.0
 
 
 def _peak(family: Family, output: Deviation, inputs: Sequence[Deviation], unit: float, rms: float) -> float:

@@ -29,6 +29,9 @@ OTHER_FRAMEWORK = 8.0
 approximations and default settings. The epsilon of a layer norm is 1e-5 in one and 1e-7 in the other, which scales
 tensors of variance 1 by 5e-6, five steps of `UNIT`."""
 
+SUBNORMAL = 24
+"""Exponent of float16 whose numbers have no bits left: those below 2**-14 are 2**-24 apart."""
+
 TELLING = 16.0
 """How many times the distance to its golden a step may be to which a value was rounded: it is a sixteenth by chance
 once in eight times."""
@@ -125,10 +128,12 @@ def bits_fewer(target: Extremes, golden: Extremes, held: int) -> float:
     for value, other in zip(target, golden, strict=True):
         if not value or not other or not math.isfinite(value) or not math.isfinite(other):
             return 0.0
-        step = math.ldexp(1.0, math.frexp(max(abs(value), abs(other)))[1] - held)
+        exponent = math.frexp(max(abs(value), abs(other)))[1]
+        kept = min(held, exponent + SUBNORMAL) if held == SIGNIFICANT_BITS["float16"] else held
+        step = math.ldexp(1.0, exponent - kept)
         apart = abs(value - other) / step
         if apart <= 1.0 or significand_bits(other) <= PLAIN_BITS:
             return 0.0
-        least = min(least, held - significand_bits(value), math.log2(TELLING * apart))
+        least = min(least, kept - significand_bits(value), math.log2(TELLING * apart))
     is_range = all(abs(low + high) <= step for low, high in (target, golden))  # type: ignore[operator]
     return 0.0 if is_range else 2.0 * max(0.0, least)

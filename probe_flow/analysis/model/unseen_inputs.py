@@ -51,6 +51,9 @@ CRESTS = (1.0, 30.0)
 ROUNDED_WEIGHT = 0.5
 """Root mean square error of stored values, in units of `UNIT`, which is the largest."""
 
+LAST, ABOUT = 8, 8
+"""Gradients among which the last of about as many elements is looked for, and how many times as many that may be."""
+
 LATEST = 64
 """Gradients of as many elements among which the terms of a sum are looked for."""
 
@@ -192,12 +195,14 @@ class LatestGradients:
 
     def __init__(self) -> None:
         self._latest: dict[tuple[Execution, int], deque[_Gradient]] = defaultdict(lambda: deque(maxlen=LATEST))
+        self._last: dict[Execution, deque[tuple[int, float]]] = defaultdict(lambda: deque(maxlen=LAST))
 
     def add(self, execution: Execution, deviation: Deviation, scale: float) -> None:
         """Take note of a judged gradient that was summed from terms of a size."""
         if deviation.size:
             found = _Gradient(deviation.size, deviation.rms, max(deviation.size, scale))
             self._latest[execution, deviation.count].append(found)
+            self._last[execution].append((deviation.count, deviation.relative))
 
     def cancelled(self, row: Row, deviation: Deviation) -> float:
         """Return the size of the terms of which a golden's row holds the rounding alone; 0.0 where it holds more."""
@@ -211,6 +216,15 @@ class LatestGradients:
         """Return the largest relative error of those that a row behind the backward pass may be; 0.0 for others."""
         known = () if is_gradient(row.node) else self._of(row, deviation)
         return max((each.rms / each.size for each in known), default=0.0)
+
+    def last(self, row: Row, deviation: Deviation) -> float:
+        """Return the relative error of the last of about as many elements, of which a gradient may be made; else 0.0.
+
+        That of a product is not always recorded, and what cancelled before it was computed stays as wrong behind it.
+        """
+        known = reversed(self._last[row.node.execution]) if is_gradient(row.node) else ()
+        least, most = deviation.count / ABOUT, deviation.count * ABOUT
+        return next((error for count, error in known if least <= count <= most), 0.0)
 
     def carried(self, row: Row, deviation: Deviation) -> float:
         """Return the error of the one that is nearest in size, which a gradient may hold whole; 0.0 for others.

@@ -88,6 +88,8 @@ class Shaken:
             self.noise[number] = self._most = RANDOM
             self._note_parts(number, around, is_known=is_known, is_part=True)
             return 0.0
+        if score > 1.0 and self._is_any_at_once and _is_reordered(row, deviation):
+            is_known = False  # it has the statistics of what it was made of, and that is how it was found
         chosen = self._chosen(row, call) if row.is_produced else 0.0
         if not is_known and self._decided and _are_whole(row):
             chosen = self._decided.get(row.node.execution.identity, 0.0)
@@ -197,6 +199,24 @@ def _rows_of(row: Row) -> int:
     """Return how many rows of a tensor change independently at least: those of its last axis, or of its channels."""
     shape = row.pair.shown.shape or (1,)
     return max(1, math.prod(shape) // max(1, *shape[1:2], shape[-1]))
+
+
+REORDERED = 0.1
+"""Difference of norms and extremes, in what elements are off by, up to which these lie in another order."""
+
+
+def _is_reordered(row: Row, deviation: Deviation) -> bool:
+    """Whether a tensor that was read has nearly the golden's elements in another order, as rows sorted by expert do."""
+    measured = row.measurement
+    if measured is None or row.is_produced or measured.mode is not Mode.TENSOR or not deviation.size:
+        return False
+    target, golden = measured.target_statistics, measured.golden_statistics
+    if target is None or golden is None:
+        return False
+    names = (("l2norm", math.sqrt(deviation.count)), ("min", 1.0), ("max", 1.0))
+    gaps = [(getattr(target, name), getattr(golden, name), scale) for name, scale in names]
+    most = REORDERED * deviation.rms
+    return all(a is not None and b is not None and abs(a - b) <= most * scale for a, b, scale in gaps)
 
 
 def _are_whole(row: Row) -> bool:

@@ -158,3 +158,9 @@ def test_scores_that_are_masked_by_the_least_number_of_their_type_are_masked_ali
     masked = Statistics(least, 2.0, -math.inf, math.inf)
     found = programs_deviation(masked, Statistics(-3.4028234663852886e38, 2.0, -math.inf, math.inf), 64)
     assert found.rms == pytest.approx(rms / 8.0, rel=0.2)
+
+
+def test_a_number_that_masks_is_the_same_in_mean_and_norm():
+    """XGLM takes the maximum of scores and `tensor(finfo(dtype).min)`."""
+    sides = (Statistics(least, least, least, -least) for least in (-65504.0, -3.4028234663852886e38))
+    assert programs_deviation(*sides, 1).rms == 0.0

@@ -115,6 +115,13 @@ def test_scaling_adds_relative_errors():
     assert found.explained == pytest.approx(1.5 * 4.0 * (0.01 + 0.02))
 
 
+def test_what_is_off_where_the_golden_is_zero_goes_through_a_product():
+    """AdamW decays the second moment of a gradient that is zero by mathematics: 1.2e-31 times 0.999."""
+    nothing = deviation(size=0.0, top=0.0, rms=1e-31, unit=0.0)
+    assert allowance(Family.SCALE, deviation(size=0.0, top=0.0), [nothing]).explained == pytest.approx(1.5e-31)
+    assert allowance(Family.SCALE, deviation(size=0.0, top=0.0), [deviation()]).explained == 0.0
+
+
 def test_relative_errors_count_as_much_as_the_squares_of_what_they_are_of():
     """Of 20 squares whose largest is 2.3 times their size, 11 hold the norm: noise averages out over those."""
     squares = deviation(size=0.074, top=0.171, count=20)

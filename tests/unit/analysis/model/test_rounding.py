@@ -154,3 +154,10 @@ def test_a_result_at_half_of_its_limit_whose_extremes_lack_bits_is_an_origin(hig
     found, _ = conclude(rows, pairs_of(rows, {"product": "linear"}, [edge("nowhere", "product", 9)]), passes(rows))
     assert [each.node.name for each in found if each.fails] == due
     assert all("have 5 bits fewer than bfloat16" in each.evidence for each in found if each.fails)
+
+
+def test_numbers_of_float16_near_zero_have_few_bits_of_themselves():
+    """3 * 2**-24 has two bits, and all numbers of float16 there do; 0.1494 and 0.1621 with as few lack some."""
+    near = bits_fewer((-1.78814e-07, 1.78814e-07), (-1.81945e-07, 2.04055e-07), 11)
+    assert near == 0.0
+    assert bits_fewer((-0.125, 0.1875), (-0.1494, 0.1621), 11) > 8.0

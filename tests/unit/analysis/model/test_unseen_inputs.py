@@ -293,6 +293,17 @@ def test_a_gradient_may_hold_the_whole_error_of_the_one_that_is_nearest_in_size(
     assert latest.carried(row("last", IN), left) == 0.0
 
 
+def test_a_gradient_may_be_as_wrong_as_the_last_of_about_as_many_elements():
+    """What cancelled before a product whose gradient no dump shows: MBART's second linear layer, without modules."""
+    first, last = (NodeKey(key(name).execution, name, phase=Phase.BACKWARD) for name in ("first", "last"))
+    latest = LatestGradients()
+    latest.add(first.execution, deviation(size=1e-7, rms=5e-6, count=1536), 1e-3)
+    latest.add(first.execution, deviation(size=1.0, rms=0.25, count=48), 0.0)
+    assert latest.last(row(last, IN), deviation(count=3072)) == pytest.approx(50.0)
+    assert latest.last(row(last, IN), deviation(count=96)) == 0.25
+    assert latest.last(row("last", IN), deviation(count=3072)) == 0.0
+
+
 def test_what_an_optimizer_reads_may_be_off_by_what_a_gradient_of_as_many_elements_is():
     """Clipped, so that it shows nowhere else: the sum of a bias gradient that nearly cancels."""
     backward = NodeKey(key("first").execution, "first", phase=Phase.BACKWARD)

@@ -196,3 +196,15 @@ def test_experts_that_are_cast_to_be_counted_may_be_others(top, accused):
         seen("topk", OUT, *experts, "int64"), seen("count", IN, *casts, "float32"),
     ]  # fmt: skip
     assert named(rows, pairs_of(rows, {"linear": "linear", "topk": "topk", "count": "histc"})) == accused
+
+
+@pytest.mark.parametrize(("norm", "accused"), [(10.0, []), (8.0, ["mul"])])
+def test_rows_that_lie_in_another_order_behind_a_decision_are_no_fault(norm, accused):
+    """Gradients of tokens that Mixtral sorts by their expert: the same elements, found by the same statistics."""
+    rows, _ = routed(2e-4, 0.2, 0.6)
+    golden, target = Statistics(-3.0, 3.0, 0.0, 10.0), Statistics(-3.0, 3.0, 0.0, norm)
+    metrics = {"euclidean_distance": 8.0, "max_abs_err": 5.0, "cosine": 0.66}
+    moved = Measurement.of(Mode.TENSOR, metrics, SideSummary(target), SideSummary(golden), count=100)
+    rows += [row("sum", relative=1e-3, mark=1.5), row("mul", IN, measurement=moved)]
+    edges = [*EDGES, edge("sum", "mul")]
+    assert named(rows, pairs_of(rows, {**TYPES, "sum": "sum", "mul": "mul"}, edges)) == accused
