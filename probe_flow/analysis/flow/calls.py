@@ -121,10 +121,15 @@ class Call(Struct, eq=False, gc=False):
         return self.key.name.startswith("Distributed.") or _is_exchange(self.node.op_type if self.node else "")
 
     def is_random(self, rows: Sequence[Row]) -> bool:
-        """Return True if it draws from a random state: by its type, and by arguments that turn that off."""
+        """Return True if it draws from a random state: by its type, and by arguments that turn that off.
+
+        Of a module no argument says so: one that gives what it got, as dropout does outside of training, drew nothing.
+        """
         if self.node is None or not draws(self.node.op_type):
             return False
-        return not any(_turns_off(rows[number]) for number in self.read)
+        if any(_turns_off(rows[number]) for number in self.read):
+            return False
+        return not any(_is_same_tensor(rows[one], rows[other]) for one in self.read for other in self.written)
 
     def around(self) -> Iterator[Call]:
         """Yield the modules around it, innermost first."""
@@ -134,6 +139,15 @@ class Call(Struct, eq=False, gc=False):
             seen.add(id(call))
             yield call
             call = call.container
+
+
+def _is_same_tensor(read: Row, written: Row) -> bool:
+    """Whether a call's result shows what it read, on both sides: its statistics, and how the sides differ."""
+    before, after = read.measurement, written.measurement
+    if before is None or after is None or before.count != after.count or before.metrics != after.metrics:
+        return False
+    sides = (before.target_statistics, after.target_statistics), (before.golden_statistics, after.golden_statistics)
+    return all(one is not None and one == other and one.l2norm is not None for one, other in sides)
 
 
 class Calls:

@@ -8,7 +8,7 @@ import pytest
 from comparison_rows import IN, OUT, edge, pairs_of, passes, row, tensor
 from msgspec.structs import replace
 
-from probe_flow.analysis.flow.calls import draws
+from probe_flow.analysis.flow.calls import Calls, draws
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import FindingKind, Measurement, Mode, Role, SideSummary, Statistics
 from probe_flow.records.row import Recomputed
@@ -168,3 +168,18 @@ def test_random_operators_are_known_by_their_names(name):
 )  # fmt: skip
 def test_names_that_only_look_alike_are_not(name):
     assert not draws(name)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_dropout_that_gives_what_it_got_is_no_random_operator(kept):
+    """Of a module no argument says that it is not in training; its result and what it read have the same statistics."""
+    given = Statistics(-3.0, 3.0, 0.1, 10.0)
+    dropped = given if kept else Statistics(-6.0, 6.0, 0.1, 14.0)
+
+    def seen(role, shown):
+        measured = Measurement.of(Mode.STATISTICS, {}, SideSummary(shown), SideSummary(shown), count=100)
+        return row("n0", role, measurement=measured)
+
+    rows = [seen(IN, given), seen(OUT, dropped)]
+    (call,) = Calls(rows, pairs_of(rows, {"n0": "Dropout"}))
+    assert call.is_random(rows) is not kept
