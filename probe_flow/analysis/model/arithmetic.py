@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call
-from probe_flow.analysis.model.deviation import Deviation
+from probe_flow.analysis.model.deviation import Deviation, mean_of
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import Family, families_of, gives_places
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest, types_of_parts
@@ -20,7 +20,7 @@ from probe_flow.analysis.model.gradients import (
     scales_by_number,
     with_flips,
 )
-from probe_flow.analysis.model.growth import Allowance, allowance, coherent_error, explained_error, mean_of, widest
+from probe_flow.analysis.model.growth import Allowance, allowance, coherent_error, explained_error, widest
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs
 from probe_flow.records import Node, NodeKey, Pairs
 from probe_flow.records.row import Row

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.arithmetic import COPY, Arithmetic
 from probe_flow.analysis.model.decisions import is_decided
-from probe_flow.analysis.model.deviation import TINY, Deviation
+from probe_flow.analysis.model.deviation import TINY, Deviation, mean_of
 from probe_flow.analysis.model.families import Family
-from probe_flow.analysis.model.growth import Allowance, mean_of, product_length
+from probe_flow.analysis.model.growth import Allowance, product_length
 from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps
 from probe_flow.analysis.number_types import STEP_AT_MOST, common_share
 

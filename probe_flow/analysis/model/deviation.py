@@ -31,6 +31,10 @@ SIZE_OF_TOP = 0.5
 0.35 to 0.2 for a hundred to a million normally distributed ones."""
 
 
+ALIKE = 4.0
+"""Rounding steps, of storage and of recorded statistics, within which elements are one number."""
+
+
 class Deviation(Struct, frozen=True, gc=False):
     """Error of one tensor.
 
@@ -93,6 +97,15 @@ class Deviation(Struct, frozen=True, gc=False):
         return max(1.0, self.count * min(1.0, share))
 
     @property
+    def is_of_one_value(self) -> bool:
+        """Whether each element is zero or one and the same number, so that all of them are rounded alike.
+
+        An example is the gradient of a mean. For no others is the mean of the squares that number times the mean.
+        """
+        square = self.size * self.size
+        return self.count > 1 and abs(square - self.top * mean_of(self)) <= ALIKE * self.unit * square
+
+    @property
     def likely(self) -> float:
         """Root mean square of the error where statistics only prove a part of it.
 
@@ -114,6 +127,11 @@ class Deviation(Struct, frozen=True, gc=False):
     def with_rms(self, rms: float) -> Deviation:
         """Return the same with another root mean square of the error."""
         return replace(self, rms=rms)
+
+
+def mean_of(tensor: Deviation) -> float:
+    """Return the magnitude of the mean of the golden values."""
+    return math.sqrt(max(0.0, tensor.size * tensor.size - tensor.spread * tensor.spread))
 
 
 class ErrorFigure(enum.Enum):

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from probe_flow.analysis.model.decisions import FLIP_SHARE, MIN_FLIPS
-from probe_flow.analysis.model.deviation import TINY, Deviation
+from probe_flow.analysis.model.deviation import TINY, Deviation, mean_of
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.number_types import LEAST_COMMON, NARROW, RESTATED, common_share
 
@@ -34,9 +34,6 @@ UNCANCELLED = 2.0
 SHARED = 0.08
 """Part of an error that all terms of a sum share, as the elements of a column that come from one rounded weight: it
 adds up where the rest cancels (measured: sums over batches of 512 to 4,096 rows in float16)."""
-
-ALIKE = 4.0
-"""Rounding steps, of storage and of recorded statistics, within which elements are one number."""
 
 
 AMPLIFIED = {
@@ -182,20 +179,11 @@ def _common_share(family: Family, output: Deviation, inputs: Sequence[Deviation]
     """
     if family is Family.MOVE and any(tensor.count > output.count for tensor in inputs):
         return 1.0
-    if family is Family.SOLVE or _is_of_one_value(output) or output.spread <= NARROW * output.unit * output.size:
+    if family is Family.SOLVE or output.is_of_one_value or output.spread <= NARROW * output.unit * output.size:
         return 1.0
     if family in (Family.SCALE, Family.QUOTIENT):
         return min(1.0, LEAST_COMMON + 2.0 / math.sqrt(output.weighty_count))
     return common_share(output.count)
-
-
-def _is_of_one_value(tensor: Deviation) -> bool:
-    """Return True if each element is zero or one and the same number, so that all of them are rounded alike.
-
-    An example is the gradient of a mean. For no others is the mean of the squares that number times the mean.
-    """
-    square = tensor.size * tensor.size
-    return tensor.count > 1 and abs(square - tensor.top * mean_of(tensor)) <= ALIKE * tensor.unit * square
 
 
 def widest(allowances: Sequence[Allowance]) -> Allowance:
@@ -386,11 +374,6 @@ def coherent_product(output: Deviation, first: Deviation, second: Deviation) -> 
     return product_length(output, first, second) * (
         abs(first.offset) * mean_of(second) + abs(second.offset) * mean_of(first)
     )
-
-
-def mean_of(tensor: Deviation) -> float:
-    """Return the magnitude of the mean of the golden values."""
-    return math.sqrt(max(0.0, tensor.size * tensor.size - tensor.spread * tensor.spread))
 
 
 def _yardstick(family: Family, tensor: Deviation) -> float:

@@ -18,10 +18,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.decisions import FINE
-from probe_flow.analysis.model.deviation import Deviation
+from probe_flow.analysis.model.deviation import Deviation, mean_of
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import Family, family_of
-from probe_flow.analysis.model.growth import mean_of
 from probe_flow.records import Execution, Mode
 from probe_flow.records.row import Row
 
