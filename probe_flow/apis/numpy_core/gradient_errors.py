@@ -167,11 +167,14 @@ def _added_up(own: OwnError, terms: int) -> OwnError:
     """
     if own.unit < HALF_STEP or terms < 2:
         return own
-    steps = own.unit * math.sqrt(terms / 2.0)
+    roundings = math.sqrt(terms / 2.0)
+    (found, explained), more = own.slice_, math.hypot(1.0, roundings)
     return replace(
         own,
-        explained=math.hypot(own.explained, steps * own.size),
-        explained_peak=own.explained_peak + steps * own.top,
+        explained=math.hypot(own.explained, roundings * own.unit * own.size),
+        explained_peak=own.explained_peak + roundings * own.unit * own.top,
+        slice_=(found, explained * more),
+        slice_share=own.slice_share / more,
     )
 
 
