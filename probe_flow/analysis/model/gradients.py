@@ -195,6 +195,9 @@ def _scale(family: Family, output: Deviation, incoming: Deviation, saved: Sequen
         return max(own, total if output.count < incoming.count else 0.0)
     if family is Family.EXPONENTIAL:
         return 2.0 * incoming.size * min(1.0, max((tensor.size for tensor in written), default=1.0))
+    divisors = [tensor.size for tensor in read if tensor.count == output.count and tensor.size]
+    if family is Family.QUOTIENT and output.count < incoming.count and divisors and written:
+        return total * max(tensor.size for tensor in written) / min(divisors)  # of x / d it is -x / d / d
     if family in _SCALED and output.count < incoming.count:
         return total * max((tensor.size for tensor in read), default=1.0)
     return total if terms > 1.0 else 0.0

@@ -36,6 +36,14 @@ def test_a_sum_is_held_against_its_terms_not_against_what_is_left():
     assert found.floor == pytest.approx(U * found.scale)
 
 
+def test_the_gradient_of_a_divisor_is_a_sum_of_terms_that_are_as_large_as_the_quotient_over_it():
+    """DeBERTa's layer norm, written out: g x / d / d with x / d of 1 and d of 0.027, over the 48 elements of a row."""
+    read = [Saved(deviation(size=size, count=count), is_result=False) for size, count in ((0.027, 1536), (0.027, 32))]
+    saved = [*read, Saved(deviation(size=1.0, count=1536), is_result=True)]
+    found = allowed(Family.QUOTIENT, deviation(size=4e-6, count=32), [deviation(size=2.4e-6, count=1536)], saved)
+    assert found.scale == pytest.approx(2.4e-6 * math.sqrt(48) / 0.027)
+
+
 def test_differences_of_means_add_up_in_the_gradient_of_a_bias_and_of_a_weight():
     # 4608 incoming elements summed to 8: 576 each.
     incoming = [deviation(count=4608, offset=1e-3)]
