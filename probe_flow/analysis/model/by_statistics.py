@@ -125,7 +125,8 @@ class StatisticsAllowances:
             + UNSHOWN * proven
             + coherent
             + of_mean * output.size
-            + output.unit * mean_of(output),
+            + output.unit * mean_of(output)
+            + 0.5 * output.step,  # as much is lost of what is added to multiples of it
         )
 
     def _likely(self, number: int, tensor: Deviation, output: Deviation) -> Deviation:

@@ -194,3 +194,17 @@ def test_scores_that_are_masked_by_infinity_hand_on_what_they_may_be_off_by(is_o
     ]
     found, _ = conclude(rows, pairs_of(rows, {each: each for each, _, _ in read}), passes(rows))
     assert [each.node.name for each in found if each.fails] == accused
+
+
+@pytest.mark.parametrize(("off", "accused"), [(2.9e-8, []), (1.2e-7, ["second"])])
+def test_a_mean_may_lose_half_a_step_of_float16_near_zero(off, accused):
+    """Small numbers of float16 are multiples of 2**-24 (6e-8): half of one that is added to all of them is lost."""
+
+    def seen(mean, top=2e-5):
+        return statistics(min=-1e-5, max=top, mean=mean, l2norm=0.2 * top * np.sqrt(1536))
+
+    read = statistics_measured(seen(1e-8, 1e-5), seen(1e-8, 1e-5), count=1536)
+    made = statistics_measured(seen(4e-8 + off), seen(4e-8), count=1536)
+    rows = [row("first", measurement=read), row("second", IN, measurement=read), row("second", OUT, measurement=made)]
+    found, _ = conclude(rows, pairs_of(rows, {"first": "linear", "second": "linear"}), passes(rows))
+    assert [each.node.name for each in found if each.fails] == accused
