@@ -16,11 +16,11 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.rounding import SYSTEMATIC, WITHIN_FRAMEWORK, Rounding, storage
+from probe_flow.analysis.model.rounding import SYSTEMATIC, UNLOST, WITHIN_FRAMEWORK, Rounding, storage
 from probe_flow.analysis.narrowed import rounded_before
 from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE, is_record, nearest_record
 from probe_flow.analysis.plain_values import LARGEST, is_same_limit
-from probe_flow.records import ErrorShape, Measurement, Mode, Statistics, Value
+from probe_flow.records import Measurement, Mode, Statistics, Value
 from probe_flow.records.row import Row
 
 TINY = 1e-300
@@ -29,7 +29,6 @@ TINY = 1e-300
 SIZE_OF_TOP = 0.5
 """Root mean square of values of which only the extremes are known, relative to the larger one: 0.58 for uniform values,
 0.35 to 0.2 for a hundred to a million normally distributed ones."""
-
 
 ALIKE = 4.0
 """Rounding steps, of storage and of recorded statistics, within which elements are one number."""
@@ -55,6 +54,7 @@ class Deviation(Struct, frozen=True, gc=False):
         systematic: change of scale that needs no fault (`SYSTEMATIC`).
         is_bare: whether the extremes of its fractions are all that is known; with tensors, where masked scores outweigh
             the others.
+        summed: error of a recorded norm per element (`SUMMED`), where statistics are recorded.
         blind: relative error that its records leave open although they agree: those of 16 bits on both sides, of which
             neighbours count as one, so that elements may be a step apart (1 to 2 `unit`) in either direction.
     """
@@ -74,6 +74,7 @@ class Deviation(Struct, frozen=True, gc=False):
     systematic: float = SYSTEMATIC
     is_bare: bool = False
     blind: float = 0.0
+    summed: float = 0.0
 
     @property
     def relative(self) -> float:
@@ -91,16 +92,16 @@ class Deviation(Struct, frozen=True, gc=False):
     def weighty_count(self) -> float:
         """How many elements hold the squares of the golden: all if they are alike, a third of normal ones.
 
-        The largest element bounds the sum of fourth powers; of 20 to 1,000 normal numbers it says three times as much.
+        The largest bounds the sum of fourth powers; of 20 to 1,000 normal numbers it says three times as much.
         """
         share = 3.0 * (self.size / self.top) ** 2 if self.top else 1.0
         return max(1.0, self.count * min(1.0, share))
 
     @property
     def is_of_one_value(self) -> bool:
-        """Whether each element is zero or one and the same number, so that all of them are rounded alike.
+        """Whether each element is zero or one number, so that all are rounded alike: the gradient of a mean.
 
-        An example is the gradient of a mean. For no others is the mean of the squares that number times the mean.
+        For no others is the mean of the squares that number times the mean.
         """
         square = self.size * self.size
         return self.count > 1 and abs(square - self.top * mean_of(self)) <= ALIKE * self.unit * square
@@ -112,7 +113,7 @@ class Deviation(Struct, frozen=True, gc=False):
         Noise of this size moves each extreme by about as much (more where it grows with the values), norm and mean by
         as much over the root of the count: the middle one of the three guesses, which a common factor or a single
         wrong element does not spoil. Where extremes are all there is, theirs is the only one. That norm or mean agree
-        as records of 16 bits do measures nothing, so these are left out.
+        as records of 16 bits do measures nothing, so these are left out; nor does that norms of many elements do.
         """
         if not (self.peak or self.gain or self.offset):
             return self.rms
@@ -120,8 +121,9 @@ class Deviation(Struct, frozen=True, gc=False):
         extreme = self.peak * math.sqrt(self.size / self.top) if self.top else self.peak
         if self.is_bare:
             return extreme
-        averages = (abs(self.gain) * self.size * root, abs(self.offset) * root)
-        guesses = sorted((extreme, *(each for each in averages if each or not self.blind)))
+        is_norm_open = self.blind or self.summed * self.count > UNLOST
+        averages = (abs(self.gain) * self.size * root, is_norm_open), (abs(self.offset) * root, self.blind)
+        guesses = sorted((extreme, *(each for each, is_open in averages if each or not is_open)))
         return max(self.rms, guesses[(len(guesses) - 1) // 2])
 
     def with_rms(self, rms: float) -> Deviation:
@@ -209,47 +211,12 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
     return Deviation(
         rms, peak, gain, offset, size, top, spread, count, mismatch, least, unit, step, rounding.systematic,
         is_hidden or (mode is Mode.STATISTICS and mean is None and norm is None and unit > 0.0), blind,
+        0.0 if mode is Mode.TENSOR else rounding.summed,
     )  # fmt: skip
 
 
 _NO_ERRORS = (0.0, 0.0, 0.0, 0.0)
 _Numbers: TypeAlias = tuple[float | None, float | None, float | None, float | None]
-
-
-SHAPED = 0.8
-"""Share of an error, as root mean square, that a common factor or offset must be to be its shape."""
-
-CREST = 2.0
-"""Largest error over root mean square from which few elements hold the error, in what it is for normal noise."""
-
-
-def shape_of(deviation: Deviation | None, figure: ErrorFigure, row: Row) -> ErrorShape | None:
-    """Return what an error looks like; None where nothing numeric or extremes alone are known of it.
-
-    Args:
-        deviation: the error.
-        figure: by which figure it was found (`Suspect.figure`).
-        row: where it was measured.
-    """
-    if figure is ErrorFigure.PICK:
-        return ErrorShape.CHOICE
-    if figure in (ErrorFigure.NONFINITE, ErrorFigure.UPDATE):
-        return None
-    if deviation is None or deviation.is_bare or not deviation.rms:
-        return None
-    noise = CREST * math.sqrt(2.0 * math.log(max(3, deviation.count)))
-    if deviation.peak > noise * (deviation.likely if row.is_by_statistics else deviation.rms):
-        return ErrorShape.PART
-    rounded = 2.0 * deviation.unit * deviation.top
-    gain, offset = abs(deviation.gain), abs(deviation.offset)
-    for shape, rms, peak in (
-        (ErrorShape.FACTOR, gain * deviation.size, 2.0 * gain * deviation.top),
-        (ErrorShape.OFFSET, offset, 2.0 * offset),
-    ):
-        # Statistics prove no more than the norm shows, so there extremes must move along.
-        if rms >= SHAPED * deviation.rms and (not row.is_by_statistics or deviation.peak <= peak + rounded):
-            return shape
-    return ErrorShape.NOISE
 
 
 NARROW = frozenset(("int8", "int4"))
@@ -379,8 +346,9 @@ def _statistic_errors(
         low, high, offset, norm = map(sub, target, golden)
     except TypeError:  # one of them is not known
         low, high, offset, norm = map(_difference, target, golden)
-    if summed:
-        norm = math.copysign(max(0.0, abs(norm) - summed * count * abs(golden[3] or 0.0)), norm)
+    lost = summed * count - UNLOST
+    if lost > 0.0:
+        norm = math.copysign(max(0.0, abs(norm) - lost * abs(golden[3] or 0.0)), norm)
     root = math.sqrt(count)
     peak, norms = max(abs(high), abs(low)), norm / root
     # With neither norm nor mean (integers) the extremes are all there is: one element may be all the error.

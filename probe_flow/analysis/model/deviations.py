@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from probe_flow.analysis.model.deviation import Deviation, deviation_of, quantised_side
-from probe_flow.analysis.model.rounding import Rounding, storage
+from probe_flow.analysis.model.rounding import UNLOST, Rounding, storage
 from probe_flow.analysis.narrowed import PLAIN_BITS, PLAIN_INTEGER
 from probe_flow.analysis.number_types import HALF_RANGE, SIGNIFICANT_BITS, WIDE
 from probe_flow.analysis.plain_values import LARGEST
@@ -182,8 +182,9 @@ class _Plain:
             errors[1] = unit, max(self._rounding.unit[dtype] for dtype in dtypes)
         elif all(dtype in WIDE for dtype in dtypes):
             errors[1:] = [(max(unit, self._rounding.unit[dtype]), 0.0) for dtype in SIGNIFICANT_BITS]
-        known, systematic = self._known, self._rounding.systematic
-        numbers = [known.setdefault((unit, step, systematic, False, blind), len(known)) for unit, blind in errors]
+        known, systematic, summed = self._known, self._rounding.systematic, self._rounding.summed
+        kinds = [(unit, step, systematic, False, blind, summed) for unit, blind in errors]
+        numbers = [known.setdefault(each, len(known)) for each in kinds]
         return _Types(bits, *numbers)
 
 
@@ -211,7 +212,8 @@ def _figures(target: Floats, golden: Floats, counts: Floats, summed: float) -> F
     least = np.where((low > 0.0) | (high < 0.0), np.maximum(low, -high), 0.0)
     down, up, offset, norms = (target - golden).T
     if summed:
-        rest = np.abs(norms) - summed * counts * np.abs(norm)
+        lost = np.maximum(summed * counts - UNLOST, 0.0)
+        rest = np.abs(norms) - lost * np.abs(norm)
         norms = np.copysign(np.where(rest > 0.0, rest, 0.0), norms)
     peak, norms = np.maximum(np.abs(up), np.abs(down)), norms / root
     proven = np.maximum(np.maximum(np.abs(norms), np.abs(offset)), peak / root)

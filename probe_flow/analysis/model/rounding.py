@@ -37,6 +37,10 @@ TELLING = 16.0
 once in eight times."""
 
 
+UNLOST = 2.0**-16
+"""What is lost so of fewer elements than 32,768 counts as nothing: there norms tell float32 from float32."""
+
+
 class Rounding(Struct, frozen=True):
     """What needs no fault: ``unit`` by dtype (`UNIT`), a common change of scale, a norm's error per element (`SUMMED`).
 

@@ -13,9 +13,9 @@ from probe_flow.analysis.flow.calls import is_gradient
 from probe_flow.analysis.flow.ordering import side_by_side
 from probe_flow.analysis.flow.producers import Writers
 from probe_flow.analysis.limits import LATER, STRONG
-from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, shape_of
+from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.search.checksums import checksum_finding, search_checksums
-from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect, with_roles
+from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect, shape_of, with_roles
 from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried, other_data
 from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import diagnose

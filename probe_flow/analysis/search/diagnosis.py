@@ -13,7 +13,7 @@ from probe_flow.analysis.limits import Limits
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.growth import Allowance
-from probe_flow.records import NodeKey, Role, Status, Verdict
+from probe_flow.records import ErrorShape, NodeKey, Role, Status, Verdict
 from probe_flow.records.row import Row
 
 UNRELATED = 0.1
@@ -119,6 +119,42 @@ class Diagnosis(Struct, frozen=True):
     undecided: tuple[int, ...] = ()
     undumped: tuple[int, ...] = ()
     holds_part: bool = False
+
+
+SHAPED = 0.8
+"""Share of an error, as root mean square, that a common factor or offset must be to be its shape."""
+
+CREST = 2.0
+"""Largest error over root mean square from which few elements hold the error, in what it is for normal noise."""
+
+
+def shape_of(deviation: Deviation | None, figure: ErrorFigure, row: Row) -> ErrorShape | None:
+    """Return what an error looks like; None where nothing numeric or extremes alone are known of it.
+
+    Args:
+        deviation: the error.
+        figure: by which figure it was found (`Suspect.figure`).
+        row: where it was measured.
+    """
+    if figure is ErrorFigure.PICK:
+        return ErrorShape.CHOICE
+    if figure in (ErrorFigure.NONFINITE, ErrorFigure.UPDATE):
+        return None
+    if deviation is None or deviation.is_bare or not deviation.rms:
+        return None
+    noise = CREST * math.sqrt(2.0 * math.log(max(3, deviation.count)))
+    if deviation.peak > noise * (deviation.likely if row.is_by_statistics else deviation.rms):
+        return ErrorShape.PART
+    rounded = 2.0 * deviation.unit * deviation.top
+    gain, offset = abs(deviation.gain), abs(deviation.offset)
+    for shape, rms, peak in (
+        (ErrorShape.FACTOR, gain * deviation.size, 2.0 * gain * deviation.top),
+        (ErrorShape.OFFSET, offset, 2.0 * offset),
+    ):
+        # Statistics prove no more than the norm shows, so there extremes must move along.
+        if rms >= SHAPED * deviation.rms and (not row.is_by_statistics or deviation.peak <= peak + rounded):
+            return shape
+    return ErrorShape.NOISE
 
 
 LIMITED = ErrorFigure.RMS, ErrorFigure.PEAK, ErrorFigure.GAIN, ErrorFigure.OFFSET

@@ -8,7 +8,8 @@ import pytest
 from comparison_rows import checksum_row, deviation, row, statistics, statistics_measured, target_only, tensor
 from msgspec import structs
 
-from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, deviation_of, shape_of
+from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, deviation_of
+from probe_flow.analysis.search.diagnosis import shape_of
 from probe_flow.records import ErrorShape, Measurement, Mode, Pair, Rule, SideSummary, SlotRole, TensorKind
 from probe_flow.records.row import Row
 
