@@ -174,7 +174,8 @@ class Search:
         # Without a path to the errors before it, an output is judged by what outputs are usually off by.
         is_alone = produced and sources is None and self.allowances.is_flow_unknown
         updated = self.allowances.updates.gradients.get(number, ())
-        around = (*behind, *(call.forward if produced else updated))
+        wild = self.wild.intersection(call.read) if produced else ()  # though it shows again what it was given
+        around = (*behind, *wild, *(call.forward if produced else updated))
         ancestor = self._ancestor(call, around, peers, produced=produced)
         # Wrong indices, masks, arguments and NaN may do anything to what is computed from them, and what is wrong
         # inside a module to what the module returns.

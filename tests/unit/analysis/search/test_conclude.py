@@ -419,6 +419,19 @@ def test_a_wrong_scalar_argument_is_the_origin():
     assert roles_of(rows, pairs_of(rows)) == [Role.CLEAN, Role.ORIGIN, Role.INHERITED]
 
 
+def test_what_another_factor_scales_inherits_though_the_golden_multiplies_by_one():
+    """The golden's result has the statistics of what it was given, and is linked to it alone."""
+    given, scaled = (statistics(min=-3.0 * each, max=3.0 * each, l2norm=10.0 * each) for each in (1.0, 1.02))
+    same, off = statistics_measured(given, given), statistics_measured(scaled, given)
+    rows = [
+        row("mul", IN, 0, measurement=same, dtype="float32"),
+        argument("mul", 1.02, 1.0),
+        row("mul", measurement=off, dtype="float32"),
+    ]
+    found, _ = conclude(rows, pairs_of(rows, {"mul": "mul"}), passes(rows))
+    assert [(each.node.name, each.slot.role) for each in found if each.fails] == [("mul", IN)]
+
+
 @pytest.mark.parametrize(
     ("target", "golden"), [(1, 1), ("sum", "sum"), (math.nan, math.nan), (None, None), (0.1, 0.1 + 1e-9), (True, True)]
 )
