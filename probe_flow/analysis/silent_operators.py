@@ -147,10 +147,16 @@ def _forward(key: NodeKey) -> NodeKey:
 
 
 def _asked_for(catalog: Catalog, calls: Collection[NodeKey]) -> Mapping[NodeKey, Collection[object]]:
-    """Say of the inputs of some forward calls whether they require gradients: what the backward call gives."""
+    """Say of the inputs of some forward calls whether they require gradients: what the backward call gives.
+
+    That of a module gives those of its positional arguments alone (torch's backward hooks of modules).
+    """
     asked: dict[NodeKey, set[object]] = {key: set() for key in calls}
+    modules = {key for key in calls if key in catalog.nodes and catalog.nodes[key].kind is NodeKind.MODULE}
     for tensor in catalog.tensors if asked else ():
-        if tensor.slot.role is SlotRole.INPUT and tensor.requires_grad is not None and tensor.node in asked:
+        if tensor.slot.role is not SlotRole.INPUT or tensor.requires_grad is None or tensor.node not in asked:
+            continue
+        if tensor.node not in modules or isinstance(tensor.slot.path[0], int):
             asked[tensor.node].add(tensor.requires_grad)
     return asked
 

@@ -153,6 +153,21 @@ def test_a_backward_call_that_owes_no_gradient_is_not_silent(tmp_path: Path) -> 
     assert silent_operators(changed(tmp_path, change)) == ()
 
 
+@pytest.mark.parametrize(("is_named", "found"), [(True, 0), (False, 1)])
+def test_a_module_gives_no_gradient_of_what_it_was_given_by_name(tmp_path: Path, is_named: bool, found: int) -> None:
+    """As attention of transformers is called; torch's hooks see positional arguments alone."""
+    name = "Module.layers.0.ln1.LayerNorm"
+
+    def change(data: dict[str, Any]) -> None:
+        entry = data[f"{name}.forward.0"]
+        if is_named:
+            entry["input_kwargs"] = {"hidden_states": entry["input_args"][0]}
+            entry["input_args"] = []
+        data[f"{name}.backward.0"]["output"] = []
+
+    assert len(silent_operators(changed(tmp_path, change))) == found
+
+
 def test_outputs_that_no_call_has_were_not_asked_for(tmp_path: Path) -> None:
     def change(data: dict[str, Any]) -> None:
         for entry in data.values():
