@@ -52,8 +52,7 @@ class Deviation(Struct, frozen=True, gc=False):
         unit: relative error that storage explains (`UNIT` of the coarser side, or of what it was rounded to before).
         step: absolute error that storage explains near zero (`STEP`).
         systematic: change of scale that needs no fault (`SYSTEMATIC`).
-        is_bare: whether the extremes of its fractions are all that is known; with tensors, where masked scores outweigh
-            the others.
+        is_bare: whether the extremes of its fractions are all that is known, or masked scores outweigh all others.
         summed: error of a recorded norm per element (`SUMMED`), where statistics are recorded.
         blind: relative error that its records leave open although they agree: those of 16 bits on both sides, of which
             neighbours count as one, so that elements may be a step apart (1 to 2 `unit`) in either direction.
@@ -194,8 +193,8 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
         spread = size if mean is None else math.sqrt(max(0.0, size * size - mean * mean))
         if low is not None and high is not None and (low > 0.0 or high < 0.0):
             least = max(0.0, low, -high)
+        is_hidden = _is_masked_otherwise(own, statistics)
         if mode is Mode.TENSOR:
-            is_hidden = _is_masked_otherwise(own, statistics)
             errors = _NO_ERRORS if is_hidden else _tensor_errors(measurement, own, statistics, size)
         else:
             mine = _believed(own, count, rounding)

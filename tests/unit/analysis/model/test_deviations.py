@@ -163,4 +163,5 @@ def test_scores_that_are_masked_by_the_least_number_of_their_type_are_masked_ali
 def test_a_number_that_masks_is_the_same_in_mean_and_norm():
     """XGLM takes the maximum of scores and `tensor(finfo(dtype).min)`."""
     sides = (Statistics(least, least, least, -least) for least in (-65504.0, -3.4028234663852886e38))
-    assert programs_deviation(*sides, 1).rms == 0.0
+    found = programs_deviation(*sides, 1)
+    assert (found.rms, found.is_bare) == (0.0, True)
