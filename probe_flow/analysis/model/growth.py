@@ -17,7 +17,7 @@ from msgspec import Struct
 from probe_flow.analysis.model.decisions import FLIP_SHARE, MIN_FLIPS
 from probe_flow.analysis.model.deviation import TINY, Deviation, mean_of
 from probe_flow.analysis.model.families import Family
-from probe_flow.analysis.number_types import LEAST_COMMON, NARROW, RESTATED, common_share
+from probe_flow.analysis.number_types import NARROW, RESTATED, common_share
 
 PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""
@@ -181,9 +181,10 @@ def _common_share(family: Family, output: Deviation, inputs: Sequence[Deviation]
         return 1.0
     if family is Family.SOLVE or output.is_of_one_value or output.spread <= NARROW * output.unit * output.size:
         return 1.0
+    share = common_share(output.count)
     if family in (Family.SCALE, Family.QUOTIENT):
-        return min(1.0, LEAST_COMMON + 2.0 / math.sqrt(output.weighty_count))
-    return common_share(output.count)
+        return max(share, min(1.0, 2.0 / math.sqrt(output.weighty_count)))
+    return share
 
 
 def widest(allowances: Sequence[Allowance]) -> Allowance:
