@@ -130,9 +130,9 @@ def _where(where: dict[str, str | list[str]]) -> dict[str, str | list[str]]:
     for key, given in where.items():
         wanted = [given] if isinstance(given, str) else given
         if key in _FACTS:
-            known = words.get(key)
-            for glob in wanted if known is not None else ():
-                if known is not None and not any(fnmatchcase(word, glob) for word in known):
+            known = words.get(key, ())
+            for glob in wanted if known else ():
+                if not any(fnmatchcase(word, glob) for word in known):
                     hint = did_you_mean(glob, known) or f"there are {', '.join(known)}"
                     raise ValueError(f"no {key} is `{glob}`; {hint}")
             continue
