@@ -55,7 +55,7 @@ def is_gate_gradient(op_type: str) -> bool:
     return is_gated(op_type) and _BACKWARD.search(op_type) is not None
 
 
-_COLLECTIVES = ("allreduce", "allgather", "reducescatter", "alltoall")
+_COLLECTIVES = ("allreduce", "allgather", "reducescatter", "alltoall", "moedistribute")
 
 
 class Call(Struct, eq=False, gc=False):
@@ -67,7 +67,7 @@ class Call(Struct, eq=False, gc=False):
         container: the module call around it.
         forward: rows of the forward calls whose values a gradient depends on.
         incoming: for gradients of parameters: rows of the gradients that reach the module.
-        peers: input rows of the same collective on other ranks.
+        peers: input rows of the same collective on other ranks, or of the call that sent what this one received.
         is_gradient: whether it belongs to the backward pass.
     """
 
@@ -240,11 +240,29 @@ class Calls:
             return
         collectives = [call for call in self if call.is_collective]
         inputs: dict[object, list[int]] = defaultdict(list)
+        given: dict[object, list[int]] = defaultdict(list)
         for call in collectives:
             inputs[same_call(call.key)] += call.read
+            for number in call.read:
+                given[_golden_value(rows[number])].append(number)
         for call in collectives:
             rank = call.key.execution.rank
-            call.peers = tuple(n for n in inputs[same_call(call.key)] if rows[n].node.execution.rank != rank)
+            found = inputs[same_call(call.key)]
+            if not call.read:  # it only receives; what the golden received is what its sender gave, to the bit
+                found = [n for own in call.written for n in given.get(_golden_value(rows[own]), ())]
+            call.peers = tuple(n for n in found if rows[n].node.execution.rank != rank)
+
+
+def _golden_value(row: Row) -> object:
+    """Return what two tensors of one step have in common if they are equal on the golden side; else only `row` has it.
+
+    A tensor of one number, and one whose statistics are not known, are like many others, and have nothing in common.
+    """
+    run, found = row.node.execution, row.measurement
+    known = found.golden_statistics if found is not None else None
+    if found is None or known is None or known.min == known.max:
+        return id(row)
+    return run.step, run.micro_step, found.count, known
 
 
 def _bare(*numbers: int) -> int | tuple[int, ...]:

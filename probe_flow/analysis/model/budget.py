@@ -136,7 +136,8 @@ class Allowances:
         if call.incoming:
             return (*(found or ()), *call.incoming)
         inner = [n for inside in self.calls.inside(call) for n in inside.written]
-        return (*(found or ()), *inner) if found is not None or inner else None
+        only_receives = bool(call.peers) and not call.read
+        return (*(found or ()), *inner) if found is not None or inner or only_receives else None
 
     def crest(self, number: int) -> float:
         """Return how far single elements of a product stand out of its own error (`growth.crest`)."""

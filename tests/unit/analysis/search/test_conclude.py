@@ -656,6 +656,47 @@ def test_a_device_collective_is_explained_by_the_other_ranks():
     assert set(inherited) == {0, 1, 2}
 
 
+@pytest.mark.parametrize("sender", [0, 1])
+def test_what_a_rank_receives_is_explained_by_the_rank_that_sent_it(sender):
+    other = 1 - sender
+    types = {"MatMul": "MatMulV2", "HcomSend": "HcomSend", "HcomReceive": "HcomReceive", "Gelu": "Gelu"}
+
+    def passed_on(right, wrong, received):
+        sent = [
+            row(key("MatMul", rank=sender), IN, relative=right), row(key("MatMul", rank=sender), relative=wrong, mark=1.0),
+            row(key("HcomSend", rank=sender), IN, relative=wrong, mark=1.0),
+            row(key("HcomSend_1", rank=sender), IN, relative=right, mark=3.0),
+        ]  # fmt: skip
+        got = [
+            row(key("HcomReceive", rank=other), relative=received, mark=1.0),
+            row(key("Gelu", rank=other), IN, relative=received, mark=1.0),
+            row(key("Gelu", rank=other), relative=received, mark=2.0),
+        ]
+        rows = [*sent, *got] if sender < other else [*got, *sent]
+        named = (("MatMul", "HcomSend", sender), ("HcomReceive", "Gelu", other))
+        edges = [edge(key(first, rank=rank), key(second, rank=rank)) for first, second, rank in named]
+        found = findings_of(rows, pairs_of(rows, {**types, "HcomSend_1": "HcomSend"}, edges))
+        return [(each.node.execution.rank, each.node.name) for each in found]
+
+    assert passed_on(0.5 * U, 0.1, 0.1) == [(sender, "MatMul")]
+    assert passed_on(0.5 * U, 0.5 * U, 0.1) == [(other, "HcomReceive")]  # it was sent right
+
+
+def test_tokens_that_ranks_exchange_for_their_experts_are_explained_by_the_other_ranks():
+    names = ("MatMul", "MoeDistributeDispatchV2", "Gelu")
+    types = dict(zip(names, ("MatMulV2", "MoeDistributeDispatchV2", "Gelu"), strict=True))
+
+    def executed(rank, given, got):
+        nodes = [key(name, rank=rank) for name in names]
+        for node, (before, after) in zip(nodes, pairwise([0.5 * U, given, got, got]), strict=True):
+            yield from (row(node, IN, relative=before), row(node, relative=after))
+
+    rows = [*executed(0, 0.6 * U, 0.4), *executed(1, 0.8, 0.4)]
+    edges = [edge(*(key(name, rank=rank) for name in pair)) for rank in range(2) for pair in pairwise(names)]
+    found = findings_of(rows, pairs_of(rows, types, edges))
+    assert [(each.node.execution.rank, each.node.name) for each in found] == [(1, "MatMul")]
+
+
 def test_a_module_is_not_blamed_for_what_is_wrong_inside():
     rows = [
         row("fc", IN, mark=1.0), row("fc", relative=0.1, mark=2.0), row("layer", IN, mark=1.0),
