@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from probe_flow.dumps.device_folders.layout import is_unsized, numel_of
-from probe_flow.dumps.graph.edges import fused_outputs
+from probe_flow.dumps.graph.edges import exits_of
 from probe_flow.dumps.graph.links import GraphLinks, Source
 from probe_flow.errors import NotComparableError
 from probe_flow.records import SlotRole, Statistics, TensorKind, TensorRef
@@ -32,7 +32,7 @@ def with_graph_facts(refs: Sequence[TensorRef], links: GraphLinks, parts: Sequen
     inputs = [ref for ref in refs if ref.slot.role is SlotRole.INPUT]
     outputs = [int(ref.slot.path[0]) for ref in refs if ref.slot.role is not SlotRole.INPUT]
     count = max(outputs, default=-1) + 1
-    exits = [(parts[0], index) for index in range(count)] if len(parts) == 1 else fused_outputs(links, parts, count)
+    exits = exits_of(links, parts, count)
     sources: list[Source | None] = [*links.input_sources(parts, [numel_of(ref) for ref in inputs]).sources]
     sources += [exits[index] if index < len(exits) else None for index in outputs]
     return [_with_facts(ref, links, source) for ref, source in zip(refs, sources, strict=True)]

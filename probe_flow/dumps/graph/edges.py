@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -10,11 +11,11 @@ from probe_flow.dumps.graph.links import GraphLinks, Source
 
 
 class DumpedOp(Struct, frozen=True):
-    """A dumped operator as the graph knows it: its parts, element counts of its inputs, number of its outputs."""
+    """A dumped operator as the graph knows it: its parts, element counts of its inputs, shapes of its outputs."""
 
     parts: tuple[str, ...]
     input_numels: tuple[int | None, ...]
-    outputs: int
+    outputs: tuple[tuple[int, ...] | None, ...]
 
 
 Link = tuple[str, int, str, int]
@@ -26,6 +27,16 @@ def dumped_links(links: GraphLinks, dumped: Mapping[str, DumpedOp]) -> list[Link
 
     An operator in between that was not dumped lets all of its inputs through: what it reads may explain what it gives.
     """
+    links = links.in_run(
+        shown_shapes(
+            links,
+            (
+                given
+                for op in dumped.values()
+                for given in zip(exits_of(links, op.parts, len(op.outputs)), op.outputs, strict=False)
+            ),
+        )
+    )
     owners = {part: name for name, op in dumped.items() for part in op.parts}
     origins = _Origins(links, owners, dumped)
     found: list[Link] = []
@@ -86,9 +97,33 @@ class _Origins:
         if len(parts) == 1:
             return source[1]
         if owner not in self._output_index:
-            exits = fused_outputs(self._links, parts, self._dumped[owner].outputs)
+            exits = fused_outputs(self._links, parts, len(self._dumped[owner].outputs))
             self._output_index[owner] = {exit_: index for index, exit_ in enumerate(exits)}
         return self._output_index[owner].get(source, 0)
+
+
+def exits_of(links: GraphLinks, parts: Sequence[str], dumped: int) -> Sequence[Source]:
+    """Return which graph tensors the `dumped` outputs of an operator are, as far as the graph knows them."""
+    return [(parts[0], index) for index in range(dumped)] if len(parts) == 1 else fused_outputs(links, parts, dumped)
+
+
+def shown_shapes(
+    links: GraphLinks, given: Iterable[tuple[Source, tuple[int, ...] | None]]
+) -> Mapping[Source, tuple[int, ...]]:
+    """Return the shapes that outputs have in an execution where the graph text leaves sizes open, or gives others.
+
+    The text of a graph of dynamic shapes is written once, whatever sizes its executions have. What a device left empty
+    shows nothing.
+
+    Args:
+        links: the graph.
+        given: outputs, and the shapes that they were dumped with.
+    """
+    return {
+        source: shape
+        for source, shape in given
+        if shape is not None and (count := math.prod(shape)) and count != links.numel(source)
+    }
 
 
 def fused_outputs(links: GraphLinks, parts: Sequence[str], dumped: int) -> list[Source]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -193,6 +194,19 @@ class GraphLinks:
                 self._spellings[safe] = (*self._spellings.get(safe, ()), name)
         self._lengths = name_lengths(self._spellings)
         self._fused: dict[str, FusedSplit | None] = {}
+        self._shapes: Mapping[Source, tuple[int, ...]] = {}
+
+    def in_run(self, shapes: Mapping[Source, tuple[int, ...]]) -> GraphLinks:
+        """Return the same graph as it was executed once.
+
+        Args:
+            shapes: of tensors whose sizes the text leaves open (dynamic) or gives as those of another execution.
+        """
+        if not shapes:
+            return self
+        found = copy.copy(self)
+        found._shapes = shapes
+        return found
 
     @cached_property
     def _neighbours(self) -> frozenset[tuple[str, str]]:
@@ -302,12 +316,15 @@ class GraphLinks:
         return op.outputs[source[1]] if op is not None and source[1] < len(op.outputs) else None
 
     def numel(self, source: Source | None) -> int | None:
-        """Return the element count that the graph gives a tensor; None when unknown or dynamic."""
+        """Return the element count of a tensor; None when it is unknown."""
         shape = self.shape(source) if source is not None else None
         return None if shape is None else math.prod(shape)
 
     def shape(self, source: Source) -> tuple[int, ...] | None:
-        """Return the shape that the graph gives a tensor; None when unknown or dynamic."""
+        """Return the shape that an execution showed (`in_run`), else that of the text; None when unknown or dynamic."""
+        shown = self._shapes.get(source)
+        if shown is not None:
+            return shown
         output = self.output(source)
         return None if output is None or output.shape is None else _shape_of(output.shape)
 

@@ -157,7 +157,7 @@ class _Reader(Struct):
         for key, parts in found.parts.items():
             refs = found.tensors[key]
             inputs = tuple(ref.numel for ref in refs if ref.slot.role is SlotRole.INPUT)
-            outputs = sum(ref.slot.role is SlotRole.OUTPUT for ref in refs)
+            outputs = tuple(ref.logical_shape for ref in refs if ref.slot.role is SlotRole.OUTPUT)
             dumped[key.name] = DumpedOp(parts, inputs, outputs)
         # Every step of a graph has the same operators, as a rule with the same shapes.
         signature = (id(links), tuple(dumped.items()))

@@ -69,7 +69,7 @@ class FxMatch(TargetMatch):
             hints=hints,
             group_prefix=group_prefix,
         )
-        self.graph = graph
+        self.graph = graph.in_run(self.links) if graph is not None and self.links is not None else None
         self.golden = golden
         self._waiting: dict[str, list[_Waiting]] = defaultdict(list)
         self._parameters: dict[tuple[str, ...], list[_Waiting]] = defaultdict(list)

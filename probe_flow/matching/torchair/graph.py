@@ -5,6 +5,7 @@ Values are followed through operators that only hand them on: views, casts withi
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 
 from probe_flow.dumps.file_names import FxOutput, parse_output_name
@@ -89,6 +90,14 @@ class FxGraph:
                     before = self.carrying_ops.get(name[0], ())
                     if op not in before[-1:]:
                         self.carrying_ops[name[0]] = (*before, op)
+
+    def in_run(self, links: GraphLinks) -> FxGraph:
+        """Return the same graph with the sizes of one execution (`GraphLinks.in_run`)."""
+        if links is self.links:
+            return self
+        found = copy.copy(self)
+        found.links = links
+        return found
 
     def name(self, source: Source) -> FxOutput | None:
         """Return the FX tensor that a graph tensor is by its own name."""

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from msgspec import Struct
 
-from probe_flow.dumps.graph.edges import fused_outputs
+from probe_flow.dumps.graph.edges import fused_outputs, shown_shapes
 from probe_flow.dumps.graph.links import GraphLinks, InputSources, Source
 from probe_flow.dumps.graph.op_types import is_private
 from probe_flow.records import Catalog, Group, Node, NodeKey, Relation, SlotRole, TensorRef
@@ -139,6 +139,14 @@ class FoldedTransposes:
             return source, reader
         is_told = ref.logical_shape != self._links.shape(source)
         return (before, op.name) if is_told or self._are_square else (source, reader)
+
+
+def in_run(links: GraphLinks, nodes: Sequence[DumpedNode]) -> GraphLinks:
+    """Return a graph with the sizes that its operators gave in one execution."""
+    given = (
+        (source, ref.logical_shape) for node in nodes for ref, source in zip(node.outputs, node.exits, strict=False)
+    )
+    return links.in_run(shown_shapes(links, given))
 
 
 def is_repeat(node: DumpedNode, by_op: Mapping[str, DumpedNode]) -> bool:

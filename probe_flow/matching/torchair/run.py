@@ -270,7 +270,7 @@ class TorchairRun(Struct):
         leftovers = Leftovers(
             matched,
             golden,
-            graph,
+            matched.graph,
             is_graph_incomplete=_is_incomplete(self.target, text),
             target_selects_nodes=_selects(self.target, "nodes"),
             hints=NearestNames(lambda: [node.name for node in matched.nodes], self._budget),

@@ -13,6 +13,7 @@ from probe_flow.matching.torchair.nodes import (
     attach_parts,
     dumped_nodes,
     group_of,
+    in_run,
 )
 from probe_flow.matching.torchair.reasons import (
     NearestNames,
@@ -41,10 +42,10 @@ class TargetMatch(ABC):
         hints: tuple[NearestNames, NearestNames],
         group_prefix: str,
     ) -> None:
-        self.links = links
         self.nodes = dumped_nodes(catalog, tensors, group_prefix)
         self.by_op = attach_parts(self.nodes, links) if links is not None else {}
-        self._reading = FoldedTransposes(self.nodes, links, self.by_op) if links is not None else None
+        self.links = in_run(links, self.nodes) if links is not None else None
+        self._reading = FoldedTransposes(self.nodes, self.links, self.by_op) if self.links is not None else None
         self.used: dict[int, Pair] = {}
         self.has_inputs = any(node.inputs for node in self.nodes)
         self.has_outputs = any(ref.kind is not TensorKind.UNREADABLE for node in self.nodes for ref in node.outputs)
