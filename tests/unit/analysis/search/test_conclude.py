@@ -663,7 +663,8 @@ def test_what_a_rank_receives_is_explained_by_the_rank_that_sent_it(sender):
 
     def passed_on(right, wrong, received):
         sent = [
-            row(key("MatMul", rank=sender), IN, relative=right), row(key("MatMul", rank=sender), relative=wrong, mark=1.0),
+            row(key("MatMul", rank=sender), IN, relative=right),
+            row(key("MatMul", rank=sender), relative=wrong, mark=1.0),
             row(key("HcomSend", rank=sender), IN, relative=wrong, mark=1.0),
             row(key("HcomSend_1", rank=sender), IN, relative=right, mark=3.0),
         ]  # fmt: skip
