@@ -16,8 +16,9 @@ from probe_flow.analysis.model.arithmetic import COPY, Arithmetic
 from probe_flow.analysis.model.decisions import is_decided
 from probe_flow.analysis.model.deviation import TINY, Deviation, mean_of
 from probe_flow.analysis.model.families import Family
-from probe_flow.analysis.model.growth import Allowance, product_length
+from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps
+from probe_flow.analysis.model.products import product_length
 from probe_flow.analysis.number_types import STEP_AT_MOST, common_share
 
 STATISTICS_SLACK = 2.0

@@ -52,7 +52,7 @@ _KEYWORDS: tuple[tuple[Family, str], ...] = (
     (Family.UNKNOWN, "log logaddexp"),  # turns a relative error into an absolute one
     (
         Family.UNITS,
-        "quantizelinear dequantizelinear ascendquant dequant requant antiquant quantize dequantize",
+        "quantizelinear dequantizelinear ascendquant dynamicquant dequant requant antiquant quantize dequantize",
     ),
     (
         Family.PRODUCT,

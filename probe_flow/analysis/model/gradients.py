@@ -26,9 +26,8 @@ from probe_flow.analysis.model.growth import (
     TYPICAL,
     Allowance,
     bounded,
-    coherent_product,
-    typical_product,
 )
+from probe_flow.analysis.model.products import coherent_product, typical_product
 from probe_flow.analysis.number_types import common_share
 from probe_flow.records.row import Row
 

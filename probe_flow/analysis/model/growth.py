@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from probe_flow.analysis.model.decisions import FLIP_SHARE, MIN_FLIPS
-from probe_flow.analysis.model.deviation import TINY, Deviation, mean_of
+from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.families import Family
-from probe_flow.analysis.number_types import NARROW, RESTATED, common_share
+from probe_flow.analysis.model.products import UNCANCELLED, coherent_of, typical_of
+from probe_flow.analysis.number_types import NARROW, RESTATED, UNIT, common_share
 
 PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""
@@ -28,13 +29,9 @@ HUGE = 1e300
 ROUNDED = 0.3
 """Root mean square error of whole numbers that were rounded from slightly different values: a few are off by one."""
 
-UNCANCELLED = 2.0
-"""What the terms of a product would add up to without cancelling, in sizes of the output, where that is not known."""
-
 SHARED = 0.08
 """Part of an error that all terms of a sum share, as the elements of a column that come from one rounded weight: it
 adds up where the rest cancels (measured: sums over batches of 512 to 4,096 rows in float16)."""
-
 
 AMPLIFIED = {
     Family.MOVE: 1.2, Family.CONTRACT: 1.2, Family.SUM: 1.2, Family.REDUCE: 1.2, Family.TOTAL: 1.2,
@@ -87,7 +84,7 @@ def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) ->
         return _decisions(output, inputs)
     if family is Family.STEP:
         return _steps(output, inputs)
-    unit = max([output.unit, *[tensor.unit for tensor in inputs]])
+    unit = max([output.unit, *[min(tensor.unit, UNIT["bfloat16"]) for tensor in inputs]])  # eight bits are only stored
     scale = _summed_size(family, output, inputs)
     floor = unit * scale + output.step
     explained = _explained(family, output, inputs)
@@ -211,7 +208,7 @@ def _summed_size(family: Family, output: Deviation, inputs: Sequence[Deviation])
     if family in (Family.SUM, Family.UNKNOWN):
         return max([output.size, *[tensor.size for tensor in inputs if _fits(tensor, output)]])
     if family is Family.PRODUCT and len(inputs) >= 2:
-        return max(output.size, TYPICAL * _typical(output, inputs))
+        return max(output.size, TYPICAL * typical_of(output, inputs))
     if family is Family.WEIGHTED:
         return max([output.size, *(tensor.size for tensor in _addends(output, inputs))])
     if family in (Family.REDUCE, Family.TOTAL) and inputs:
@@ -261,21 +258,6 @@ def _addends(output: Deviation, inputs: Sequence[Deviation]) -> list[Deviation]:
     return [tensor for tensor in inputs if tensor.count == output.count]
 
 
-def _typical(output: Deviation, inputs: Sequence[Deviation]) -> float:
-    first, second = sorted(inputs, key=lambda tensor: -tensor.count)[:2]
-    return typical_product(output, first, second)
-
-
-def typical_product(output: Deviation, first: Deviation, second: Deviation) -> float:
-    """Return the size that a product of unrelated factors has: s_a * s_b * sqrt(length of the sum)."""
-    return first.size * second.size * math.sqrt(product_length(output, first, second))
-
-
-def product_length(output: Deviation, first: Deviation, second: Deviation) -> float:
-    """Return how many terms each element of a product sums up."""
-    return math.sqrt(max(1.0, first.count * second.count / max(1, output.count)))
-
-
 def _relative(family: Family, inputs: Sequence[Deviation]) -> float:
     """Return the sum of the relative errors of inputs, as far as each is followed."""
     if family is not Family.UNITS:
@@ -305,7 +287,7 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
         return max(output.size * relative, whole)
     if family is Family.PRODUCT:
         # Where the product cancels, the error is relative to what its terms would usually add up to.
-        uncancelled = _typical(output, inputs) if len(inputs) > 1 else UNCANCELLED * output.size
+        uncancelled = typical_of(output, inputs) if len(inputs) > 1 else UNCANCELLED * output.size
         return amplified * relative * max(output.size, uncancelled)
     if family is Family.WEIGHTED:
         parts = [UNCANCELLED * output.size * bounded(tensor) for tensor in inputs]
@@ -365,16 +347,8 @@ def coherent_error(family: Family, output: Deviation, inputs: Sequence[Deviation
         source = _source(inputs)
         return abs(source.offset) * _terms(source, output)
     if family is Family.PRODUCT and len(inputs) > 1:
-        first, second = sorted(inputs, key=lambda tensor: -tensor.count)[:2]
-        return coherent_product(output, first, second)
+        return coherent_of(output, inputs)
     return 0.0
-
-
-def coherent_product(output: Deviation, first: Deviation, second: Deviation) -> float:
-    """Return the same for a product of two tensors."""
-    return product_length(output, first, second) * (
-        abs(first.offset) * mean_of(second) + abs(second.offset) * mean_of(first)
-    )
 
 
 def _yardstick(family: Family, tensor: Deviation) -> float:

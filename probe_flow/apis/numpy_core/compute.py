@@ -158,6 +158,15 @@ def _plain(leaf: object) -> object:
     return leaf.value
 
 
+COARSEST = 2.0**-8
+"""Relative rounding of the narrowest type that kernels compute in, bfloat16: eight bits are only stored."""
+
+
+def _computed_in(dtype: str, units: Mapping[str, float]) -> float:
+    """Return the relative rounding of the type in which arguments of a type are computed with."""
+    return min(units.get(dtype, 0.0), COARSEST)
+
+
 def perturbed(
     call: Call, arrays: Mapping[Path, Array], units: Mapping[str, float], *, least: float = 0.0
 ) -> dict[Path, Array]:
@@ -172,7 +181,7 @@ def perturbed(
     found = dict(arrays)
     for number, (place, leaf) in enumerate(argument_leaves(call)):
         if isinstance(leaf, TensorSpec) and arrays[place].dtype.kind == "f":
-            found[place] = moved_by(max(units.get(leaf.dtype, 0.0), least), arrays[place], number)
+            found[place] = moved_by(max(_computed_in(leaf.dtype, units), least), arrays[place], number)
     return found
 
 
@@ -267,7 +276,7 @@ def weighed(
     exact: bool,
 ) -> list[OwnError]:
     """Return how far results are from what was computed; ``moved`` computes again where storage explains too little."""
-    coarse = max(units.get(leaf.dtype, 0.0) for _, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec))
+    coarse = max(_computed_in(leaf.dtype, units) for _, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec))
 
     found = [
         own_error(
@@ -280,7 +289,7 @@ def weighed(
     is_float = any(each.dtype.kind == "f" for each in truth.values())
     if moved is None or not is_float or all(each.worst[3] <= 1.0 for each in found):
         return found
-    others = moved(max(units.get(leaf.dtype, 0.0) for _, leaf in results))
+    others = moved(max(_computed_in(leaf.dtype, units) for _, leaf in results))
     return [
         with_moved(own, known[place], truth[place], others[place], step=_STEPS.get(leaf.dtype, 0.0))
         for own, (place, leaf) in zip(found, results, strict=True)

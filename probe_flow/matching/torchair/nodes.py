@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from msgspec import Struct
 
-from probe_flow.dumps.graph.edges import fused_outputs, shown_shapes
+from probe_flow.dumps.graph.edges import exits_of, shown_shapes
 from probe_flow.dumps.graph.links import GraphLinks, InputSources, Source
 from probe_flow.dumps.graph.op_types import is_private
 from probe_flow.records import Catalog, Group, Node, NodeKey, Relation, SlotRole, TensorRef
@@ -44,7 +44,7 @@ class DumpedNode(Struct):
         """Note the graph operators behind it."""
         self.parts = parts
         if len(parts) > 1:
-            self._exits = tuple(fused_outputs(links, parts, len(self.outputs)))
+            self._exits = tuple(exits_of(links, parts, len(self.outputs)))
 
     def meet(self, golden: NodeKey) -> None:
         """Note a golden node that a tensor of it was paired with."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ge_writer import DumpTensor
 from torchair_builders import GeDump, Op, mul_add_relu, write_device_op, write_fx_node
 
 from probe_flow.comparing.asked import Asked, Recompute
@@ -171,3 +172,76 @@ def test_how_a_value_was_rounded_to_whole_numbers_is_asked_where_one_step_is_wit
     write_device_op(dump.token(0), "Round", "Round", at=1, inputs=[target], outputs=[rounded], dtype="float16")
     write_fx_node(tmp_path / "fx", "round-aten.round.default", at=1, inputs=[golden], outputs=[np.rint(golden)])
     assert named(compared(tmp_path, "auto")[0]) == due
+
+
+CHANNELS = np.linspace(0.5, 1.5, 16)
+
+
+def quantised(folder: Path, *, scales=1.0, channel=1.0, noise=2.0**-12) -> list[str]:
+    """Compare rows that are quantised one by one and multiplied with weights that are quantised by column.
+
+    Args:
+        folder: for the dumps.
+        scales: what the scales of the device's rows are off by.
+        channel: and one column of its product.
+        noise: relative error of what the device quantises.
+    """
+    rows = np.random.default_rng(3).standard_normal((32, 64))
+    weight = np.random.default_rng(4).standard_normal((64, 16)) * CHANNELS
+    by_column = (np.abs(weight).max(axis=0) / 127).astype(np.float32)
+    whole = np.rint(weight / by_column).astype(np.int8)
+    shape = (32, 16)
+    dump = GeDump(folder / "ge")
+    dump.graph(
+        [
+            Op("rows", "Data", (), [(None, rows.shape)]),
+            Op("weight", "Data", (), [(None, whole.shape)], dtype="int8"),
+            Op("by_column", "Data", (), [(None, by_column.shape)]),
+            Op("Quant", "DynamicQuant", ("rows:0",), [("quant-npu.npu_dynamic_quant.default.OUTPUT.0", rows.shape),
+               ("quant-npu.npu_dynamic_quant.default.OUTPUT.1", rows.shape[:1])]),
+            Op("MatMul", "QuantBatchMatmulV3", ("Quant:0", "weight:0", "by_column:0", "Quant:1"),
+               [("mm-npu.npu_quant_matmul.default.OUTPUT.0", shape)]),
+        ]
+    )  # fmt: skip
+    device, fx = dump.token(0), folder / "fx"
+    fx.mkdir(parents=True)
+    for is_device in (True, False):
+        read = (rows * (1 + is_device * noise * np.random.default_rng(5).choice([-1, 1], rows.shape))).astype(
+            np.float32
+        )
+        scale = (np.abs(read).max(axis=1) / 127).astype(np.float32)
+        steps = np.rint(read / scale[:, None]).astype(np.int8)
+        by_row = (scale * (scales if is_device else 1)).astype(np.float32)
+        product = (steps.astype(np.float64) @ whole) * by_column * by_row[:, None]
+        if is_device:
+            product[:, 3] *= channel
+            write_device_op(
+                device, "DynamicQuant", "Quant", at=1, inputs=[DumpTensor(read.astype(np.float16), "float16")],
+                outputs=[DumpTensor(steps, "int8"), DumpTensor(by_row, "float32")],
+            )  # fmt: skip
+            write_device_op(
+                device, "QuantBatchMatmulV3", "MatMul", at=2, dtype="float16",
+                inputs=[DumpTensor(steps, "int8"), DumpTensor(whole, "int8"), DumpTensor(by_column, "float32"),
+                        DumpTensor(by_row, "float32")],
+                outputs=[product],
+            )  # fmt: skip
+        else:
+            write_fx_node(fx, "quant-npu.npu_dynamic_quant.default", at=1, inputs=[read], outputs=[steps, by_row])
+            write_fx_node(
+                fx, "mm-npu.npu_quant_matmul.default", at=2, inputs=[steps, whole, by_column],
+                outputs=[product.astype(np.float32)],
+            )  # fmt: skip
+    return named(compared(folder, "auto")[0])
+
+
+@pytest.mark.parametrize(
+    ("faults", "due"),
+    [
+        ({}, []),
+        ({"noise": 2.0**-6}, ["Quant"]),  # what it reads is off; nothing before it was dumped
+        ({"scales": 1.06}, ["Quant"]),
+        ({"channel": 1.3}, ["MatMul"]),
+    ],
+)
+def test_quantised_products_are_held_to_what_their_own_scales_make_of_them(tmp_path, faults, due):
+    assert quantised(tmp_path, **faults) == due

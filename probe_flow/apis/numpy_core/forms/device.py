@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.apis.calls import DtypeName, UnusableError
+from probe_flow.apis.calls import DtypeName
 from probe_flow.apis.numpy_core import elementwise, moves
 from probe_flow.apis.numpy_core.forms import device_images as images
 from probe_flow.apis.numpy_core.forms.device_moves import DEVICE_MOVES
+from probe_flow.apis.numpy_core.forms.device_quantised import QUANTISED
 
 Array = NDArray[Any]
 Ints = Sequence[int]
@@ -290,46 +291,10 @@ def by_result(slope: Callable[[Array], Array]) -> Callable[..., Array]:
     return operator
 
 
-# -- quantisation
-
-_ROUNDINGS = {
-    "Round": np.rint,
-    "Floor": np.floor,
-    "Ceil": np.ceil,
-    "Ceiling": np.ceil,
-    "Trunc": np.trunc,
-    "Truncate": np.trunc,
-}
-
-
-def ascend_quant(x: Array, *, scale: float, offset: float, sqrt_mode: bool = False, round_mode: str = "Round") -> Array:
-    """Return ``scale * x + offset`` as whole numbers of 8 bits, in floats: which way they round is no error."""
-    if round_mode not in _ROUNDINGS:
-        raise UnusableError(f"rounding `{round_mode}` is not known")
-    factor = scale * scale if sqrt_mode else scale
-    return np.clip(_ROUNDINGS[round_mode](factor * x + offset), -128.0, 127.0)
-
-
-def ascend_dequant(x: Array, deq_scale: Array, *, sqrt_mode: bool = False, relu_flag: bool = False) -> Array:
-    """Return whole numbers times a scale, one for all or for each channel: float32 in the lower half of 64 bits."""
-    whole = deq_scale.dtype.kind in "iu"
-    scale = (deq_scale.reshape(-1) & 0xFFFFFFFF).astype(np.uint32).view(np.float32) if whole else deq_scale.reshape(-1)
-    factor = scale.astype(np.float64)
-    if sqrt_mode:
-        factor = factor * factor
-    shaped = factor.reshape(1, -1, *[1] * (x.ndim - 2)) if factor.size > 1 and x.ndim > 2 else factor
-    found = x * shaped
-    return np.maximum(found, 0) if relu_flag else np.asarray(found)
-
-
-def ascend_anti_quant(x: Array, *, scale: float, offset: float, sqrt_mode: bool = False) -> Array:
-    """Return whole numbers and an offset, times a scale."""
-    return np.asarray((x + offset) * (scale * scale if sqrt_mode else scale))
-
-
 DEVICE_FORMS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         **DEVICE_MOVES,
+        **QUANTISED,
         "Cast": cast, "Exp": exp, "Log": log, "Power": power, "Muls": muls, "Adds": adds, "AddN": add_n, "Axpy": axpy,
         "AxpyV2": axpy_v2, "FusedMulAdd": fused_mul_add, "SquaredDifference": squared_difference,
         "DivNoNan": div_no_nan, "LeakyRelu": leaky_relu, "PRelu": prelu, "Elu": elu, "Gelu": gelu, "GeluV2": gelu_v2,
@@ -347,7 +312,6 @@ DEVICE_FORMS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "ReluGrad": leaky_relu_grad, "SigmoidGrad": by_result(lambda y: y * (1 - y)),
         "TanhGrad": by_result(lambda y: 1 - y * y), "RsqrtGrad": by_result(lambda y: -0.5 * y**3),
         "SqrtGrad": by_result(lambda y: 0.5 / y), "ReciprocalGrad": by_result(lambda y: -y * y),
-        "AscendQuant": ascend_quant, "AscendDequant": ascend_dequant, "AscendAntiQuant": ascend_anti_quant,
         "Expm1": elementwise.of_one(np.expm1), "Log1p": elementwise.of_one(np.log1p),
         "Round": elementwise.of_one(np.rint), "Rint": elementwise.of_one(np.rint),
         "Trunc": elementwise.of_one(np.trunc), "Sign": elementwise.of_one(np.sign),
@@ -366,5 +330,6 @@ BOUNDED_DEVICE_FORMS = (
     DEVICE_FORMS.keys()
     - DEVICE_MOVES.keys()
     - {"AvgPool", "AvgPoolV2", "Conv2D", "FullyConnection", "MaxPool", "MaxPoolV3"}
+    - {name for name in QUANTISED if "Matmul" in name}
 ) | {name for name in DEVICE_MOVES if name.startswith(("Reduce", "Transpose", "Slice", "Split", "StridedSlice"))}
 """Types of which each tensor has as many elements as the inputs repeated to one shape, at most."""

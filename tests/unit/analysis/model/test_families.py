@@ -23,7 +23,7 @@ DEVICE = {
     Family.CONTRACT: "Relu Relu6 LeakyRelu PRelu Gelu GeluV2 FastGelu Sigmoid Swish Tanh Neg Abs",
     Family.DISCRETE: "ArgMaxV2 ArgMaxD MoeGatingTopK Greater LogicalNot Equal NotEqual",
     Family.ORDER: "TopKV2 TopKD Sort ArgMaxWithValue",
-    Family.UNKNOWN: "FusedMulAdd Log Log1p DynamicQuant",
+    Family.UNKNOWN: "FusedMulAdd Log Log1p",
 }
 ATEN = {
     Family.PRODUCT: "mm.default bmm.default addmm.default convolution.default",
@@ -59,7 +59,8 @@ FUNCTIONS = {
 ORIGINAL = {
     Family.PRODUCT: "Convolution InnerProduct Deconvolution DepthwiseConv2dNative Gemm",
     Family.REDUCE: "Pooling GlobalAveragePool AveragePool AvgPool",
-    Family.UNITS: "AscendQuant AscendDequant AscendAntiQuant AscendRequant DeQuant QuantizeLinear DequantizeLinear",
+    Family.UNITS: "AscendQuant AscendDequant AscendAntiQuant AscendRequant DeQuant QuantizeLinear DequantizeLinear "
+    "DynamicQuant",
     Family.MOVE: "MaxPool",
 }
 """Operators of Caffe, ONNX and TensorFlow, and those of quantisation."""

@@ -10,7 +10,7 @@ from api_calls import Form, arrays_in, call_of
 
 from probe_flow.apis.calls import Call, TensorSpec, UnusableError
 from probe_flow.apis.numpy_core import names
-from probe_flow.apis.numpy_core.compute import computed, moved_by, needed_bytes, own_errors, wide
+from probe_flow.apis.numpy_core.compute import computed, moved_by, needed_bytes, own_errors, perturbed, wide
 from probe_flow.apis.numpy_core.own_error import own_error
 
 UNITS = {"float64": 2.0**-40, "float32": 2.0**-20, "float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -137,6 +137,13 @@ def test_a_rounded_result_is_explained_and_a_factor_is_not():
     assert (name, found) == ("gain", pytest.approx(0.02, rel=0.02))
     assert 2.0**-11 <= explained < 2.0**-9
     assert score > 10
+
+
+def test_what_is_stored_in_eight_bits_is_computed_with_in_sixteen():
+    x = np.array([[1.0, -2.0], [0.5, 4.0]])
+    call = call_of(Form("Torch", "matmul", [x, x]), [x @ x], lambda _: "float8_e4m3fn")
+    for values in perturbed(call, arrays_in((x, x)), {**UNITS, "float8_e4m3fn": 2.0**-4}).values():
+        assert np.abs(values / x - 1).max() == UNITS["bfloat16"]
 
 
 def test_one_wrong_element_shows_in_the_peak():
