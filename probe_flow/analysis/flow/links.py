@@ -95,7 +95,8 @@ def is_flow_unknown(pairs: Pairs) -> bool:
 def link(rows: Sequence[Row], pairs: Pairs) -> Links:
     """Return the ancestry of every measured row; ``rows`` in execution order."""
     if pairs.target.edges:
-        return _ByEdges(rows, pairs).links()
+        found = _ByEdges(rows, pairs).links()
+        return Links(_with_readers(found.producers, rows), found.reaching, found.through, found.before)
     inputs: dict[NodeKey, list[int]] = defaultdict(list)
     unseen: dict[NodeKey, str] = {}
     for number, row in enumerate(rows):
@@ -132,6 +133,20 @@ def _within_groups(
         before = nodes[: nodes.index(key)] if key in nodes else ()
         if any(inputs.get(node) for node in before):
             found[key] = before
+    return found
+
+
+def _with_readers(producers: Mapping[int, tuple[int, ...]], rows: Sequence[Row]) -> Mapping[int, tuple[int, ...]]:
+    """Return where rows came from; what several operators read of one without a file, came to each as to the first."""
+    found = dict(producers)
+    shown: dict[int, int] = {}
+    for number, row in enumerate(rows):
+        golden = row.pair.golden
+        if row.measurement is None or golden is None or row.pair.target is None:
+            continue
+        first = shown.setdefault(id(golden), number)
+        if first != number and not row.is_produced and not rows[first].is_produced and number in found:
+            found[number] = (first, *found[number])
     return found
 
 

@@ -24,6 +24,9 @@ from probe_flow.files.walk import DumpFile, DumpListing
 from probe_flow.records import Problem
 
 _KNOWN = re.compile(r"dynamo_.*|dump_options_.*\.json|convert_failed_file_list\.txt")
+_EXTRA = "extra-info"
+"""Folder of what CANN keeps of operators that ended in an error, in ``data-dump/DEVICE``: no execution."""
+
 _SKIPPED_SUFFIXES = (".json", ".txt", ".swp", ".py", ".pt", ".log", ".npz", ".npy", ".csv")
 
 
@@ -76,7 +79,7 @@ def _take(file: DumpFile, mapping: Mapping[str, str], files: GeFiles) -> GeFile 
             return None
         name = found
     parsed = None if name.startswith(".") or name.endswith(_SKIPPED_SUFFIXES) else parse_ge_name(name)
-    if parsed is None or parsed.op_type == "Opdebug":
+    if parsed is None or parsed.op_type == "Opdebug" or _EXTRA in file.folders:
         what = _what(file, parsed)
         files.odd[what] += 1
         files.problems.append(not_a_dump_file(file, what))
@@ -85,6 +88,8 @@ def _take(file: DumpFile, mapping: Mapping[str, str], files: GeFiles) -> GeFile 
 
 
 def _what(file: DumpFile, parsed: GeFileName | None) -> str:
+    if _EXTRA in file.folders:
+        return "dump of an operator that ended in an error"
     if parsed is not None:
         return "overflow record"
     if file.name.startswith("."):

@@ -698,6 +698,16 @@ def test_tokens_that_ranks_exchange_for_their_experts_are_explained_by_the_other
     assert [(each.node.execution.rank, each.node.name) for each in found] == [(1, "MatMul")]
 
 
+def test_a_tensor_without_a_file_is_named_once_whoever_reads_it():
+    first, second = row("norm", IN, relative=0.1, mark=1.0), row("add", IN, relative=0.1, mark=1.0)
+    second = replace(second, pair=replace(second.pair, golden=first.pair.golden))
+    rows = [row("source", mark=3.0), first, row("norm", relative=0.1, mark=2.0), second, row("add", relative=0.1)]
+    pairs = pairs_of(rows, {"norm": "RmsNorm", "add": "Add"}, [edge("source", "norm"), edge("source", "add")])
+    assert names(findings_of(rows, pairs)) == ["norm"]
+    right = [*rows[:1], replace(first, measurement=row(mark=1.0).measurement), row("norm", mark=2.0), *rows[3:]]
+    assert names(findings_of(right, pairs)) == ["add"]  # the first reading says that it was right
+
+
 def test_a_module_is_not_blamed_for_what_is_wrong_inside():
     rows = [
         row("fc", IN, mark=1.0), row("fc", relative=0.1, mark=2.0), row("layer", IN, mark=1.0),

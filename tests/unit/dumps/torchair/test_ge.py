@@ -435,6 +435,14 @@ class TestOddFiles:
         assert codes(catalog) == {"PF3205": 4}
         assert names(catalog) == ["Mul", "Add", "Relu"]
 
+    def test_what_is_kept_of_operators_that_ended_in_an_error_is_no_execution(self, dump):
+        dump.token(0)
+        write_device_op(dump.root / "extra-info" / "data-dump" / "0", "Neg", "Neg", at=9, inputs=[X], outputs=[X])
+        catalog = read(dump.root)
+        assert names(catalog) == ["Mul", "Add", "Relu"]
+        assert codes(catalog) == {"PF3205": 1}
+        assert "ended in an error" in catalog.problems[0].message
+
     def test_links_out_of_the_dump_are_not_followed(self, dump, tmp_path):
         outside = write_device_op(tmp_path / "outside", "Neg", "Neg", at=9, inputs=[X], outputs=[X])
         folder = dump.token(0)
