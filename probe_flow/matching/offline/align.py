@@ -7,6 +7,8 @@ layout) names is taken.
 
 from __future__ import annotations
 
+import math
+
 from msgspec import Struct
 
 from probe_flow.matching.offline.axes import (
@@ -90,6 +92,7 @@ def _known_shape(side: _Side | None, ref: TensorRef) -> Shape | None:
 
 def _side(ref: TensorRef, told: Told, partner: Shape | None) -> _Side | None:
     """Return the logical shape of a tensor, None when its blocks fit no shape that is known."""
+    ref = _in_blocks(ref, told)
     assert ref.shape is not None
     order = stored_order(ref)
     if order is not None:
@@ -105,6 +108,16 @@ def _side(ref: TensorRef, told: Told, partner: Shape | None) -> _Side | None:
         return None
     ref = ref if ref.logical_shape == found else ref.changed(logical_shape=found)
     return _Side(ref, found, is_fixed=not is_matrix(ref), is_matrix=is_matrix(ref))
+
+
+def _in_blocks(ref: TensorRef, told: Told) -> TensorRef:
+    """Return a tensor as the rules store it, where its header names no blocks and its sizes leave room for padding."""
+    known = told.shape if ref.logical_shape in (None, ref.shape) else ref.logical_shape
+    is_padded = known is not None and math.prod(known) < math.prod(ref.shape or ())
+    if not is_padded or not (is_plain(ref) or stored_order(ref) is not None):
+        return ref
+    blocks = ref.changed(layout=told.stored or ref.layout)
+    return ref if is_plain(blocks) or fitting_shape(blocks, told, None) is None else blocks
 
 
 def _joined(mine: _Side, other: _Side, label: str) -> Aligned:

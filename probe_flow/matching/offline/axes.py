@@ -30,10 +30,11 @@ _WEIGHT_LAYOUTS = ("FRACTAL_Z", "FRACTAL_Z_C04", "FRACTAL_Z_3D")
 
 
 class Told(Struct, frozen=True):
-    """What is known of a tensor from elsewhere: the order of its axes and its shape in that order."""
+    """What is known of a tensor from elsewhere: the order of its axes, its shape in that order, how it is stored."""
 
     layout: str = ""
     shape: Shape | None = None
+    stored: str = ""
 
 
 def is_order(label: str, rank: int) -> bool:

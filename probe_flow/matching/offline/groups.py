@@ -350,9 +350,10 @@ def _may_be_bfloat16(target: TensorRef, golden: TensorRef, origin: Origin) -> bo
 def _told(origin: Origin) -> Told:
     output = origin.output
     if output is None:
-        return Told()
+        return Told(stored=origin.layout)
     shape = output.origin_shape
-    return Told(output.origin_layout, shape if shape is not None and all(dim >= 0 for dim in shape) else None)
+    known = shape if shape is not None and all(dim >= 0 for dim in shape) else None
+    return Told(output.origin_layout, known, origin.layout)
 
 
 def _with_layout(aligned: Aligned, origin: Origin) -> Aligned:

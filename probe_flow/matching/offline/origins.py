@@ -55,6 +55,7 @@ class Origin(Struct, frozen=True):
         passed: names of the casts and changes of layout in between, nearest first.
         golden: the golden tensor.
         guessed: the original that it is taken for where the rules do not say of which one it is.
+        layout: how the tensor itself is stored, by the rules; empty where they do not say it.
     """
 
     op: FusionOp
@@ -63,6 +64,7 @@ class Origin(Struct, frozen=True):
     passed: tuple[str, ...] = ()
     golden: TensorRef | None = None
     guessed: str = ""
+    layout: str = ""
 
 
 class Origins:
@@ -111,13 +113,14 @@ class Origins:
 
     def _made(self, op: FusionOp, index: int) -> Origin | Reason:
         passed: list[str] = []
+        layout = op.outputs[index].layout if index < len(op.outputs) else ""
         while True:
             output = op.outputs[index] if index < len(op.outputs) else None
             name = output.origin_name if output is not None and not self._is_inserted(op, output) else ""
             guessed = "" if name else self.last_original(op)
             golden = self._golden(name or guessed, index, output)
             if golden is not None or op.op_type not in HANDING_TYPES or op.name in passed:
-                return Origin(op, index, output, tuple(passed), golden, guessed)
+                return Origin(op, index, output, tuple(passed), golden, guessed, layout)
             behind = self.producer(op, index)
             if isinstance(behind, Reason):
                 return behind

@@ -209,6 +209,27 @@ def test_the_same_weights_without_a_claim_are_compared(tmp_path: Path) -> None:
     check_equal(one_lie(tmp_path, numbers(3, 3, 20, 33), 0), numbers(3, 3, 20, 33))
 
 
+@pytest.mark.parametrize("layout", ["NC1HWC0", "FRACTAL_Z", "FRACTAL_NZ"])
+@pytest.mark.parametrize("header", [0, 2], ids=["no format", "ND"])
+def test_a_header_that_names_no_blocks_has_those_of_the_rules(tmp_path: Path, layout: str, header: int) -> None:
+    logical = numbers(2, 20, 3, 5) if layout != "FRACTAL_NZ" else numbers(18, 5)
+    case = Case(tmp_path)
+    case.device("Conv2D", "conv", outputs=[tensor(logical, layout=layout, original_shape=logical.shape, format=header)])
+    case.golden.output("conv", 0, logical)
+    output = desc("conv", 0, layout=layout, origin_shape=logical.shape)
+    rule = case.rule(op("conv", originals=["conv"], number=1, outputs=[output]))
+    check_equal(by_target(case.match(rule=rule))["conv.output.0"], logical)
+
+
+def test_blocks_that_the_rules_name_and_the_sizes_contradict_are_not_believed(tmp_path: Path) -> None:
+    logical = numbers(2, 20, 3, 5)
+    case = Case(tmp_path)
+    case.device("Conv2D", "conv", outputs=[tensor(logical, layout="NCHW", original_shape=(1, 20, 3, 5))])
+    case.golden.output("conv", 0, logical)
+    rule = case.rule(op("conv", originals=["conv"], number=1, outputs=[desc("conv", 0, layout="NC1HWC0")]))
+    check_equal(by_target(case.match(rule=rule))["conv.output.0"], logical)
+
+
 def test_an_unknown_layout_is_named(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.device("Conv2D", "conv", outputs=[tensor(numbers(1, 3, 4, 5), format=5)])
