@@ -268,6 +268,9 @@ class GroupMatch:
         if origin.golden is None:
             self._match_fed(op, ref, group, origin)
             return
+        if (reason := _raw(ref, origin.golden, origin)) is not None:
+            self._ledger.leave(ref, reason, group=self._id(group), is_target=True)
+            return
         note = None
         rule = OfflineRule.INNER_INPUT if is_inner(op, group) else _RULES[group.relation]
         if origin.passed:
@@ -311,6 +314,9 @@ class GroupMatch:
             self._ledger.leave(ref, self._no_golden(origin), group=self._id(group), is_target=True)
             return
         golden, aligned = found
+        if (reason := _raw(ref, golden, origin)) is not None:
+            self._ledger.leave(ref, reason, group=self._id(group), is_target=True)
+            return
         note = OfflineReason.NETWORK_INPUT.expected(
             f"`{origin.op.name}` feeds the network: compared with what `{golden.id}` read"
         )
@@ -330,6 +336,16 @@ def _by_clean_name(rules: FusionRules) -> dict[str, dict[str, None]]:
             if output.origin_name:
                 found[safe_name(output.origin_name)][output.origin_name] = None
     return found
+
+
+def _raw(ref: TensorRef, golden: TensorRef, origin: Origin) -> Reason | None:
+    """Return why an input of bytes is not compared with the numbers that the original model is fed; None of others."""
+    is_raw = origin.op.op_type in NETWORK_INPUTS and ref.dtype == "uint8" and "float" in golden.dtype
+    if not is_raw:
+        return None
+    return OfflineReason.NETWORK_INPUT.expected(
+        f"`{origin.op.name}` feeds bytes, of which preprocessing on the device (AIPP) makes what the model is fed"
+    )
 
 
 def _as_bfloat16(golden: TensorRef, origin: Origin) -> TensorRef:

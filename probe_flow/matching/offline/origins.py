@@ -30,8 +30,9 @@ from probe_flow.records import Reason, SlotRole, TensorRef
 PASSED_TYPES = frozenset({"Cast", "TransData"})
 """Operators that change how values are stored, not what they are."""
 
-HANDING_TYPES = PASSED_TYPES | VIEW_TYPES
-"""Operators whose first result is the value of their first input: what the golden lacks of them is compared before."""
+HANDING_TYPES = PASSED_TYPES | VIEW_TYPES | {"Aipp"}
+"""Operators whose first result is the value of their first input: what the golden lacks of them is compared before. For
+the original model, AIPP is part of its input: it makes of bytes what that is fed."""
 
 NETWORK_INPUTS = frozenset({"Data", "AippData", "AnnData", "AnyData", "RefData", "Placeholder", "PlaceHolder", "Input"})
 """Types of operators that stand for what is fed to the model."""

@@ -14,7 +14,7 @@ from rule_builders import desc, op
 from probe_flow.analysis.silent_operators import silent_operators
 from probe_flow.errors import UsageError
 from probe_flow.matching.offline.by_ids import Selection, selected_by_ids, selected_by_range
-from probe_flow.records import NodeKey, Pairs, Relation, RuleFacts
+from probe_flow.records import Expectation, NodeKey, Pairs, Relation, RuleFacts
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -431,6 +431,41 @@ def test_what_is_fed_is_compared_with_what_the_golden_read(case: Case) -> None:
         "add.output.0": "add.output.0",
     }
     assert {pair.rule.name for pair in pairs.pairs} == {"network_input", "one_to_one"}
+    check_complete(pairs)
+
+
+BYTES = np.arange(12, dtype=np.uint8).reshape(3, 4)
+
+
+def preprocessed(case: Case, *, is_fused: bool) -> Pairs:
+    """A model whose input AIPP makes of bytes, in an operator of its own or in the first that computes."""
+    if not is_fused:
+        case.device("Aipp", "aipp", inputs=[tensor(BYTES, "uint8")], outputs=[X])
+    case.device("Relu", "a", inputs=[tensor(BYTES, "uint8") if is_fused else X], outputs=[X])
+    case.golden.output("x", 0, X)
+    case.golden.output("a", 0, X)
+    data = op("x", "Data", number=1, originals=["x"], outputs=[out("x", dtype="DT_UINT8")])
+    aipp = op("aipp", "Aipp", number=2, inputs=["x:0"], originals=[], outputs=[out()])
+    relu = op("a", "Relu", number=3, inputs=["x:0" if is_fused else "aipp:0"], originals=["a"], outputs=[out("a")])
+    return case.match(rule=case.rule(*([data, relu] if is_fused else [data, aipp, relu])))
+
+
+def test_what_aipp_makes_of_bytes_is_what_the_original_is_fed(case: Case) -> None:
+    pairs = preprocessed(case, is_fused=False)
+    assert partners(pairs) == {
+        "aipp.output.0": "x.output.0",
+        "a.input.0": "x.output.0",
+        "a.output.0": "a.output.0",
+    }
+    reason = by_target(pairs)["aipp.input.0"].reason
+    assert reason is not None
+    assert (reason.expectation, "AIPP" in reason.text) == (Expectation.EXPECTED, True)
+    check_complete(pairs)
+
+
+def test_bytes_are_not_compared_with_what_the_original_is_fed(case: Case) -> None:
+    pairs = preprocessed(case, is_fused=True)
+    assert partners(pairs) == {"a.output.0": "a.output.0"}
     check_complete(pairs)
 
 
