@@ -1,7 +1,7 @@
 """Rows by the call that owns them, and what bears on a call beyond its own inputs.
 
 A call is a node of the target: an operator, API or module, once, in one direction. What bears on it: the modules around
-it, the calls inside it, the forward call whose activations its gradient uses, the other ranks of a collective.
+it, the calls inside it, the forward call whose activations its gradient uses.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from msgspec import Struct
 from probe_flow.records import Node, NodeKey, Pairs, Phase, shared_numbers
 from probe_flow.records.row import Row
 from probe_flow.relations.call_tree import CallTree, call_trees
+from probe_flow.relations.communication import PREFIXES
 
 GRADIENTS = ".parameters_grad"
 """Ends the name under which a dump keeps the gradients of a module's parameters."""
@@ -67,7 +68,6 @@ class Call(Struct, eq=False, gc=False):
         container: the module call around it.
         forward: rows of the forward calls whose values a gradient depends on.
         incoming: for gradients of parameters: rows of the gradients that reach the module.
-        peers: input rows of the same collective on other ranks, or of the call that sent what this one received.
         is_gradient: whether it belongs to the backward pass.
     """
 
@@ -78,7 +78,6 @@ class Call(Struct, eq=False, gc=False):
     container: Call | None = None
     forward: tuple[int, ...] = ()
     incoming: tuple[int, ...] = ()
-    peers: tuple[int, ...] = ()
     is_gradient: bool = False
 
     def __post_init__(self) -> None:
@@ -118,7 +117,7 @@ class Call(Struct, eq=False, gc=False):
     @property
     def is_collective(self) -> bool:
         """Whether it exchanges tensors between ranks, by its name and type."""
-        return self.key.name.startswith("Distributed.") or _is_exchange(self.node.op_type if self.node else "")
+        return self.key.name.startswith(PREFIXES) or _is_exchange(self.node.op_type if self.node else "")
 
     def is_random(self, rows: Sequence[Row]) -> bool:
         """Return True if it draws from a random state: by its type, and by arguments that turn that off.
@@ -179,7 +178,7 @@ class Calls:
         }
         self._connect_modules(pairs)
         self._connect_gradients()
-        self._connect_ranks(rows)
+        self.communicating = [call for call in self if call.is_collective]
 
     def __iter__(self) -> Iterator[Call]:
         return iter(self._calls)
@@ -235,35 +234,6 @@ class Calls:
                 call.forward = tuple(forward.get((key.execution, key.name), ()))
                 call.incoming = tuple(incoming.get((key.execution, key.name), ()))
 
-    def _connect_ranks(self, rows: Sequence[Row]) -> None:
-        if len({call.key.execution.rank for call in self}) < 2:
-            return
-        collectives = [call for call in self if call.is_collective]
-        inputs: dict[object, list[int]] = defaultdict(list)
-        given: dict[object, list[int]] = defaultdict(list)
-        for call in collectives:
-            inputs[same_call(call.key)] += call.read
-            for number in call.read:
-                given[_golden_value(rows[number])].append(number)
-        for call in collectives:
-            rank = call.key.execution.rank
-            found = inputs[same_call(call.key)]
-            if not call.read:  # it only receives; what the golden received is what its sender gave, to the bit
-                found = [n for own in call.written for n in given.get(_golden_value(rows[own]), ())]
-            call.peers = tuple(n for n in found if rows[n].node.execution.rank != rank)
-
-
-def _golden_value(row: Row) -> object:
-    """Return what two tensors of one step have in common if they are equal on the golden side; else only `row` has it.
-
-    A tensor of one number, and one whose statistics are not known, are like many others, and have nothing in common.
-    """
-    run, found = row.node.execution, row.measurement
-    known = found.golden_statistics if found is not None else None
-    if found is None or known is None or known.min == known.max:
-        return id(row)
-    return run.step, run.micro_step, found.count, known
-
 
 def _bare(*numbers: int) -> int | tuple[int, ...]:
     return numbers[0] if len(numbers) == 1 else numbers
@@ -298,12 +268,6 @@ def begins_gradients(row: Row) -> bool:
 def _is_exchange(op_type: str) -> bool:
     lower = op_type.lower()
     return lower.startswith("hcom") or any(word in lower.replace("_", "") for word in _COLLECTIVES)
-
-
-def same_call(key: NodeKey) -> tuple[object, ...]:
-    """Return what a call has in common with the same call of other ranks."""
-    _, *run = key.execution.identity
-    return (*run, key.name, key.call, key.phase)
 
 
 _RANDOM = re.compile(

@@ -11,26 +11,33 @@ from probe_flow.records import Execution, shared_numbers
 from probe_flow.records.row import Row, mixed, number_or_first
 
 
-def in_time(calls: Calls) -> Sequence[int]:
+def in_time(calls: Calls, moment: Callable[[int], Any] | None = None) -> Sequence[int]:
     """Return row numbers by step, then by execution and node order: what happened first comes first.
 
     Gradients of parameters come behind the gradients that they were made of, wherever the collector wrote them down.
+
+    Args:
+        calls: of all rows.
+        moment: where ranks communicate, when a row happened among those of all ranks (`AcrossRanks.moment`); None = one
+            rank after the other.
     """
 
-    def key(number: int) -> tuple[int, int, int, bool, int]:
+    def key(number: int) -> tuple[object, ...]:
         call = calls.of[number]
         assert call is not None
         run = call.key.execution
+        last = max(number, call.incoming[-1]) if call.incoming else number
         return (
             number_or_first(run.step),
             number_or_first(run.micro_step),
-            max(number, call.incoming[-1]) if call.incoming else number,
+            moment(last) if moment is not None else 0,
+            last,
             bool(call.incoming),
             number,
         )
 
     steps = {(call.key.execution.step, call.key.execution.micro_step) for call in calls}
-    is_in_order = len(steps) < 2 and not any(call.incoming for call in calls)
+    is_in_order = len(steps) < 2 and moment is None and not any(call.incoming for call in calls)
     if is_in_order and None not in calls.of:
         return range(len(calls.of))  # a list would take 8 bytes a row
     numbers = [n for n, call in zip(shared_numbers(len(calls.of)), calls.of, strict=False) if call is not None]

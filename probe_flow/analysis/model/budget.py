@@ -23,7 +23,7 @@ from probe_flow.analysis.model.arithmetic import (
     by_parts,
 )
 from probe_flow.analysis.model.by_statistics import StatisticsAllowances
-from probe_flow.analysis.model.decisions import flipped_share, turned_share
+from probe_flow.analysis.model.decisions import flipped_share
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import is_product
@@ -38,13 +38,7 @@ from probe_flow.analysis.model.past_errors import (
     PastErrors,
     SharedRows,
 )
-from probe_flow.analysis.model.rounding import (
-    ACROSS_FRAMEWORKS,
-    WITHIN_FRAMEWORK,
-    LostBits,
-    Rounding,
-    lost_bits,
-)
+from probe_flow.analysis.model.rounding import LostBits, lost_bits, rounding_between
 from probe_flow.analysis.model.unseen_inputs import (
     HiddenInputs,
     LatestGradients,
@@ -58,11 +52,11 @@ from probe_flow.analysis.model.unseen_inputs import (
     with_noise,
 )
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
-from probe_flow.analysis.number_types import SUMMED
 from probe_flow.records import FigureColumn, NodeKey, NodeKind, Pairs
 from probe_flow.records.row import Row
 
 if TYPE_CHECKING:
+    from probe_flow.analysis.flow.across_ranks import AcrossRanks
     from probe_flow.analysis.model.families import Family
     from probe_flow.analysis.model.update_fits import Fit, UpdateFits
     from probe_flow.analysis.statistics.handed_on import HandedOn
@@ -85,7 +79,7 @@ class Allowances:
         self.rows = rows
         self.pairs = pairs
         self.calls = calls
-        self.deviations = Deviations(rows, _rounding_between(pairs))
+        self.deviations = Deviations(rows, rounding_between(pairs))
         self.scales = FigureColumn(len(rows))
         self.hidden = HiddenInputs(rows, pairs)
         self._families = Families(pairs, self.hidden, lambda: self.links)
@@ -136,8 +130,22 @@ class Allowances:
         if call.incoming:
             return (*(found or ()), *call.incoming)
         inner = [n for inside in self.calls.inside(call) for n in inside.written]
-        only_receives = bool(call.peers) and not call.read
-        return (*(found or ()), *inner) if found is not None or inner or only_receives else None
+        if found is None and not inner:
+            return () if self.given(call) else None
+        return (*(found or ()), *inner)
+
+    @cached_property
+    def across(self) -> AcrossRanks | None:
+        """What calls of several ranks exchange; None where nothing communicates."""
+        if not self.calls.communicating:
+            return None
+        from probe_flow.analysis.flow.across_ranks import AcrossRanks
+
+        return AcrossRanks(self.calls, self.rows)
+
+    def given(self, call: Call) -> tuple[int, ...]:
+        """Return the measured rows that other ranks gave to a call."""
+        return self.across.given(call) if self.across is not None else ()
 
     def crest(self, number: int) -> float:
         """Return how far single elements of a product stand out of its own error (`growth.crest`)."""
@@ -191,10 +199,6 @@ class Allowances:
         """Return the largest relative error of the latest outputs of the row's execution."""
         return self._past.recent(self.rows[number].node.execution)
 
-    def turned(self, number: int, deviation: Deviation, call: Call) -> float:
-        """Return the share of decisions that a row of a call shows to have been taken otherwise (`turned_share`)."""
-        return turned_share(self.rows[number], deviation, call)
-
     def is_rounding(self, number: int, deviation: Deviation) -> bool:
         """Whether a row is off by no more than storage alone explains, so that nothing else need be asked."""
         self.scales[number] = deviation.size
@@ -220,6 +224,8 @@ class Allowances:
         agree all the same.
         """
         row = self.rows[number]
+        if self.across is not None and self.across.is_buffer(row):
+            return True
         if self.pairs.target.edges:
             return is_overwritten(row, call.node, [self.rows[n] for n in call.written])
         if not (call.is_in_place and is_first_input(row)):
@@ -259,8 +265,9 @@ class Allowances:
         is_read = call is own and (not is_produced or row.pair.rule.is_self or is_linked)
         families = self._between(number, before) if is_read else self._families.of(call)
         copies = is_read and families is COPY
-        if is_produced and call.peers:
-            families = COLLECTIVE
+        if is_produced and self.given(call):
+            copies = self.across is not None and self.across.handed_over(call) is not None
+            families = COPY if copies else COLLECTIVE
         arithmetic: Arithmetic = self._gradient if call.is_gradient and not is_read else self._forward
         unseen = 0.0 if sources else self._unseen(number, sources, deviation)
         if not by_statistics:
@@ -385,10 +392,3 @@ class Allowances:
             self._unshown.add(row)
         elif run.step is not None:
             self._read.append(number)
-
-
-def _rounding_between(pairs: Pairs) -> Rounding:
-    """Return what the kernels of both sides leave; those of PyTorch and MindSpore differ, which mindtorch runs too."""
-    sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)} - {None}
-    rounding = ACROSS_FRAMEWORKS if len(sides) == 2 else WITHIN_FRAMEWORK
-    return replace(rounding, summed=SUMMED) if sides else rounding  # collectors of programs record norms

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.analysis.narrowed import BOTH_SIDES, PLAIN_BITS
-from probe_flow.analysis.number_types import SIGNIFICANT_BITS, STEP, UNIT, significand_bits
-from probe_flow.records import Mode, Pair, TensorRef
+from probe_flow.analysis.number_types import SIGNIFICANT_BITS, STEP, SUMMED, UNIT, significand_bits
+from probe_flow.records import Mode, Pair, Pairs, TensorRef
 from probe_flow.records.row import Row
 
 Extremes: TypeAlias = "tuple[float | None, float | None]"
@@ -141,3 +142,10 @@ def bits_fewer(target: Extremes, golden: Extremes, held: int) -> float:
         least = min(least, kept - significand_bits(value), math.log2(TELLING * apart))
     is_range = all(abs(low + high) <= step for low, high in (target, golden))  # type: ignore[operator]
     return 0.0 if is_range else 2.0 * max(0.0, least)
+
+
+def rounding_between(pairs: Pairs) -> Rounding:
+    """Return what the kernels of both sides leave; those of PyTorch and MindSpore differ, which mindtorch runs too."""
+    sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)} - {None}
+    rounding = ACROSS_FRAMEWORKS if len(sides) == 2 else WITHIN_FRAMEWORK
+    return replace(rounding, summed=SUMMED) if sides else rounding  # collectors of programs record norms

@@ -43,6 +43,10 @@ SMALL_STEP = 0.3
 """Change that a step of an optimizer makes at most in what a parameter's statistics say, in its size. Adam moves each
 element by its learning rate: by a quarter of embeddings of size 0.02, where that is 0.005."""
 
+LOST = 2.0**-24
+"""Change of a parameter, in its size, that is lost where the golden stores it: a gradient that is zero in mathematics
+moves it by less, and by what rounding left of that gradient where the target computes in 16 bits."""
+
 _PRIMITIVE = "Primitive."
 
 _RECORDED = ("min", "max", "mean", "l2norm")
@@ -89,6 +93,7 @@ class Updates:
         is_parameter = self._is_held(row) or self._golden_ref(row).requires_grad is True
         if not (is_known and is_parameter) and change > SMALL_STEP * error.size:
             return None
+        change = max(change, LOST * error.size)
         gradients = self.gradients[number] = self.gradients_of(before)
         found = [each for n in gradients if (each := self._deviations[n]) is not None]
         gradient = max((min(max(each.relative, each.blind), 1e3) for each in found), default=usual)

@@ -10,12 +10,19 @@ from it, and it is named only where nothing else is and no output of the call ag
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from probe_flow.analysis.flow.calls import same_call
-from probe_flow.records import Finding, FindingKind, Mode, NodeKey, Phase, SlotRole
+from probe_flow.analysis.flow.calls import Calls
+from probe_flow.analysis.model.unseen_inputs import is_memory
+from probe_flow.records import Finding, FindingKind, Mode, NodeKey, Pairs, Phase, SlotRole
 from probe_flow.records.row import Row
+from probe_flow.relations.communication import PREFIXES
+
+if TYPE_CHECKING:
+    from probe_flow.analysis.flow.across_ranks import AcrossRanks
 
 
 class ChecksumSearch(Struct, frozen=True):
@@ -25,11 +32,14 @@ class ChecksumSearch(Struct, frozen=True):
     inherited: frozenset[int]
 
 
-def search_checksums(rows: Sequence[Row], order: Sequence[int]) -> ChecksumSearch:
+def search_checksums(rows: Sequence[Row], pairs: Pairs, order: Sequence[int]) -> ChecksumSearch:
     """Sort the rows with differing checksums into origins and heirs.
+
+    Memory that a call only writes has a checksum of what lay there, and says nothing.
 
     Args:
         rows: all rows.
+        pairs: what was compared.
         order: row numbers in order of time.
     """
     origins: list[int] = []
@@ -38,11 +48,11 @@ def search_checksums(rows: Sequence[Row], order: Sequence[int]) -> ChecksumSearc
     inherited: set[int] = set()
     tainted_nodes: set[NodeKey] = set()
     seen: dict[tuple[object, str], bool] = {}
-    exchanged = _exchanged(rows)
+    exchanges = _Exchanges(rows, pairs)
     for number in order:
         row = rows[number]
         differs = checksums_differ(row)
-        if differs is None or row.pair.golden is None:
+        if differs is None or row.pair.golden is None or (differs and exchanges.is_memory(row)):
             continue
         if differs and is_hashed_late(row):
             doubtful.append(number)
@@ -51,8 +61,7 @@ def search_checksums(rows: Sequence[Row], order: Sequence[int]) -> ChecksumSearc
             agreeing.add(row.node)
         name = (row.node.execution, _golden_checksum(row))
         if differs:
-            is_sent = row.is_produced and bool(exchanged) and same_call(row.node) in exchanged
-            if is_sent or _is_inherited(row, tainted_nodes, known=seen.get(name), begun=bool(origins)):
+            if exchanges.is_sent(row) or _is_inherited(row, tainted_nodes, known=seen.get(name), begun=bool(origins)):
                 inherited.add(number)
             else:
                 origins.append(number)
@@ -64,10 +73,34 @@ def search_checksums(rows: Sequence[Row], order: Sequence[int]) -> ChecksumSearc
     return ChecksumSearch(tuple(origins), frozenset(inherited))
 
 
-def _exchanged(rows: Sequence[Row]) -> frozenset[object]:
-    """Return the collectives that some rank gave a tensor that differs: what all of them get inherits."""
-    read = [row for row in rows if not row.is_produced and checksums_differ(row)]
-    return frozenset(same_call(row.node) for row in read if _is_of_collective(row) and not is_hashed_late(row))
+class _Exchanges:
+    """What calls of several ranks gave each other; found when a communication has a row that differs."""
+
+    def __init__(self, rows: Sequence[Row], pairs: Pairs) -> None:
+        self._rows = rows
+        self._pairs = pairs
+
+    @cached_property
+    def _calls(self) -> Calls:
+        return Calls(self._rows, self._pairs)
+
+    @cached_property
+    def _across(self) -> AcrossRanks:
+        from probe_flow.analysis.flow.across_ranks import AcrossRanks
+
+        return AcrossRanks(self._calls, self._rows)
+
+    def is_memory(self, row: Row) -> bool:
+        """Whether a row is memory that its call only writes."""
+        return is_memory(row) or (_is_of_collective(row) and self._across.is_buffer(row))
+
+    def is_sent(self, row: Row) -> bool:
+        """Whether some rank gave a tensor that differs to the communication that made a row."""
+        if not (row.is_produced and _is_of_collective(row)):
+            return False
+        call = self._calls.by_key[row.node]
+        given = [self._rows[n] for n in (*call.read, *self._across.given(call))]
+        return any(checksums_differ(each) and not is_hashed_late(each) and not self.is_memory(each) for each in given)
 
 
 def is_hashed_late(row: Row) -> bool:
@@ -80,8 +113,6 @@ def is_hashed_late(row: Row) -> bool:
 
 
 def _is_of_collective(row: Row) -> bool:
-    from probe_flow.analysis.first_difference.communication import PREFIXES
-
     return row.node.name.startswith(PREFIXES)
 
 

@@ -64,7 +64,7 @@ def conclude(
         for number, suspect in enumerate(origins)
     ]
     findings.extend(_nonfinite_findings(nonfinite, rows, alone))
-    checksums = search_checksums(rows, diagnosis.order)
+    checksums = search_checksums(rows, pairs, diagnosis.order)
     wrote = {number: writers.of(number) for number in side_by_side(checksums.origins, diagnosis.order, rows)}
     findings.extend(checksum_finding(number, rows, writer) for number, writer in wrote.items())
     shown.update(wrote)

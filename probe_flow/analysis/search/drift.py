@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct, field
+
 from probe_flow.analysis.limits import ASKED, DRIFT
 from probe_flow.analysis.model.deviation import ErrorFigure
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.analysis.search.reference_check import clears
 from probe_flow.records import Execution, Finding, FindingKind, Phase
 from probe_flow.records.row import Row
+from probe_flow.relations.communication import PREFIXES
 
 _QUANTISED = DRIFT[-1][0]
 
@@ -38,24 +41,38 @@ def outputs_off(rows: Sequence[Row], diagnosis: Diagnosis) -> Iterator[tuple[int
         yield from numbers
 
 
+class _Series(Struct):
+    """Rows of the results of an execution, until its backward pass begins."""
+
+    results: list[int] = field(default_factory=list)
+    is_over: bool = False
+
+
 def _outputs(
     rows: Sequence[Row], diagnosis: Diagnosis
 ) -> Iterator[tuple[Sequence[int], Sequence[tuple[int, float, float]]]]:
-    """Yield for each execution all results of it, and of the last ones the error with its limit."""
-    runs: dict[Execution, list[int]] = {}
-    known: dict[int, list[int]] = {}  # by the object, since hashing a run is slow
+    """Yield for each execution all results of it, and of the last ones the error with its limit.
+
+    What a program calls once its backward pass has begun carries gradients, or is the work of an optimizer.
+    """
+    runs: dict[Execution, _Series] = {}
+    known: dict[int, _Series] = {}  # by the object, since hashing a run is slow
     for number in diagnosis.order:
-        if number in diagnosis.shaken:
+        row = rows[number]
+        run = row.node.execution
+        series = known.get(id(run))
+        if series is None:
+            series = known[id(run)] = runs.setdefault(run, _Series())
+        if row.node.phase is Phase.BACKWARD:
+            series.is_over = True
+        elif series.is_over or number in diagnosis.shaken or not _is_result(row):
             continue
-        if _is_result(rows[number]) and _relative(diagnosis, number) is not None:
-            run = rows[number].node.execution
-            found = known.get(id(run))
-            if found is None:
-                found = known[id(run)] = runs.setdefault(run, [])
-            found.append(number)
+        elif _relative(diagnosis, number) is not None:
+            series.results.append(number)
     last: dict[object, list[int]] = {}
-    for run, numbers in runs.items():
-        last.setdefault(run.identity, []).extend(numbers)
+    for run, series in runs.items():
+        if series.results:
+            last.setdefault(run.identity, []).extend(series.results)
     for identity, numbers in last.items():
         # What was coarse on the way is not finer for having been cast at the end.
         coarsest = max(d.unit for n in numbers if (d := diagnosis.deviations[n]) is not None)
@@ -65,10 +82,13 @@ def _outputs(
 
 
 def _is_result(row: Row) -> bool:
-    """Whether a row is computed in the forward pass. Gradients are noisier by nature: few of their digits are sure."""
+    """Whether a row is computed in the forward pass. Gradients are noisier by nature: few of their digits are sure.
+
+    What ranks exchange was computed by others, and may be a gradient.
+    """
     if not row.is_produced or row.pair.rule.is_self:
         return False
-    return row.node.phase is Phase.FORWARD
+    return row.node.phase is Phase.FORWARD and not row.node.name.startswith(PREFIXES)
 
 
 def _finding(

@@ -23,11 +23,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from probe_flow.analysis.filling_operators import EMPTY, FILLS, is_fill
+from probe_flow.analysis.flow.across_ranks import AcrossRanks, Layer
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.flow.links import Links, link
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
 from probe_flow.analysis.model.unseen_inputs import is_memory
-from probe_flow.analysis.search.across_ranks import AcrossRanks, Layer
 from probe_flow.analysis.search.states import State, StateOf, described, state_of
 from probe_flow.records import (
     Execution,
@@ -228,13 +228,9 @@ class Origins:
 
     def _received(self, number: int, call: Call) -> Iterator[int]:
         """Yield rows of other ranks that an output may come from: what they gave, then what they got out before it."""
+        yield from self.across.given(call)
         partners = self.across.partners(call)
-        if partners is None:
-            yield from call.peers
-            return
-        for each in partners.calls:
-            yield from self.read(each)
-        if partners.is_collective:
+        if partners is not None and partners.is_collective:
             yield from (n for each in partners.calls for n in each.written if n < number)
 
     def _is_source(self, call: Call) -> bool:
@@ -349,7 +345,7 @@ class Origins:
         read = [n for n in self.read(call) if n not in self.states] or [
             n for n in self.links.reaching.get(call.key, ()) if n not in self.states and not self._is_buffer(n)
         ]
-        given = [n for each in partners.calls for n in self.read(each)] if partners is not None else []
+        given = self.across.given(call)
         if not read and not given:
             return "nothing before it in the dump is NaN or infinite"
         if given:

@@ -27,7 +27,7 @@ from probe_flow.analysis.limits import (
     Limits,
 )
 from probe_flow.analysis.model.budget import Allowances
-from probe_flow.analysis.model.decisions import is_whole
+from probe_flow.analysis.model.decisions import is_whole, turned_share
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.plain_values import plain_gap
@@ -72,7 +72,8 @@ class Search:
         self.calls = Calls(rows, pairs)
         self.allowances = Allowances(rows, pairs, self.calls)
         self.deviations = self.allowances.deviations
-        self.order = in_time(self.calls)
+        across = self.allowances.across
+        self.order = in_time(self.calls, across.moment if across is not None and across.has_layers else None)
         self.suspects: dict[int, Suspect] = {}
         self.tainted: dict[int, int] = {}
         self.wild: set[int] = set()
@@ -119,7 +120,8 @@ class Search:
     def _meet(self, number: int, deviation: Deviation) -> None:
         call = self.calls.of[number]
         if call is not None:
-            self.shaken.meet(self.rows[number], self.allowances.turned(number, deviation, call))
+            row = self.rows[number]
+            self.shaken.meet(row, turned_share(row, deviation, call))
 
     def _fed_by(self, numbers: Iterable[int]) -> dict[int, tuple[int, ...]]:
         """Return the outputs that some rows were computed from, the nearest first."""
@@ -163,7 +165,7 @@ class Search:
         self.is_any_off = True
         sources = self.allowances.sources(number)
         produced = row.is_produced
-        peers = call.peers if produced and sources is not None else ()
+        peers = self.allowances.given(call) if produced and sources is not None else ()
         behind = (*(sources or ()), *peers)
         known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
         allowed = self.allowances.of(number, deviation, known, behind, sources)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from comparison_rows import (
     IN,
     OUT,
     PARAM,
     edge,
     key,
+    measured,
     pairs_of,
     row,
     statistics_measured,
@@ -19,7 +21,7 @@ from comparison_rows import (
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.links import MAX_PASSED, link
-from probe_flow.records import Graph, GraphOp, Group, Relation, Statistics
+from probe_flow.records import Graph, GraphOp, Group, Pair, Relation, Rule, SlotRole, Statistics
 from probe_flow.records.row import Row
 
 
@@ -223,3 +225,20 @@ def test_a_node_of_which_an_input_was_not_compared_has_unknown_ancestry():
     found = link(*product_and_bias(relation=Relation.ONE_TO_ONE))
     assert key("bias") not in found.reaching
     assert found.reaching[key("mm")] == (0, 1)
+
+
+@pytest.mark.parametrize(("target", "producers"), [(3.0, {2: (0,)}), (3.25, {})])
+def test_a_result_that_equals_what_was_read_on_the_golden_alone_is_no_copy(target, producers):
+    """What the golden added was lost in rounding; what the target added was not."""
+
+    def shown(role: SlotRole, place: int, largest: float, mine: float) -> Row:
+        sides = [
+            tensor("add_", role, place, recorded=Statistics(min=-3.0, max=value, mean=0.0, l2norm=10.0))
+            for value in (mine, largest)
+        ]
+        return Row(Pair(sides[0], sides[1], "g", Rule("exact")), measured(mark=1.0))
+
+    rows = [shown(IN, 0, 3.0, 3.0), shown(IN, 1, 5.0, 6.0), shown(OUT, 0, 3.0, target)]
+    found = link(rows, pairs_of(rows, {"add_": "add_"}))
+    assert found.producers == producers
+    assert found.reaching[key("add_")] == (0, 1)

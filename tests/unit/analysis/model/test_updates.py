@@ -166,3 +166,18 @@ def test_a_bias_of_keys_that_moved_by_noise_takes_its_error_into_the_scores(move
     found, _ = conclude(rows, pairs, passes(rows))
     origins = [each for each in found if each.kind is FindingKind.ORIGIN and each.fails]
     assert [each.node.name for each in origins][:1] == named
+
+
+@pytest.mark.parametrize(("gradient", "named"), [(900.0, []), (0.5, ["bias"])])
+def test_a_bias_moves_by_the_noise_of_a_gradient_that_is_zero_in_mathematics(gradient, named):
+    """The golden's update is lost in storing: 4e-9 of 0.14. That of a target in 16 bits is 900 times as large."""
+    rows = []
+    for step in (0, 1):
+        node = key("bias", step=step)
+        sizes = {"size": 0.14, "count": 8, "dtype": "float32"}
+        bias = row(node, IN, 2, relative=1.5e-5 * step, **sizes)
+        known = tensor(node, IN, 2, dtype="float32", requires_grad=True, shape=(8,))
+        backward = replace(node, phase=Phase.BACKWARD)
+        noise = {"relative": gradient, "size": 2e-8, "count": 8, "dtype": "float32", "mark": 1e-8 * (1 + step)}
+        rows += [replace(bias, pair=replace(bias.pair, golden=known)), row(backward, **noise)]
+    assert accused(rows) == named

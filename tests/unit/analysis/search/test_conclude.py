@@ -493,6 +493,14 @@ def test_an_unmatched_operator_is_named_when_it_wrote_the_wrong_tensor():
     assert roles_of(rows, pairs_of(rows)) == [Role.CLEAN, Role.ORIGIN, Role.INHERITED, Role.INHERITED]
 
 
+@pytest.mark.parametrize(("phase", "found"), [(Phase.FORWARD, [FindingKind.DRIFT]), (Phase.BACKWARD, [])])
+def test_what_is_called_once_gradients_flow_is_no_output_of_the_network(phase, found):
+    """Functions of one's own call operators in the backward pass, which collectors take for forward calls."""
+    rows, pairs = chain(*(U * 1.09**n for n in range(70)))
+    rows = [row(replace(rows[0].node, name="begun", phase=phase), mark=9.0), *rows]
+    assert [each.kind for each in findings_of(rows, pairs_of(rows, edges=pairs.target.edges))] == found
+
+
 def test_drift_is_reported_when_nothing_jumps():
     errors = [U * 1.09**n for n in range(70)]
     rows, pairs = chain(*errors)
