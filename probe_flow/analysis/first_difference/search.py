@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from probe_flow.analysis.communication import Call, Exchange, Network, exchanges_of
 from probe_flow.analysis.first_difference.entry_differences import Thresholds, entries_by_execution, statistics_of
 from probe_flow.records import Comparison, Execution
 from probe_flow.records.differences import (
@@ -23,7 +24,6 @@ from probe_flow.records.differences import (
     FirstDifference,
 )
 from probe_flow.records.row import PRODUCED
-from probe_flow.relations.communication import Call, Exchange, Network, exchanges_of
 
 _Print: TypeAlias = tuple[object, ...]
 """What tells the values of a tensor from others."""

@@ -13,16 +13,16 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from probe_flow.analysis.flow.calls import Call, Calls
-from probe_flow.records import Execution, NodeKey, Slot
-from probe_flow.records.row import Row
-from probe_flow.relations.communication import (
+from probe_flow.analysis.communication import (
     PREFIXES,
     Exchange,
     Network,
     exchanges_of,
     received_into,
 )
+from probe_flow.analysis.flow.calls import Call, Calls
+from probe_flow.records import Execution, NodeKey, Slot
+from probe_flow.records.row import Row
 
 
 def same_call(key: NodeKey) -> tuple[object, ...]:

@@ -15,10 +15,10 @@ from itertools import groupby
 
 from msgspec import Struct
 
+from probe_flow.analysis.communication import PREFIXES
 from probe_flow.records import Node, NodeKey, Pairs, Phase, shared_numbers
 from probe_flow.records.row import Row
 from probe_flow.relations.call_tree import CallTree, call_trees
-from probe_flow.relations.communication import PREFIXES
 
 GRADIENTS = ".parameters_grad"
 """Ends the name under which a dump keeps the gradients of a module's parameters."""

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from probe_flow.analysis.communication import PREFIXES
 from probe_flow.analysis.flow.calls import Calls
 from probe_flow.analysis.model.unseen_inputs import is_memory
 from probe_flow.records import Finding, FindingKind, Mode, NodeKey, Pairs, Phase, SlotRole
 from probe_flow.records.row import Row
-from probe_flow.relations.communication import PREFIXES
 
 if TYPE_CHECKING:
     from probe_flow.analysis.flow.across_ranks import AcrossRanks

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
 
+from probe_flow.analysis.communication import PREFIXES
 from probe_flow.analysis.limits import ASKED, DRIFT
 from probe_flow.analysis.model.deviation import ErrorFigure
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.analysis.search.reference_check import clears
 from probe_flow.records import Execution, Finding, FindingKind, Phase
 from probe_flow.records.row import Row
-from probe_flow.relations.communication import PREFIXES
 
 _QUANTISED = DRIFT[-1][0]
 

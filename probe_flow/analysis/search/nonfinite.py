@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from probe_flow.analysis.filling_operators import EMPTY, FILLS, is_fill
-from probe_flow.analysis.flow.across_ranks import AcrossRanks, Layer
+from probe_flow.analysis.flow.across_ranks import AcrossRanks
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.flow.links import Links, link
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
@@ -300,13 +300,7 @@ class Origins:
 
     def in_layers(self, numbers: Iterable[int]) -> list[int]:
         """Return rows in order of time: of ranks that run side by side, by the layers of their communications."""
-
-        def layer(number: int) -> Layer:
-            call = self.calls.of[number]
-            assert call is not None
-            return self.across.layer(call)
-
-        return side_by_side(numbers, self.order, self.rows, layer)
+        return side_by_side(numbers, self.order, self.rows, self.across.moment)
 
     def _finding(self, roots: Sequence[int], heirs: int) -> Finding:
         number, row = roots[0], self.rows[roots[0]]

@@ -9,7 +9,7 @@ from call_rows import SAME, Call, Plain, compared
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probe_flow.relations.communication import (
+from probe_flow.analysis.communication import (
     Exchange,
     Network,
     exchanges_of,
