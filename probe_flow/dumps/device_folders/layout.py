@@ -149,4 +149,5 @@ def is_unsized(ref: TensorRef) -> bool:
 
 def numel_of(ref: TensorRef) -> int | None:
     """Return the number of elements, None where only the number of stored ones is known."""
-    return None if is_unsized(ref) else ref.numel
+    is_padded = ref.logical_shape is None and ref.layout != "ND"  # recorded statistics
+    return None if is_padded or is_unsized(ref) else ref.numel

@@ -69,3 +69,35 @@ def test_the_shape_is_that_of_the_graph_and_what_lies_in_the_file_stays(pairs):
     found = [value for value in shapes.values() if len(value[0] or ()) == 5]
     assert found == [(stored, (2, 3, 4, 5))] * 5
     assert [value for value in shapes.values() if value[0] == (2, 1, 16, 16)] == [((2, 1, 16, 16), (3, 18))] * 2
+
+
+HEADER = (
+    "Input/Output,Index,Data Size,Data Type,Format,Shape,Max Value,Min Value,Avg Value,Count,Nan Count,"
+    "Negative Inf Count,Positive Inf Count"
+)
+
+
+def test_statistics_of_blocks_are_those_of_the_tensor_that_feeds_the_operator(tmp_path):
+    rows, weight = np.eye(2, 3, dtype=np.float16), np.full((3, 5), 0.5, np.float16)
+    dump = GeDump(tmp_path / "msprobe_ge_dump")
+    dump.graph([
+        Op("x", "Data", (), [(None, (2, 3))], "float16"),
+        Op("w", "Data", (), [(None, (3, 5))], "float16"),
+        Op("MatMul", "MatMulV2", ("x:0", "w:0"), [("mm-aten.mm.default.OUTPUT.0", (2, 5))], "float16"),
+    ])  # fmt: skip
+    fx, folder = fx_token(tmp_path, 0), dump.token(0)
+    write_fx_node(fx, "mm-aten.mm.default", at=1, inputs=[rows, weight], outputs=[rows @ weight])
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "MatMulV2.MatMul.11.7.1767225600000001.csv").write_text("\n".join([
+        HEADER,
+        "Input,0,12,DT_FLOAT16,ND,2x3,1,0,0.333333,6,0,0,0",
+        "Input,1,512,DT_FLOAT16,FRACTAL_NZ,1x1x16x16,0.5,0,0.0292969,256,0,0,0",
+        "Output,0,20,DT_FLOAT16,ND,2x5,0.5,0.5,0.5,10,0,0,0",
+    ]) + "\n")  # fmt: skip
+    pairs = match_torchair(read_torchair_ge(dump.root, side="target"), read_torchair_fx(tmp_path, side="golden"))
+    check_complete(pairs)
+    assert golden_of(pairs)["MatMul.input.1"] == "mm.input.1"
+    assert missing(pairs) == []
+    recorded = next(ref.recorded for ref in pairs.target.tensors if ref.layout == "FRACTAL_NZ")
+    assert recorded is not None
+    assert recorded.mean == pytest.approx(0.5, rel=1e-5)  # of 15 elements; those of the padding are zero
