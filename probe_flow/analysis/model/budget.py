@@ -23,13 +23,14 @@ from probe_flow.analysis.model.arithmetic import (
     by_parts,
 )
 from probe_flow.analysis.model.by_statistics import StatisticsAllowances
-from probe_flow.analysis.model.decisions import flipped_share
+from probe_flow.analysis.model.decisions import flipped_share, turned_share
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import is_product
 from probe_flow.analysis.model.fused_parts import FusedParts
 from probe_flow.analysis.model.growth import Allowance, crest, of_copy
 from probe_flow.analysis.model.hidden_casts import HiddenCasts
+from probe_flow.analysis.model.memory import Memory
 from probe_flow.analysis.model.past_errors import (
     CommonFactors,
     CrossedEdges,
@@ -45,10 +46,7 @@ from probe_flow.analysis.model.unseen_inputs import (
     MaskedScores,
     UnshownSteps,
     decided_otherwise,
-    is_first_input,
     is_masked,
-    is_memory,
-    is_overwritten,
     with_noise,
 )
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
@@ -83,6 +81,7 @@ class Allowances:
         self.scales = FigureColumn(len(rows))
         self.hidden = HiddenInputs(rows, pairs)
         self._families = Families(pairs, self.hidden, lambda: self.links)
+        self._memory = Memory(rows, pairs, calls, self.deviations, self._families, lambda: self.links, self.sources)
         self._fused = FusedParts(pairs.target.graphs)
         self._past, self._common = PastErrors(), CommonFactors()
         self._unshown = UnshownSteps(pairs)
@@ -199,6 +198,10 @@ class Allowances:
         """Return the largest relative error of the latest outputs of the row's execution."""
         return self._past.recent(self.rows[number].node.execution)
 
+    def turned(self, number: int, deviation: Deviation, call: Call) -> float:
+        """Return the share of decisions that a row of a call shows to have been taken otherwise (`turned_share`)."""
+        return turned_share(self.rows[number], deviation, call)
+
     def is_rounding(self, number: int, deviation: Deviation) -> bool:
         """Whether a row is off by no more than storage alone explains, so that nothing else need be asked."""
         self.scales[number] = deviation.size
@@ -217,22 +220,9 @@ class Allowances:
         """Whether what a row may be off by is guessed, as nobody knows what its call computes."""
         return self._families.of(call) == UNKNOWN
 
-    def is_overwritten(self, number: int, call: Call) -> bool:
-        """Whether a row shows what its call wrote over, and not what that computed with.
-
-        Where no edges tell who wrote it, memory that was handed out as it was is known by a call in place whose results
-        agree all the same.
-        """
-        row = self.rows[number]
-        if self.across is not None and self.across.is_buffer(row):
-            return True
-        if self.pairs.target.edges:
-            return is_overwritten(row, call.node, [self.rows[n] for n in call.written])
-        if not (call.is_in_place and is_first_input(row)):
-            return False
-        results = [] if self.sources(number) else [self.deviations[n] for n in call.written]
-        is_agreed = bool(results) and all(each is not None and each.is_of_storage for each in results)
-        return is_memory(row) or is_agreed
+    def is_memory(self, number: int, call: Call) -> bool:
+        """Whether a row shows memory, and not what its call computed with."""
+        return self._memory.shows(number, call, self.across)
 
     def _is_free_of_noise(self, number: int) -> bool:
         """Whether nothing that a row comes from has noise that must be handed on."""

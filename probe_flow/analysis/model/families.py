@@ -125,6 +125,11 @@ def family_of(op_type: str) -> Family:
     return Family.UNKNOWN
 
 
+def is_move(op_type: str) -> bool:
+    """Return True if an operator gives elements of what it reads as they are."""
+    return family_of(op_type) is Family.MOVE
+
+
 def is_product(op_type: str) -> bool:
     """Return True for what multiplies matrices or convolves."""
     return family_of(op_type) is Family.PRODUCT

@@ -13,7 +13,6 @@ behind them.
 from __future__ import annotations
 
 import math
-import re
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
@@ -26,11 +25,10 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import is_gradient
 from probe_flow.analysis.model.decisions import share_turned
 from probe_flow.analysis.model.deviation import TINY, Deviation, unknown_scale
-from probe_flow.analysis.model.families import words_of
 from probe_flow.analysis.model.growth import PEAK_OVER_RMS, Allowance
 from probe_flow.analysis.number_types import UNIT, common_share
 from probe_flow.analysis.plain_values import is_limit
-from probe_flow.records import Catalog, Execution, Flow, Node, NodeKey, Pairs, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Catalog, Execution, Flow, NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row
 
 STEPS = {"int8": 127.0, "int4": 7.0, "int2": 1.0}
@@ -328,53 +326,3 @@ def _places_of(catalog: Catalog) -> dict[NodeKey, int]:
         places[key] = counts[key.execution]
         counts[key.execution] += 1
     return places
-
-
-OVERWRITES = re.compile(r"(?i)(^|\.)(copy_?|fill_?|zero_?|normal_|uniform_|__setitem__)(_?\d+)?(\.|$)")
-"""Names of calls whose first input is the memory that they write: what lay in it before is read by nobody. Of what
-`__setitem__` leaves as it was, too, those that read it or made it show whether it is right; mostly it is memory as
-`empty_like` hands it out, which collectors do not record."""
-
-_FIRST = frozenset(((0,), ("self",), ("input",)))
-
-WRITES_IN_PLACE = frozenset(
-    (
-        "update", "assign", "inplace", "scatter", "indexput", "indexcopy", "indexadd", "indexfill", "cache", "apply",
-        "momentum", "adam",
-    )
-)  # fmt: skip
-"""Words of the types of operators of devices that may write what they read."""
-
-
-def is_first_input(row: Row) -> bool:
-    """Whether a row is the first input of its call, which is what a call in place overwrites."""
-    return not row.is_produced and row.pair.shown.slot.path[:1] in _FIRST
-
-
-def is_memory(row: Row) -> bool:
-    """Whether a row is memory that its call only writes (`OVERWRITES`)."""
-    return is_first_input(row) and OVERWRITES.search(row.node.name) is not None
-
-
-def is_overwritten(row: Row, node: Node | None, written: Sequence[Row]) -> bool:
-    """Whether a device shows what an operator read as it left it: a cache, a variable that it writes in place.
-
-    Devices write a dump when the operator is over, of both ends. The target then has one tensor on both, and the golden
-    two.
-    """
-    if node is None or row.is_produced or WRITES_IN_PLACE.isdisjoint(words_of(node.op_type)):
-        return False
-    target, golden = _shown(row)
-    results = map(_shown, written) if target is not None else ()
-    return any(after == target and other not in (None, golden) for after, other in results)
-
-
-def _shown(row: Row) -> tuple[object, object]:
-    """Return type, size and statistics of target and golden; None for both where not all of it is known."""
-    pair, found = row.pair, row.measurement
-    if pair.target is None or found is None or found.target is None or found.golden is None:
-        return None, None
-    target, golden = found.target.statistics, found.golden.statistics
-    if target.l2norm is None or golden.l2norm is None:
-        return None, None
-    return (pair.target.dtype, pair.target.numel, target), (pair.target.dtype, pair.target.numel, golden)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from probe_flow.analysis.communication import PREFIXES
 from probe_flow.analysis.flow.calls import Calls
-from probe_flow.analysis.model.unseen_inputs import is_memory
+from probe_flow.analysis.model.memory import is_memory
 from probe_flow.records import Finding, FindingKind, Mode, NodeKey, Pairs, Phase, SlotRole
 from probe_flow.records.row import Row
 

@@ -27,7 +27,8 @@ from probe_flow.analysis.flow.across_ranks import AcrossRanks
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.flow.links import Links, link
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
-from probe_flow.analysis.model.unseen_inputs import is_memory
+from probe_flow.analysis.model.families import is_move
+from probe_flow.analysis.model.memory import is_memory
 from probe_flow.analysis.search.states import State, StateOf, described, state_of
 from probe_flow.records import (
     Execution,
@@ -90,6 +91,8 @@ class Origins:
     fed: set[NodeKey] = field(init=False)
     causes: dict[int, int] = field(default_factory=dict)
     roots: dict[int, int] = field(default_factory=dict)
+    moved: frozenset[int] = field(init=False)
+    """Rows of memory that no call computes with."""
     meant: set[int] = field(default_factory=set)
     """Rows of infinity that was asked for, and of what carries it on."""
 
@@ -106,6 +109,19 @@ class Origins:
         {Flow.NONE: lambda: None, Flow.TIME: self._follow_names}.get(self.pairs.target.flow, self._follow_values)()
         for number in self.states:
             self._find_root(number)
+        is_program = not edges and self.pairs.target.flow not in (Flow.NONE, Flow.TIME)
+        self.moved = self._only_moved() if is_program else frozenset()
+
+    def _only_moved(self) -> frozenset[int]:
+        """Return inputs where NaN begins that no call computes with: memory as it was handed out, and views of it."""
+        computed = {self.roots[number] for number in self.states if not self._is_moved(number)}
+        begins = {*self.roots.values()} - computed
+        return frozenset(root for root in begins if self.states[root].nan and not self.rows[root].is_produced)
+
+    def _is_moved(self, number: int) -> bool:
+        call = self.calls.of[number]
+        kind = call.node.op_type if call is not None and call.node is not None else ""
+        return is_move(kind) and not _is_gradient(self.rows[number])
 
     def verdict(self, number: int) -> Verdict:
         """Return the verdict of a measured row."""
@@ -117,6 +133,8 @@ class Origins:
         if root is None:
             return _FINITE
         reasons = (described(self.rows[number], self.states[number]),)
+        if root in self.moved:
+            return Verdict(Status.WARNING, ("unread",), (f"{reasons[0]}, which no call computes with",), Role.CLEAN)
         if self.is_asked(root):
             return Verdict(Status.WARNING, ("infinite",), reasons, Role.CLEAN)
         return Verdict(Status.FAIL, ("nonfinite",), reasons, Role.ORIGIN if root == number else Role.INHERITED)
@@ -288,7 +306,7 @@ class Origins:
     def findings(self) -> Iterator[Finding]:
         """Yield what begins somewhere, each node once; what was asked for last, in one."""
         heirs = Counter(self.roots.values())
-        begins = self.in_layers({root for root in heirs if not self.is_asked(root)})
+        begins = self.in_layers({root for root in heirs if root not in self.moved and not self.is_asked(root)})
         asked = self.in_layers({root for root in heirs if self.is_asked(root)})
         of_node: dict[NodeKey, list[int]] = {}
         for root in begins:

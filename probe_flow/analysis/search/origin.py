@@ -27,7 +27,7 @@ from probe_flow.analysis.limits import (
     Limits,
 )
 from probe_flow.analysis.model.budget import Allowances
-from probe_flow.analysis.model.decisions import is_whole, turned_share
+from probe_flow.analysis.model.decisions import is_whole
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.plain_values import plain_gap
@@ -120,8 +120,7 @@ class Search:
     def _meet(self, number: int, deviation: Deviation) -> None:
         call = self.calls.of[number]
         if call is not None:
-            row = self.rows[number]
-            self.shaken.meet(row, turned_share(row, deviation, call))
+            self.shaken.meet(self.rows[number], self.allowances.turned(number, deviation, call))
 
     def _fed_by(self, numbers: Iterable[int]) -> dict[int, tuple[int, ...]]:
         """Return the outputs that some rows were computed from, the nearest first."""
@@ -159,7 +158,7 @@ class Search:
         if not (row.is_by_statistics and self.shaken.noise) and self.allowances.is_rounding(number, deviation):
             self.scores[number] = 0.0
             return True
-        if self.allowances.is_overwritten(number, call):
+        if self.allowances.is_memory(number, call):
             self.allowances.forget(number)
             return False
         self.is_any_off = True

@@ -259,6 +259,15 @@ def test_the_first_input_of_calls_that_overwrite_it_is_memory(name: str, is_memo
     assert (verdicts[0].rule_ids == ("unread",)) is is_memory
 
 
+@pytest.mark.parametrize(("reader", "accused"), [("Tensor.view", []), ("Functional.linear", [0])])
+def test_nan_that_no_call_computes_with_is_memory(reader: str, accused: list[int]) -> None:
+    """FSDP hands out buffers with `new_empty`, and views of them, before shards are copied into them."""
+    rows = [row("Tensor.narrow", IN, 0, NAN), row("Tensor.narrow", OUT, 0, NAN), row(reader, IN, 0, NAN), row(reader)]
+    findings, verdicts = concluded(rows, op_types={each.node.name: each.node.name.rpartition(".")[2] for each in rows})
+    assert begins(findings) == accused
+    assert [each.rule_ids for each in verdicts[:3]] == [("nonfinite",) if accused else ("unread",)] * 3
+
+
 def test_where_nothing_depends_on_anything_each_node_is_a_finding() -> None:
     findings, verdicts = concluded([row("a", OUT, 0, NAN), row("b", OUT, 0, INF), row("c")], flow=Flow.NONE)
     assert begins(findings) == [0, 1]

@@ -72,3 +72,26 @@ def test_memory_that_items_are_put_into_is_no_wrong_input(name, accused):
     ]
     found, _ = conclude(rows, pairs_of(rows, {name: name}), passes(rows))
     assert [each.node.name for each in found] == accused
+
+
+@pytest.mark.parametrize("golden", ["varied", "zeros"])
+@pytest.mark.parametrize("reader", [None, "linear", "view"])
+def test_a_view_of_memory_that_nobody_wrote_or_reads_is_no_wrong_input(golden, reader):
+    """FSDP hands out a buffer, and views of it, which a copy that no collector records then fills."""
+    junk = Statistics(min=-127.0, max=1.9e37, mean=1e33, l2norm=4e38)
+    zeros = Statistics(min=0.0, max=0.0, mean=0.0, l2norm=0.0)
+    varied = Statistics(min=-3.0, max=3.0, l2norm=10.0)
+    known = varied if golden == "varied" else zeros
+    shown = Measurement.of(
+        Mode.TENSOR,
+        {"cosine": 0.0, "relative_euclidean_distance": 9e36, "max_abs_err": 1e37, "euclidean_distance": 9e37},
+        SideSummary(junk), SideSummary(known), count=100, backend="hand",
+    )  # fmt: skip
+    rows = [row("narrow", IN, 0, measurement=shown), argument("narrow", 0, 0), row("narrow", measurement=shown)]
+    if reader:
+        rows += [row(reader, IN, 0, measurement=shown), row(reader, mark=3.0)]
+        kinds = {"narrow": "narrow", reader: reader}
+    else:
+        kinds = {"narrow": "narrow"}
+    found, _ = conclude(rows, pairs_of(rows, kinds), passes(rows))
+    assert [each.node.name for each in found if each.fails][:1] == (["narrow"] if reader == "linear" else [])

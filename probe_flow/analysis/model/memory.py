@@ -1,0 +1,178 @@
+"""Memory: rows that show what lay there before a call wrote it, or what nobody ever wrote.
+
+What a call computed with is not in them: they explain nothing, and nobody is accused for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from probe_flow.analysis.flow.calls import Call, Calls
+from probe_flow.analysis.flow.links import Links
+from probe_flow.analysis.model.arithmetic import COPY, Families
+from probe_flow.analysis.model.deviations import Deviations
+from probe_flow.analysis.model.families import words_of
+from probe_flow.records import Node, Pairs, TensorKind
+from probe_flow.records.row import Row
+
+if TYPE_CHECKING:
+    from probe_flow.analysis.flow.across_ranks import AcrossRanks
+
+OVERWRITES = re.compile(r"(?i)(^|\.)(copy_?|fill_?|zero_?|normal_|uniform_|__setitem__)(_?\d+)?(\.|$)")
+"""Names of calls whose first input is the memory that they write: what lay in it before is read by nobody. Of what
+`__setitem__` leaves as it was, too, those that read it or made it show whether it is right; mostly it is memory as
+`empty_like` hands it out, which collectors do not record."""
+
+_FIRST = frozenset(((0,), ("self",), ("input",)))
+
+WRITES_IN_PLACE = frozenset(
+    (
+        "update", "assign", "inplace", "scatter", "indexput", "indexcopy", "indexadd", "indexfill", "cache", "apply",
+        "momentum", "adam",
+    )
+)  # fmt: skip
+"""Words of the types of operators of devices that may write what they read."""
+
+
+def is_first_input(row: Row) -> bool:
+    """Whether a row is the first input of its call, which is what a call in place overwrites."""
+    return not row.is_produced and row.pair.shown.slot.path[:1] in _FIRST
+
+
+def is_memory(row: Row) -> bool:
+    """Whether a row is memory that its call only writes (`OVERWRITES`)."""
+    return is_first_input(row) and OVERWRITES.search(row.node.name) is not None
+
+
+def _is_written_in_place(row: Row, node: Node | None, written: Sequence[Row]) -> bool:
+    """Whether a device shows what an operator read as it left it: a cache, a variable that it writes in place.
+
+    Devices write a dump when the operator is over, of both ends. The target then has one tensor on both, and the golden
+    two.
+    """
+    if node is None or row.is_produced or WRITES_IN_PLACE.isdisjoint(words_of(node.op_type)):
+        return False
+    target, golden = _shown(row)
+    results = map(_shown, written) if target is not None else ()
+    return any(after == target and other not in (None, golden) for after, other in results)
+
+
+def _shown(row: Row) -> tuple[object, object]:
+    """Return type, size and statistics of target and golden; None for both where not all of it is known."""
+    pair, found = row.pair, row.measurement
+    if pair.target is None or found is None or found.target is None or found.golden is None:
+        return None, None
+    target, golden = found.target.statistics, found.golden.statistics
+    if target.l2norm is None or golden.l2norm is None:
+        return None, None
+    return (pair.target.dtype, pair.target.numel, target), (pair.target.dtype, pair.target.numel, golden)
+
+
+class Memory:
+    """The rows of a run that show memory.
+
+    Args:
+        rows: all rows.
+        pairs: what was compared.
+        calls: of the rows.
+        deviations: of the rows.
+        families: what calls compute.
+        links: gives where rows came from, when it is asked for.
+        sources: gives the rows that a row came from, None = unknown.
+    """
+
+    def __init__(
+        self, rows: Sequence[Row], pairs: Pairs, calls: Calls, deviations: Deviations, families: Families,
+        links: Callable[[], Links], sources: Callable[[int], tuple[int, ...] | None],
+    ) -> None:  # fmt: skip
+        self._rows = rows
+        self._has_edges = bool(pairs.target.edges)
+        self._calls = calls
+        self._deviations = deviations
+        self._families = families
+        self._links = links
+        self._sources = sources
+        self._handed_out: set[int] = set()
+
+    def shows(self, number: int, call: Call, across: AcrossRanks | None) -> bool:
+        """Whether a row shows what its call wrote over, or what nobody wrote, and not what that computed with.
+
+        Where no edges tell who wrote it, memory that was handed out as it was is known by a call in place whose results
+        agree all the same, or by views of it that nothing reads.
+
+        Args:
+            number: the row.
+            call: that owns it.
+            across: what calls of several ranks exchange; None where nothing communicates.
+        """
+        row = self._rows[number]
+        if across is not None and across.is_buffer(row):
+            return True
+        if self._has_edges:
+            return _is_written_in_place(row, call.node, [self._rows[n] for n in call.written])
+        if not (call.is_in_place and is_first_input(row)):
+            is_view = self._is_unread_view(call)
+            if is_view:
+                self._handed_out.update((*call.read, *call.written))
+            return is_view
+        results = [] if self._sources(number) else [self._deviations[n] for n in call.written]
+        is_agreed = bool(results) and all(each is not None and each.is_of_storage for each in results)
+        return is_memory(row) or is_agreed
+
+    def _is_unread_view(self, call: Call) -> bool:
+        """Whether a call moves what nothing in the dump wrote, and nothing reads the result.
+
+        So memory shows that is handed out as it was, to be written by calls that no collector records: the buffers
+        that FSDP gathers the shards of weights in.
+        """
+        if self._families.of(call) != COPY or call.is_gradient or not call.written:
+            return False
+        tensors = [n for n in call.read if self._rows[n].pair.shown.kind is not TensorKind.SCALAR]
+        if len(tensors) != 1:
+            return False
+        given = self._sources(tensors[0])
+        if given is not None and not (given and self._handed_out.issuperset(given)):
+            return False
+        return not self._is_read(call.written)
+
+    def _is_read(self, numbers: Sequence[int]) -> bool:
+        """Whether a call computes with what some rows hold, or with what was moved out of them."""
+        pending, seen = [*numbers], set(numbers)
+        while pending:
+            number = pending.pop()
+            if self._constant(number) in self._read_constants:
+                return True
+            for reader in self._readers.get(number, ()):
+                call = self._calls.of[reader]
+                if call is None or self._families.of(call) != COPY:
+                    return True
+                pending += (n for n in call.written if n not in seen)
+                seen.update(call.written)
+        return False
+
+    @cached_property
+    def _readers(self) -> Mapping[int, Sequence[int]]:
+        """The rows of other calls that read each row."""
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for reader, given in self._links().producers.items():
+            for number in given:
+                if self._rows[number].node != self._rows[reader].node:
+                    found[number].append(reader)
+        return found
+
+    @cached_property
+    def _read_constants(self) -> frozenset[object]:
+        """Tensors of one value that calls compute with: values do not tell which of them is which."""
+        reading = (call for call in self._calls if self._families.of(call) != COPY)
+        return frozenset(self._constant(n) for call in reading for n in call.read) - {None}
+
+    def _constant(self, number: int) -> object:
+        row = self._rows[number]
+        known = row.measurement.golden_statistics if row.measurement is not None else None
+        if row.measurement is None or known is None or known.min != known.max:
+            return None
+        return row.node.execution.identity, row.measurement.count, known.min
