@@ -10,6 +10,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property, lru_cache
 from itertools import groupby
 
@@ -43,7 +44,22 @@ def is_gated(op_type: str) -> bool:
     return GATED.search(op_type) is not None
 
 
-_BACKWARD = re.compile(r"(?i)grad|backward")
+_BACKWARD = re.compile(r"(?i)grad|backward|backprop")
+
+
+def gradient_place(op_type: str) -> int:
+    """Return which input of the derivative of a gate is the gradient; the others decide where it passes.
+
+    Prototypes of CANN and TensorFlow have it first, but behind what was pooled (input and result, or input alone where
+    the places are given) and behind the result of some functions.
+
+    >>> gradient_place("ReluGrad"), gradient_place("MaxPoolGrad"), gradient_place("MaxPoolGradWithArgmaxV1")
+    (0, 2, 1)
+    """
+    lower = op_type.lower()
+    if "pool" in lower:
+        return 0 if "backward" in lower else 1 if "argmax" in lower else 2
+    return 1 if lower.startswith(("absgrad", "hardtanhgrad")) else 0
 
 
 @lru_cache(maxsize=4096)
@@ -113,6 +129,11 @@ class Call(Struct, eq=False, gc=False):
     def is_gate_gradient(self) -> bool:
         """Whether it is an operator of a graph that computes such a derivative."""
         return self.node is not None and is_gate_gradient(self.node.op_type)
+
+    @property
+    def gradient_place(self) -> int | None:
+        """Number of the input that is the gradient, of an operator that `is_gate_gradient`; the others decide."""
+        return gradient_place(self.node.op_type) if self.node is not None else None
 
     @property
     def is_collective(self) -> bool:
@@ -188,6 +209,11 @@ class Calls:
         """The calls by their nodes; made when it is asked for, as few dumps need it."""
         return {call.key: call for call in self._calls}
 
+    @cached_property
+    def derivatives(self) -> AbstractSet[NodeKey]:
+        """The operators of graphs that compute gradients, by their types: a graph says nowhere where these begin."""
+        return {call.key for call in self if call.node is not None and _is_derivative(call.node.op_type)}
+
     def inside(self, module: Call) -> Sequence[Call]:
         """Return the calls that a call contains."""
         return self._inside.get(module, ())
@@ -233,6 +259,11 @@ class Calls:
             elif key.name.endswith(GRADIENTS):
                 call.forward = tuple(forward.get((key.execution, key.name), ()))
                 call.incoming = tuple(incoming.get((key.execution, key.name), ()))
+
+
+@lru_cache(maxsize=4096)
+def _is_derivative(op_type: str) -> bool:
+    return _BACKWARD.search(op_type) is not None
 
 
 def _bare(*numbers: int) -> int | tuple[int, ...]:

@@ -141,13 +141,22 @@ def _of_places(call: Call, output: Deviation, families: frozenset[Family]) -> fr
 class Forward:
     """What a call computes of its inputs."""
 
+    def __init__(self, rows: Sequence[Row], deviations: Deviations) -> None:
+        self._rows = rows
+        self._deviations = deviations
+
     def allowance(
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], _hidden: float
     ) -> Allowance:
         """Return the error that a result may have."""
         terms = _in_pixels(_of_places(call, output, families), output, known)
         allowed = widest([allowance(family, output, read) for family, read in terms])
-        return with_flips(allowed, output, known) if call.is_gate_gradient else allowed
+        return with_flips(allowed, output, known, self._deciding(call)) if call.is_gate_gradient else allowed
+
+    def _deciding(self, call: Call) -> Sequence[Deviation]:
+        """Return the inputs of the derivative of a gate that decide where the gradient passes."""
+        others = [n for n in call.read if self._rows[n].pair.shown.slot.path != (call.gradient_place,)]
+        return [d for n in others if (d := self._deviations[n]) is not None]
 
     def explained(
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]

@@ -95,7 +95,7 @@ class Allowances:
         self._lost = LostSteps(rows, self.deviations)
         self._casts = HiddenCasts(rows, calls)
         self._by_statistics = StatisticsAllowances(self._flips, self._steps, self._crossed, self._lost, self.sources)
-        self._forward, self._gradient = Forward(), Gradient(rows, self.deviations)
+        self._forward, self._gradient = Forward(rows, self.deviations), Gradient(rows, self.deviations)
         self.is_flow_unknown = is_flow_unknown(pairs)
         nodes = pairs.target.nodes.values()
         self._shows_modules_only = all(node.kind not in (None, NodeKind.API) for node in nodes)

@@ -115,13 +115,26 @@ def _added_up(output: Deviation, incoming: Sequence[Deviation]) -> float:
     return math.hypot(1.0, math.sqrt(terms / 2.0)) if terms > 1.0 and output.unit > FINE else 1.0
 
 
-def with_flips(allowed: Allowance, output: Deviation, inputs: Sequence[Deviation]) -> Allowance:
+MOVED_GAIN = 1.25
+"""The same of operators of graphs. The gradient of a pooling goes to another element as a whole: an error ``r`` is then
+a change of scale of ``r**2 / 2``, and ``r`` may be `LIMITS.rms` times what is explained."""
+
+
+def with_flips(
+    allowed: Allowance, output: Deviation, inputs: Sequence[Deviation], deciding: Sequence[Deviation]
+) -> Allowance:
     """Return the allowance of an operator that is the gradient of a gate, as a graph has it: `is_gate_gradient`.
 
     It reads the gradient and the values that decide. Where these come near the place at which they turn, the element is
     that of the gradient on one side, and none on the other.
+
+    Args:
+        allowed: without that.
+        output: its result.
+        inputs: what it reads.
+        deciding: those of them that decide; empty where they are not known.
     """
-    decided = max((min(tensor.relative, 1.0) for tensor in inputs), default=0.0)
+    decided = max((min(tensor.relative, 1.0) for tensor in deciding or inputs), default=0.0)
     unit = max([output.unit, *[tensor.unit for tensor in inputs]])
     share = _flips(decided, unit, output.count)
     if not share:
@@ -132,7 +145,7 @@ def with_flips(allowed: Allowance, output: Deviation, inputs: Sequence[Deviation
         allowed,
         explained=min(explained, HUGE),
         peak=min(allowed.peak + 2.0 * output.top, HUGE),
-        gain=min(allowed.gain + GATE_GAIN * share, HUGE),
+        gain=min(allowed.gain + MOVED_GAIN * share, HUGE),
     )
 
 

@@ -94,6 +94,7 @@ class Diagnosis(Struct, frozen=True):
         shaken: rows that were computed from them, or from decisions that may have been taken otherwise.
         handed: row that may not be what others gave -> what these gave, where the elements are there to be asked.
         carried: rows that would be suspects if recomputing did not prove that they and what feeds them are right.
+        derivatives: operators of a graph that compute gradients.
     """
 
     suspects: tuple[Suspect, ...]
@@ -119,6 +120,7 @@ class Diagnosis(Struct, frozen=True):
     undecided: tuple[int, ...] = ()
     undumped: tuple[int, ...] = ()
     holds_part: bool = False
+    derivatives: AbstractSet[NodeKey] = frozenset()
 
 
 SHAPED = 0.8

@@ -53,7 +53,8 @@ def _outputs(
 ) -> Iterator[tuple[Sequence[int], Sequence[tuple[int, float, float]]]]:
     """Yield for each execution all results of it, and of the last ones the error with its limit.
 
-    What a program calls once its backward pass has begun carries gradients, or is the work of an optimizer.
+    What a program calls, or a graph runs, once its backward pass has begun carries gradients, or is the work of an
+    optimizer.
     """
     runs: dict[Execution, _Series] = {}
     known: dict[int, _Series] = {}  # by the object, since hashing a run is slow
@@ -63,7 +64,7 @@ def _outputs(
         series = known.get(id(run))
         if series is None:
             series = known[id(run)] = runs.setdefault(run, _Series())
-        if row.node.phase is Phase.BACKWARD:
+        if row.node.phase is Phase.BACKWARD or row.node in diagnosis.derivatives:
             series.is_over = True
         elif series.is_over or number in diagnosis.shaken or not _is_result(row):
             continue

@@ -114,7 +114,7 @@ class Search:
             self._fed_by([*(each.row for each in suspects), *self.near][:TRACED]), tuple(self.unjudged),
             tuple(self.carried), tuple(self.decided), tuple(self.shaken.random), self.shaken.noise.keys(),
             self.handed, tuple(self.shaken.undecided), tuple(self.shaken.undumped),
-            self.is_any_off and self.undumped.is_any,
+            self.is_any_off and self.undumped.is_any, self.calls.derivatives,
         )  # fmt: skip
 
     def _meet(self, number: int, deviation: Deviation) -> None:

@@ -7,7 +7,8 @@ import math
 import pytest
 from comparison_rows import IN, argument, deviation, pairs_of, passes, row
 
-from probe_flow.analysis.flow.calls import GATED, SINGULAR, is_gate_gradient
+from probe_flow.analysis.flow.calls import GATED, SINGULAR, gradient_place, is_gate_gradient
+from probe_flow.analysis.limits import LIMITS
 from probe_flow.analysis.model.decisions import flipped_share
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.gradients import (
@@ -84,14 +85,36 @@ def test_the_gradient_of_a_gate_in_a_graph_may_turn_as_far_as_what_decides_is_of
     inputs = [deviation(size=0.01, count=10_000), deviation(rms=0.004, count=10_000)]
     output = deviation(size=0.008, top=0.03, count=10_000)
     plain = allowance(Family.SLOPE, output, inputs)
-    found = with_flips(plain, output, inputs)
+    found = with_flips(plain, output, inputs, ())
     assert found.explained - plain.explained == pytest.approx(0.008 * 0.2)  # 10 * 0.004 of the elements
     assert found.peak == pytest.approx(plain.peak + 2 * output.top)
     assert found.gain > plain.gain
     assert found.floor == plain.floor
     single = [deviation(unit=2.0**-24, count=1000) for _ in range(2)]
     plain = allowance(Family.SLOPE, deviation(unit=2.0**-24, count=1000), single)
-    assert with_flips(plain, deviation(unit=2.0**-24, count=1000), single) is plain, "exact inputs turn nothing"
+    assert with_flips(plain, deviation(unit=2.0**-24, count=1000), single, ()) is plain, "exact inputs turn nothing"
+
+
+def test_the_gradient_itself_turns_no_gate():
+    inputs = [deviation(rms=0.4, count=10_000), deviation(rms=0.004, count=10_000)]
+    output = deviation(count=10_000)
+    plain = allowance(Family.SLOPE, output, inputs)
+    found = with_flips(plain, output, inputs, inputs[1:])
+    assert found.explained - plain.explained == pytest.approx(0.2)  # 10 * 0.004 of the elements
+    # A gradient that goes elsewhere as a whole is missing from the product of both: r**2 / 2 of an error r.
+    largest = LIMITS.rms * 0.2
+    assert LIMITS.gain * (found.gain - plain.gain) == pytest.approx(largest**2 / 2)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "place"),
+    [
+        ("ReluGrad", 0), ("MaximumGrad", 0), ("MaxPoolGrad", 2), ("MaxPool3DGrad", 2), ("MaxPoolV3Grad", 2),
+        ("MaxPoolGradWithArgmaxV1", 1), ("AbsGrad", 1), ("HardtanhGrad", 1), ("max_pool2d_with_indices_backward", 0),
+    ],
+)  # fmt: skip
+def test_prototypes_say_which_input_is_the_gradient(op_type, place):
+    assert gradient_place(op_type) == place
 
 
 @pytest.mark.parametrize(

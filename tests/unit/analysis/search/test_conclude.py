@@ -501,6 +501,30 @@ def test_what_is_called_once_gradients_flow_is_no_output_of_the_network(phase, f
     assert [each.kind for each in findings_of(rows, pairs_of(rows, edges=pairs.target.edges))] == found
 
 
+@pytest.mark.parametrize(
+    ("op_type", "found"), [("Tanh", [FindingKind.DRIFT]), ("TanhGrad", []), ("Conv2DBackpropInputD", [])]
+)
+def test_what_a_graph_runs_once_gradients_flow_is_no_output_of_the_network(op_type, found):
+    rows, pairs = chain(*(U * 1.09**n for n in range(70)))
+    rows = [row("begun", mark=9.0), *rows]
+    found_of = findings_of(rows, pairs_of(rows, {"begun": op_type}, edges=pairs.target.edges))
+    assert [each.kind for each in found_of] == found
+
+
+@pytest.mark.parametrize(("error", "gain", "due"), [(0.1, -0.005, []), (0.14, 0.1, ["pool_grad"])])
+def test_the_gradient_of_a_pooling_may_go_elsewhere_near_ties_and_not_change_its_scale(error, gain, due):
+    count, edges = 4096, [edge("start", "pool_grad", 2)]
+    rows = [
+        row("start", relative=0.08, mark=9.0, count=count // 4),
+        row("pool_grad", IN, 0, relative=U, mark=1.0, count=count),
+        row("pool_grad", IN, 1, relative=U, mark=2.0, count=count // 4),
+        row("pool_grad", IN, 2, relative=0.08, mark=9.0, count=count // 4),
+        row("pool_grad", relative=error, gain=gain, peak=2.0, mark=3.0, count=count),
+    ]
+    found = findings_of(rows, pairs_of(rows, {"pool_grad": "MaxPoolGrad", "start": "Mul"}, edges))
+    assert [name for name in names(found) if name != "start"] == due
+
+
 def test_drift_is_reported_when_nothing_jumps():
     errors = [U * 1.09**n for n in range(70)]
     rows, pairs = chain(*errors)
