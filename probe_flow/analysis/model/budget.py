@@ -92,7 +92,7 @@ class Allowances:
         self._flips, self._steps = FadingNoise(), FadingNoise()
         self.alike = SharedRows(rows, self.deviations).alike
         self._crossed = CrossedEdges(rows, self.deviations)
-        self._lost = LostSteps(rows, self.deviations)
+        self._lost = LostSteps(rows, self.deviations, self.sources)
         self._casts = HiddenCasts(rows, calls)
         self._by_statistics = StatisticsAllowances(self._flips, self._steps, self._crossed, self._lost, self.sources)
         self._forward, self._gradient = Forward(rows, self.deviations), Gradient(rows, self.deviations)
@@ -372,7 +372,7 @@ class Allowances:
         row, run = self.rows[number], self.rows[number].node.execution
         if row.is_by_statistics and self._sums_rows(row) and not is_suspect and deviation.size:
             self._common.add(run, deviation.gain * deviation.size / (self.scales.get(number) or deviation.size))
-        self._lost.add(number, deviation, self.sources)
+        self._lost.add(number, deviation)
         if row.is_produced:
             if is_gradient(row.node):
                 self._gradients.add(run, deviation, self.scales.get(number, 0.0))

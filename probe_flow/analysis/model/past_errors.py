@@ -290,18 +290,28 @@ class FadingNoise:
 class LostSteps:
     """The coarsest rounding, relative to their size, that the values of each row went through, in order of time.
 
-    Rows of 16 bits have their own. What others came by is kept for those alone that came by any.
+    Rows of 16 bits have their own. What others came by is kept for those alone that came by any, and found once it is
+    asked for: most runs never ask, and where all rows came from takes longer to find than to judge them.
+
+    Args:
+        rows: all rows.
+        deviations: of them.
+        sources: gives the rows that one was made of.
     """
 
-    def __init__(self, rows: Sequence[Row], deviations: Deviations) -> None:
+    def __init__(
+        self, rows: Sequence[Row], deviations: Deviations, sources: Callable[[int], Sequence[int] | None]
+    ) -> None:
         self._rows = rows
         self._deviations = deviations
+        self._sources = sources
         self._coarsest: dict[Execution, float] = {}
+        self._waiting = array("I")
         self._came_by: dict[int, float] = {}
         self._is_any = False
 
-    def add(self, number: int, deviation: Deviation, sources: Callable[[int], Sequence[int] | None]) -> None:
-        """Take note of a judged row; ``sources`` gives the rows that one was made of."""
+    def add(self, number: int, deviation: Deviation) -> None:
+        """Take note of a judged row."""
         row = self._rows[number]
         if not row.is_by_statistics:
             return
@@ -311,7 +321,15 @@ class LostSteps:
                 run = row.node.execution
                 self._coarsest[run] = max(deviation.unit, self._coarsest.get(run, 0.0))
         elif self._is_any and deviation.size > 0.0 and deviation.unit:
-            shares = [self._share(each, deviation) for each in sources(number) or ()]
+            self._waiting.append(number)
+
+    def _settle(self) -> None:
+        """Find what rows that wait came by."""
+        waiting, self._waiting = self._waiting, array("I")
+        for number in waiting:
+            deviation = self._deviations[number]
+            assert deviation is not None, "what was judged is not forgotten"
+            shares = [self._share(each, deviation) for each in self._sources(number) or ()]
             if found := max(shares, default=0.0):
                 self._came_by[number] = found
 
@@ -329,7 +347,10 @@ class LostSteps:
 
     def hidden_in(self, number: int, tensor: Deviation, output: Deviation) -> float:
         """Return the relative error that an input of a wide output may hide; rounding of narrow ones covers it."""
-        return 0.0 if output.unit > FINE else HIDDEN_UNITS * self._of(number, tensor.unit)
+        if output.unit > FINE:
+            return 0.0
+        self._settle()
+        return HIDDEN_UNITS * self._of(number, tensor.unit)
 
     def around(self, execution: Execution, output: Deviation) -> float:
         """Return the same for what a gradient is made of, by the coarsest type that its execution was in so far.

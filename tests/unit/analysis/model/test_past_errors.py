@@ -61,9 +61,9 @@ def followed(*steps):
     """Return rows, their deviations and what they lost; each step is a row and the numbers it was made of."""
     rows = [step for step, _ in steps]
     deviations = Deviations(rows, WITHIN_FRAMEWORK)
-    lost = LostSteps(rows, deviations)
-    for number, (_, sources) in enumerate(steps):
-        lost.add(number, deviations[number], {number: sources}.get)
+    lost = LostSteps(rows, deviations, [sources for _, sources in steps].__getitem__)
+    for number in range(len(rows)):
+        lost.add(number, deviations[number])
     return rows, deviations, lost
 
 
@@ -82,6 +82,17 @@ def test_a_small_term_loses_little_and_a_sum_the_root_of_its_length():
     )
     assert lost.hidden_in(1, deviations[1], deviations[1]) == pytest.approx(HALF_STEP / 4.0)
     assert lost.hidden_in(2, deviations[2], deviations[2]) == pytest.approx(HALF_STEP * 5.0 / 50.0)
+
+
+def test_where_rows_came_from_is_looked_for_once_what_they_lost_is_asked():
+    rows = [made("float16"), made("float32"), made("float32")]
+    deviations, asked = Deviations(rows, WITHIN_FRAMEWORK), []
+    lost = LostSteps(rows, deviations, lambda number: asked.append(number) or (number - 1,))
+    for number in range(3):
+        lost.add(number, deviations[number])
+    assert asked == []
+    assert lost.hidden_in(2, deviations[2], deviations[1]) == HALF_STEP
+    assert asked == [1, 2]
 
 
 def test_float32_alone_loses_nothing():
