@@ -134,10 +134,10 @@ def _has_something_to_see(row: Row) -> bool:
     measurement = row.measurement
     if measurement is None or measurement.mode is not Mode.TENSOR or measurement.count == 0:
         return False
-    target, golden = row.pair.target, row.pair.golden
-    if target is None or golden is None or not (target.extents and golden.extents):
-        return False  # measured where its values were, and not written
-    return row.verdict.role is Role.ORIGIN or row.verdict.status in (Status.FAIL, Status.WARNING)
+    if row.verdict.role is not Role.ORIGIN and row.verdict.status not in (Status.FAIL, Status.WARNING):
+        return False
+    target, golden = row.pair.target, row.pair.golden  # without extents: measured where values were, and not written
+    return target is not None and golden is not None and bool(target.extents and golden.extents)
 
 
 def _top(row: Row) -> float:

@@ -88,7 +88,7 @@ class RowLines:
             if tensor.node is not node:
                 node, name = tensor.node, _name(tensor.node)
             if (holder := tensor.holder) is not path:
-                path, file = holder, json_text(self._reader.file(tensor))
+                path, file = holder, "null" if holder is None else json_text(self._reader.relative(holder))
             traits = self._traits_of(tensor)
             found.append(
                 f'{{"name": "{name}{traits.end}, "file": {file}, {traits.said}, '

@@ -20,7 +20,19 @@ from functools import cached_property
 from msgspec import Struct, field
 
 from probe_flow.analysis.flow.calls import is_gated
-from probe_flow.records import Execution, Flow, Node, NodeKey, Pairs, Phase, Relation, SlotRole, TensorKind, TensorRef
+from probe_flow.records import (
+    Execution,
+    Flow,
+    Node,
+    NodeKey,
+    Pairs,
+    Phase,
+    Relation,
+    SlotRole,
+    TensorKind,
+    TensorRef,
+    shared_numbers,
+)
 from probe_flow.records.row import PRODUCED, Row
 
 MAX_PASSED = 64
@@ -97,9 +109,12 @@ def link(rows: Sequence[Row], pairs: Pairs) -> Links:
     if pairs.target.edges:
         found = _ByEdges(rows, pairs).links()
         return Links(_with_readers(found.producers, rows), found.reaching, found.through, found.before)
+    producers, gates = _by_value(rows, pairs)
+    if is_flow_unknown(pairs):  # outputs of equal values are no copies because one stands before the other
+        producers = {number: these for number, these in producers.items() if not rows[number].is_produced}
     inputs: dict[NodeKey, list[int]] = defaultdict(list)
     unseen: dict[NodeKey, str] = {}
-    for number, row in enumerate(rows):
+    for number, row in zip(shared_numbers(len(rows)), rows, strict=False):
         tensor = row.pair.target
         if tensor is None or tensor.slot.role in PRODUCED:
             continue
@@ -113,9 +128,6 @@ def link(rows: Sequence[Row], pairs: Pairs) -> Links:
         reaching.pop(key, None)
         if key in through:
             reaching[key] = tuple(n for each in (key, *through[key]) for n in inputs.get(each, ()))
-    producers, gates = _by_value(rows, pairs)
-    if is_flow_unknown(pairs):  # outputs of equal values are no copies because one stands before the other
-        producers = {number: found for number, found in producers.items() if not rows[number].is_produced}
     return Links(producers, reaching, through, gates)
 
 
@@ -268,12 +280,15 @@ def _by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[dict[int, tuple[int, .
     parameters = {key for row in rows if row.pair.shown.slot.role is SlotRole.PARAMETER and (key := key_of(row))}
     kept: dict[object, int] = {}  # what earlier steps of the same program left for later ones to read
     last: dict[object, int] = {}
+    run = -1
     producers: dict[int, tuple[int, ...]] = {}
     gates: dict[int, tuple[NodeKey, ...]] = {}
     passed: dict[object, int] = {}  # (execution, elements) -> gradient that a gate in place has yet to act on
-    for number, row in enumerate(rows):  # no list of the keys: `last` holds each that differs
+    for number, row in zip(shared_numbers(len(rows)), rows, strict=False):
         if row.measurement is None:
             continue
+        if (place := places[id(row.node.execution)]) != run:  # its rows follow each other, and take from no other's
+            run, last = place, {}
         key, role = key_of(row), row.pair.shown.slot.role
         if key is not None and key in last and not _is_chance(row, rows[last[key]]):
             producers[number] = (last[key],)

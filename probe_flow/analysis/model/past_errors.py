@@ -22,6 +22,7 @@ from probe_flow.analysis.model.deviation import Deviation, mean_of
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import Family, family_of
 from probe_flow.records import Execution, Mode
+from probe_flow.records.figure_views import FigureColumn
 from probe_flow.records.row import Row
 
 RECENT = 32
@@ -307,7 +308,7 @@ class LostSteps:
         self._sources = sources
         self._coarsest: dict[Execution, float] = {}
         self._waiting = array("I")
-        self._came_by: dict[int, float] = {}
+        self._came_by = FigureColumn(len(rows))
         self._is_any = False
 
     def add(self, number: int, deviation: Deviation) -> None:

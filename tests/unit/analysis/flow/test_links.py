@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import pytest
 from comparison_rows import (
@@ -202,6 +203,26 @@ def test_without_a_graph_a_parameter_of_a_later_step_is_a_source_again():
 def test_without_a_graph_ranks_do_not_mix():
     rows = [row(key("a", step=0, rank=0), mark=1.0), row(key("b", step=1, rank=1), IN, mark=1.0)]
     assert link(rows, pairs_of(rows)).producers == {}
+
+
+def held_meanwhile(ranks: int) -> int:
+    """Return the bytes that looking for equal values takes beyond what it finds: 200 outputs a rank, none alike."""
+    runs = [key(rank=rank) for rank in range(ranks)]
+    rows = [row(replace(run, name=f"n{n}"), mark=n + 1.5) for run in runs for n in range(200)]
+    pairs = pairs_of(rows)
+    link(rows, pairs)
+    tracemalloc.start()
+    try:
+        found = link(rows, pairs)
+        now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.producers == {}
+    return peak - now
+
+
+def test_without_a_graph_values_of_one_rank_at_a_time_are_held():
+    assert held_meanwhile(8) < 2 * held_meanwhile(1)
 
 
 def product_and_bias(*, relation=Relation.MANY_TO_ONE):
