@@ -3,11 +3,12 @@
 Inside a subgraph, a ``Data`` operator stands for an input of the operator that calls it, and what the subgraph's
 ``NetOutput`` takes is what the caller gives. Neither is ever dumped, so references go past them. What a loop's body
 reads is what the caller reads in the first turn, and in later ones what the turn before gave: such inputs are marked.
+Where references do not go past a caller, what ends its bodies is a further input of it: errors go on through it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -24,21 +25,26 @@ _MAX_BORDERS = 64
 def joined(rule: RuleFile) -> tuple[RuleOp, ...]:
     """Return the operators of all graphs in file order, with references that lead past the borders of subgraphs."""
     ops = tuple(op for graph in rule.graphs for op in graph.ops)
-    past, into_loops = _borders(rule)
-    return tuple(_joined(op, past, into_loops) for op in ops) if past else ops
+    past, into_loops, ends = _borders(rule)
+    return tuple(_joined(op, past, into_loops, ends.get(op.name, ())) for op in ops) if past or ends else ops
 
 
-def _joined(op: RuleOp, past: Mapping[str, str], into_loops: Container[str]) -> RuleOp:
-    ways = [tuple(_way(text, past)) for text in op.inputs]
+def _joined(op: RuleOp, past: Mapping[str, str], into_loops: Container[str], ends: Sequence[str]) -> RuleOp:
+    ways = [tuple(_way(text, past)) for text in (*op.inputs, *ends)]
     carried = tuple(number for number, way in enumerate(ways) if any(each in into_loops for each in way))
     return replace(op, inputs=tuple(way[-1] for way in ways), carried=carried)
 
 
-def _borders(rule: RuleFile) -> tuple[Mapping[str, str], Container[str]]:
-    """Return, for references to operators at a border, the reference to what lies behind it; and those into loops."""
+def _borders(rule: RuleFile) -> tuple[Mapping[str, str], Container[str], Mapping[str, Sequence[str]]]:
+    """Return what is known of borders.
+
+    That is, for references to operators at a border, the reference to what lies behind it; those of them that lead into
+    loops; and of callers that references do not go past what any of their bodies may have given them.
+    """
     bodies = {graph.name: graph.ops for graph in rule.graphs if graph.name}
     past: dict[str, str] = {}
     into_loops: set[str] = set()
+    ends: dict[str, Sequence[str]] = {}
     for graph in rule.graphs:
         for caller in graph.ops:
             names = caller.attrs.get(SUBGRAPHS, ())
@@ -49,9 +55,12 @@ def _borders(rule: RuleFile) -> tuple[Mapping[str, str], Container[str]]:
                 if caller.op_type in LOOPS:
                     into_loops.update(inputs)
             # Of several bodies (branches, a loop) only one ran, or one many times: nobody can say which gave the value.
-            if len(called) == 1:
-                past |= _outputs(caller, called[0])
-    return past, into_loops
+            given = _outputs(caller, called[0]) if len(called) == 1 else {}
+            past |= given
+            if called and not given:
+                outputs = [op for body in called for op in body if op.op_type == "NetOutput"]
+                ends[caller.name] = [text for op in outputs for text in op.inputs]
+    return past, into_loops, ends
 
 
 def _inputs(caller: RuleOp, body: tuple[RuleOp, ...]) -> dict[str, str]:

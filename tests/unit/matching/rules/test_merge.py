@@ -248,6 +248,7 @@ def test_branches_give_no_output_and_circles_end():
     assert found.by_name["after"].inputs == ("choose:0",)
     assert found.by_name["r1"].inputs == ("choose:0",)
     assert found.by_name["far"].inputs == ("loop:0",)
+    assert found.by_name["choose"].inputs == ("choose:0", "r1:0"), "what a branch gave goes on through its caller"
 
 
 _names = st.sampled_from(["a", "b", "c", "d/e", "d.e", "f_lxslice1"])
