@@ -221,7 +221,8 @@ def _wrong(place: FindingRecord, run: RunRecord) -> str:
     others = sum(count.failing for count in run.finding_counts.values()) - 1
     more = f" (and {others} more)" if others > 0 else ""
     called = f", called at {source}" if source else ""
-    return ", ".join(filter(None, (name, where(place)))) + (f": {size}" if size else "") + called + more
+    among = printable(place.comparison or "")
+    return ", ".join(filter(None, (name, where(place), among))) + (f": {size}" if size else "") + called + more
 
 
 def _counted(run: RunRecord, side: Literal["target", "golden"]) -> tuple[int, int]:
@@ -242,6 +243,13 @@ def _side(name: str, dump: DumpRecord, run: RunRecord) -> str:
 
 
 def report_path(run: RunRecord, folder: str) -> str:
-    """Return the path of the report for people, or of run.json where there is none."""
-    name = next((name for name in run.artifacts if name.endswith(".html")), "run.json")
+    """Return the path of the report for people, or of run.json where there is none.
+
+    Of one report for each comparison it is that of the one with the finding that the conclusion names.
+    """
+    pages = [name for name in run.artifacts if name.endswith(".html")]
+    place, names = run.first or run.nonfinite or run.failure, [*run.comparisons]
+    if len(pages) == len(names) and place is not None and place.comparison in names:
+        pages = pages[names.index(place.comparison) :]
+    name = next(iter(pages), "run.json")
     return printable(name if not folder or name.startswith("/") else f"{folder.rstrip('/')}/{name}")

@@ -62,6 +62,18 @@ def test_a_single_fault_fits_a_screen_with_all_that_is_known_of_it() -> None:
     assert f"More: {MORE}" in lines
 
 
+def test_of_several_comparisons_the_one_that_fails_is_named_with_its_report() -> None:
+    pages = ["run.json", "report_case0.html", "junit_case0.xml", "report_case1.html"]
+    run = run_record(verdict="fail", exit_code=1, artifacts=pages)
+    right = comparison(good_row(0), gate_passed=True)
+    found = {f"result[case=#{n}]": comparison_summary(each) for n, each in enumerate((right, faulty()))}
+    line = last_line(with_summaries(run, found), folder="runs/w-1")
+    assert line.startswith("FAIL Gelu_1 (AddV2) output 0, rank 0, graph 1, step 0, result[case=#1]")
+    assert line.endswith("| runs/w-1/report_case1.html")
+    alone = with_summaries(run_record(verdict="fail", exit_code=1, artifacts=["run.json", "all.html"]), found)
+    assert last_line(alone, folder="runs/w-1").endswith("| runs/w-1/all.html")
+
+
 def test_the_row_rule_is_no_headline() -> None:
     text = shown(run_of(faulty(), "fail", 1))
 
