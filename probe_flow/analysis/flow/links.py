@@ -29,6 +29,7 @@ from probe_flow.records import (
     Phase,
     Relation,
     SlotRole,
+    Statistics,
     TensorKind,
     TensorRef,
     shared_numbers,
@@ -265,8 +266,8 @@ PLAIN = 2.0**12
 """Significands that are multiples of one part in so many are of plain numbers."""
 
 _Number = int | float | None
-_Fingerprint = tuple[int, int, _Number, _Number, _Number]
-"""Execution, number of elements, minimum, maximum, norm."""
+_Fingerprint = tuple[int, int, _Number, _Number, _Number, bool]
+"""Execution, number of elements, minimum, maximum, norm, and whether they are of the target."""
 
 
 def _by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[NodeKey, ...]]]:
@@ -291,7 +292,7 @@ def _by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[dict[int, tuple[int, .
             run, last = place, {}
         key, role = key_of(row), row.pair.shown.slot.role
         if key is not None and key in last and not _is_chance(row, rows[last[key]]):
-            producers[number] = (last[key],)
+            producers[number] = (_shown_again(row, last[key], rows, producers),)
             if row.is_produced and rows[last[key]].node == row.node and _is_gate(row, pairs):
                 passed[key[:2]] = number
         elif role is SlotRole.INPUT and row.node.phase is Phase.BACKWARD and key is not None and key[:2] in passed:
@@ -306,6 +307,26 @@ def _by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[dict[int, tuple[int, .
             if has_steps:
                 kept[programs[key[0]], key[1:]] = number
     return producers, gates
+
+
+def _shown_again(row: Row, latest: int, rows: Sequence[Row], producers: Mapping[int, tuple[int, ...]]) -> int:
+    """Return the row whose tensor a row shows again: the latest of the same golden value.
+
+    Two arguments of one call may be equal on the golden by accident, as a norm and a parameter that begins as that
+    norm: then the target's values tell which of the rows before it is.
+    """
+    own = row.pair.target.recorded if row.pair.target is not None else None
+    if row.is_produced or rows[latest].node != row.node or own is None:
+        return latest
+    number = latest
+    before: tuple[int, ...] = (latest,)
+    while len(before) == 1 and before[0] <= number:
+        number = before[0]
+        other = rows[number].pair.target
+        if other is not None and other.recorded == own:
+            return number
+        before = producers.get(number, ())
+    return latest
 
 
 def _is_chance(row: Row, equal: Row) -> bool:
@@ -363,6 +384,7 @@ def _fingerprint(row: Row, run: int) -> _Fingerprint | None:
     It begins with execution and number of elements.
 
     What the dump recorded comes first: it is the same in both modes, and of the same precision wherever a tensor shows.
+    Of a difference that is zero on the golden everywhere the target's values tell, which are what rounding left.
     """
     measurement, golden = row.measurement, row.pair.golden
     if measurement is None or golden is None or not measurement.count:
@@ -375,9 +397,17 @@ def _fingerprint(row: Row, run: int) -> _Fingerprint | None:
     statistics = measured if recorded is None or recorded.l2norm is None else recorded
     if statistics.l2norm is None:
         return None
-    if statistics.min == statistics.max and (measurement.count > 1 or not _is_telling(statistics.min)):
+    if not _is_constant(statistics, measurement.count):
+        return run, measurement.count, statistics.min, statistics.max, statistics.l2norm, False
+    target = row.pair.target.recorded if row.pair.target is not None else None
+    if statistics.max != 0 or target is None or not target.l2norm or _is_constant(target, measurement.count):
         return None
-    return run, measurement.count, statistics.min, statistics.max, statistics.l2norm
+    return run, measurement.count, target.min, target.max, target.l2norm, True
+
+
+def _is_constant(statistics: Statistics, count: int) -> bool:
+    """Whether a tensor holds one value everywhere, or is a number that others are as well."""
+    return statistics.min == statistics.max and (count > 1 or not _is_telling(statistics.min))
 
 
 def _is_telling(value: _Number) -> bool:

@@ -79,9 +79,10 @@ def gradient_allowance(
     known = relative + 2.0 * worst
     doubt = hidden * (1 + len(incoming))
     floor = unit * scale * (_added_up(output, incoming) if family is Family.NORMALISE else 1.0) + output.step
-    explained = UNSTEADY * scale * (known + doubt)
+    zeros, zeros_peak = _of_zeros(family, output, incoming, saved)
+    explained = UNSTEADY * (scale * (known + doubt) + zeros)
     top = max([output.top, *[tensor.top for tensor in incoming]])
-    peak = PEAK_OVER_RMS * (floor + explained) + 2.0 * unit * output.top
+    peak = PEAK_OVER_RMS * (floor + explained) + 2.0 * unit * output.top + zeros_peak
     common = common_share(output.count) * (floor + explained) / max(output.size, TINY)
     peak += output.top * min(MOST, max((_peak_ratio(tensor) for tensor in incoming), default=0.0))
     if is_singular:
@@ -103,6 +104,22 @@ def gradient_allowance(
     gain = max(output.systematic, common)
     gain += 2.0 * sum([abs(tensor.gain) for tensor in incoming]) + doubt
     return Allowance(min(floor, HUGE), min(explained, HUGE), min(peak, HUGE), min(gain, HUGE), min(scale, HUGE))
+
+
+def _of_zeros(
+    family: Family, output: Deviation, incoming: Sequence[Deviation], saved: Sequence[Saved]
+) -> tuple[float, float]:
+    """Return error and peak of what is made of zeros on the golden, whose relative errors say nothing."""
+    zeros = [tensor for tensor in _factors(family, output, saved) if not tensor.size] if family in _SCALED else []
+    error = max((tensor.rms for tensor in zeros), default=0.0) * sum(tensor.size for tensor in incoming)
+    peak = max((tensor.peak for tensor in zeros), default=0.0) * sum(tensor.top for tensor in incoming)
+    for tensor in incoming:
+        if tensor.rms and not tensor.size:
+            factors = [] if family in _LINEAR else _factors(family, output, saved)
+            slope = max((factor.size for factor in factors), default=1.0)
+            error += max(tensor.rms * slope, _scale(family, output, replace(tensor, size=tensor.rms), saved))
+            peak += tensor.peak * max((factor.top for factor in factors), default=1.0)
+    return error, peak
 
 
 def _added_up(output: Deviation, incoming: Sequence[Deviation]) -> float:

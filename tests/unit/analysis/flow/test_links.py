@@ -263,3 +263,31 @@ def test_a_result_that_equals_what_was_read_on_the_golden_alone_is_no_copy(targe
     found = link(rows, pairs_of(rows, {"add_": "add_"}))
     assert found.producers == producers
     assert found.reaching[key("add_")] == (0, 1)
+
+
+def test_what_is_zero_on_the_golden_is_known_by_what_rounding_left_on_the_target():
+    """A difference of two equal tensors, read by the next call."""
+
+    def shown(node: str, role: SlotRole, target: Statistics) -> Row:
+        zeros = Statistics(min=0.0, max=0.0, mean=0.0, l2norm=0.0)
+        sides = [tensor(node, role, recorded=known) for known in (target, zeros)]
+        return Row(Pair(sides[0], sides[1], "g", Rule("exact")), statistics_measured(target, zeros))
+
+    left, other = Statistics(min=-1e-7, max=2e-7, l2norm=3e-7), Statistics(min=0.0, max=0.0, l2norm=0.0)
+    rows = [shown("sub", OUT, left), shown("mul", IN, left), shown("add", IN, other), shown("relu", IN, other)]
+    assert link(rows, pairs_of(rows)).producers == {1: (0,)}
+
+
+@pytest.mark.parametrize(("read", "producers"), [(9.0, {1: (0,), 2: (0,)}), (10.0, {1: (0,), 2: (1,)})])
+def test_arguments_that_are_equal_on_the_golden_by_accident_are_told_by_the_target(read, producers):
+    """A norm is divided by a parameter that begins as that norm."""
+
+    def shown(node: str, role: SlotRole, place: int, norm: float) -> Row:
+        sides = [
+            tensor(node, role, place, recorded=Statistics(min=-3.0, max=3.0, mean=0.0, l2norm=value))
+            for value in (norm, 10.0)
+        ]
+        return Row(Pair(sides[0], sides[1], "g", Rule("exact")), measured())
+
+    rows = [shown("norm", OUT, 0, 9.0), shown("div", IN, 0, 10.0), shown("div", IN, 1, read)]
+    assert link(rows, pairs_of(rows)).producers == producers

@@ -45,6 +45,22 @@ def test_the_gradient_of_a_divisor_is_a_sum_of_terms_that_are_as_large_as_the_qu
     assert found.scale == pytest.approx(2.4e-6 * math.sqrt(48) / 0.027)
 
 
+def test_a_product_with_what_is_zero_on_the_golden_hands_on_what_rounding_left_of_it():
+    """DoRA's `(norm / norm - 1) * x`: the gradient of x is zero, and 4e-8 of what reaches it on the target."""
+    left = deviation(rms=4e-8, peak=1e-7, size=0.0, top=0.0)
+    saved = [Saved(left, is_result=False), Saved(deviation(size=2.0), is_result=False)]
+    zero, reaching = deviation(rms=2e-11, peak=1e-9, size=0.0, top=0.0), deviation(size=5e-4, top=2e-3)
+    found = allowed(Family.SCALE, zero, [reaching], saved)
+    assert (found.explained, found.peak) == (pytest.approx(1.5 * 5e-4 * 4e-8), pytest.approx(1e-7 * 2e-3 + 6 * 3e-11))
+
+
+@pytest.mark.parametrize(("family", "error"), [(Family.SUM, 2e-8), (Family.SCALE, 2.0 * 2e-8), (Family.MOVE, 2e-8)])
+def test_an_incoming_gradient_that_is_zero_on_the_golden_hands_on_its_error(family, error):
+    zero = deviation(rms=2e-8, peak=1e-7, size=0.0, top=0.0)
+    found = allowed(family, zero, [zero], [Saved(deviation(size=2.0), is_result=False)])
+    assert found.explained == pytest.approx(1.5 * error)
+
+
 def test_differences_of_means_add_up_in_the_gradient_of_a_bias_and_of_a_weight():
     # 4608 incoming elements summed to 8: 576 each.
     incoming = [deviation(count=4608, offset=1e-3)]
