@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.flow.calls import Call, Calls, begins_gradients, is_gradient
-from probe_flow.analysis.flow.links import Links, is_flow_unknown, is_running_statistic, link
+from probe_flow.analysis.flow.calls import Call, Calls, begins_gradients, is_gradient, is_running_statistic
+from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
 from probe_flow.analysis.model.arithmetic import (
     ADDED,
     COLLECTIVE,

@@ -1,0 +1,165 @@
+"""Where tensors of a program came from, by their values: what holds a value that an earlier tensor held is that tensor.
+
+No collector records edges. Values are those of the golden, which a fault of the target does not change.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from probe_flow.analysis.flow.calls import is_gated, is_running_statistic
+from probe_flow.records import Execution, NodeKey, Pairs, Phase, SlotRole, Statistics, shared_numbers
+from probe_flow.records.row import Row
+
+_WEIGHTED = re.compile(
+    r"(?i)(linear|dense|conv(_?transpose)?_?\d?d?|(layer|batch|group|instance|rms)_?norm|embedding|prelu|gru|lstm|rnn)\d?"
+)
+"""Types of which every tensor but the first is a parameter or buffer, unless something before wrote it."""
+
+PLAIN = 2.0**12
+"""Significands that are multiples of one part in so many are of plain numbers."""
+
+_Number = int | float | None
+_Fingerprint = tuple[int, int, _Number, _Number, _Number, bool]
+"""Execution, number of elements, minimum, maximum, norm, and whether they are of the target."""
+
+
+def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[NodeKey, ...]]]:
+    """Return `Links.producers` by equal values, and `Links.before` for what gates in place made."""
+    places, programs = _programs(rows)
+    has_steps = len(set(programs.values())) < len(programs)
+
+    def key_of(row: Row) -> _Fingerprint | None:
+        return _fingerprint(row, places[id(row.node.execution)])
+
+    parameters = {key for row in rows if row.pair.shown.slot.role is SlotRole.PARAMETER and (key := key_of(row))}
+    kept: dict[object, int] = {}  # what earlier steps of the same program left for later ones to read
+    last: dict[object, int] = {}
+    run = -1
+    producers: dict[int, tuple[int, ...]] = {}
+    gates: dict[int, tuple[NodeKey, ...]] = {}
+    passed: dict[object, int] = {}  # (execution, elements) -> gradient that a gate in place has yet to act on
+    for number, row in zip(shared_numbers(len(rows)), rows, strict=False):
+        if row.measurement is None:
+            continue
+        if (place := places[id(row.node.execution)]) != run:  # its rows follow each other, and take from no other's
+            run, last = place, {}
+        key, role = key_of(row), row.pair.shown.slot.role
+        if key is not None and key in last and not _is_chance(row, rows[last[key]]):
+            producers[number] = (_shown_again(row, last[key], rows, producers),)
+            if row.is_produced and rows[last[key]].node == row.node and _is_gate(row, pairs):
+                passed[key[:2]] = number
+        elif role is SlotRole.INPUT and row.node.phase is Phase.BACKWARD and key is not None and key[:2] in passed:
+            gate = passed.pop(key[:2])
+            producers[number], gates[number] = (gate,), (rows[gate].node,)
+        elif role is SlotRole.PARAMETER or (role is SlotRole.INPUT and (key in parameters or _is_weight(row, pairs))):
+            producers[number] = ()
+        elif has_steps and key is not None and not row.is_produced and (programs[key[0]], key[1:]) in kept:
+            producers[number] = (kept[programs[key[0]], key[1:]],)
+        if key is not None:
+            last[key] = number
+            if has_steps:
+                kept[programs[key[0]], key[1:]] = number
+    return producers, gates
+
+
+def _shown_again(row: Row, latest: int, rows: Sequence[Row], producers: Mapping[int, tuple[int, ...]]) -> int:
+    """Return the row whose tensor a row shows again: the latest of the same golden value.
+
+    Two arguments of one call may be equal on the golden by accident, as a norm and a parameter that begins as that
+    norm: then the target's values tell which of the rows before it is.
+    """
+    own = row.pair.target.recorded if row.pair.target is not None else None
+    if row.is_produced or rows[latest].node != row.node or own is None:
+        return latest
+    number = latest
+    before: tuple[int, ...] = (latest,)
+    while len(before) == 1 and before[0] <= number:
+        number = before[0]
+        other = rows[number].pair.target
+        if other is not None and other.recorded == own:
+            return number
+        before = producers.get(number, ())
+    return latest
+
+
+def _is_chance(row: Row, equal: Row) -> bool:
+    """Whether a result of the golden equals what its own call read, and the target's does not.
+
+    So it is where what was added is lost in rounding on one side only: the call computes, and does not hand on.
+    """
+    if not row.is_produced or equal.node != row.node:
+        return False
+    result, read = (None if each.pair.target is None else each.pair.target.recorded for each in (row, equal))
+    if result is None or read is None:
+        return False
+    return (result.min, result.max, result.l2norm) != (read.min, read.max, read.l2norm)
+
+
+def _programs(rows: Sequence[Row]) -> tuple[dict[int, int], dict[int, tuple[object, ...]]]:
+    """Return the number of each execution, by the object since hashing one is slow, and whose step each number is."""
+    runs: dict[Execution, int] = {}
+    places: dict[int, int] = {}
+    programs: dict[int, tuple[object, ...]] = {}
+    for row in rows:
+        run = row.node.execution
+        if id(run) not in places:
+            place = places[id(run)] = runs.setdefault(run, len(runs))
+            programs[place] = run.rank, run.graph
+    return places, programs
+
+
+def _is_gate(row: Row, pairs: Pairs) -> bool:
+    """Whether a row is of the backward pass of a call whose derivative jumps."""
+    node = pairs.target.nodes.get(row.node)
+    return row.node.phase is Phase.BACKWARD and node is not None and is_gated(node.op_type)
+
+
+def _is_weight(row: Row, pairs: Pairs) -> bool:
+    """Whether an input that nothing wrote is a weight by its place in the call."""
+    tensor = row.pair.shown
+    if tensor.node.phase is not Phase.FORWARD or tensor.slot.path[:1] in ((0,), ()):
+        return False
+    node = pairs.target.nodes.get(tensor.node)
+    if node is None or _WEIGHTED.fullmatch(node.op_type) is None:
+        return False
+    return not is_running_statistic(tensor, node)
+
+
+def _fingerprint(row: Row, run: int) -> _Fingerprint | None:
+    """Return what identifies the golden values, or None when that says too little (constants, plain scalars).
+
+    It begins with execution and number of elements.
+
+    What the dump recorded comes first: it is the same in both modes, and of the same precision wherever a tensor shows.
+    Of a difference that is zero on the golden everywhere the target's values tell, which are what rounding left.
+    """
+    measurement, golden = row.measurement, row.pair.golden
+    if measurement is None or golden is None or not measurement.count:
+        return None
+    recorded = golden.recorded
+    measured = recorded if measurement.given_golden is golden else measurement.golden_statistics
+    if measured is None:
+        return None
+    # Of integers no norm is recorded.
+    statistics = measured if recorded is None or recorded.l2norm is None else recorded
+    if statistics.l2norm is None:
+        return None
+    if not _is_constant(statistics, measurement.count):
+        return run, measurement.count, statistics.min, statistics.max, statistics.l2norm, False
+    target = row.pair.target.recorded if row.pair.target is not None else None
+    if statistics.max != 0 or target is None or not target.l2norm or _is_constant(target, measurement.count):
+        return None
+    return run, measurement.count, target.min, target.max, target.l2norm, True
+
+
+def _is_constant(statistics: Statistics, count: int) -> bool:
+    """Whether a tensor holds one value everywhere, or is a number that others are as well."""
+    return statistics.min == statistics.max and (count > 1 or not _is_telling(statistics.min))
+
+
+def _is_telling(value: _Number) -> bool:
+    """Whether a number needs more bits than 0, 1, 0.5 and what 16 bits hold, so that another one hardly is the same."""
+    return value is not None and math.isfinite(value) and not (math.frexp(value)[0] * PLAIN).is_integer()
