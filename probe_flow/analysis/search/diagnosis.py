@@ -164,11 +164,16 @@ LIMITED = ErrorFigure.RMS, ErrorFigure.PEAK, ErrorFigure.GAIN, ErrorFigure.OFFSE
 
 
 def scores_of(deviation: Deviation, allowed: Allowance, limits: Limits) -> Sequence[float]:
-    """Return how many times over its limit each of the figures of `LIMITED` is."""
+    """Return how many times over its limit each of the figures of `LIMITED` is.
+
+    What may be off by more than it is, as a gradient that is zero in mathematics, has the size of its errors.
+    """
+    error = allowed.floor + allowed.explained
+    gain = max(allowed.gain, error / deviation.size) if error > deviation.size > 0.0 else allowed.gain
     return (
-        ratio(deviation.rms, allowed.floor + allowed.explained) / limits.rms,
+        ratio(deviation.rms, error) / limits.rms,
         ratio(deviation.peak, allowed.peak) / limits.peak,
-        ratio(abs(deviation.gain), allowed.gain) / limits.gain,
+        ratio(abs(deviation.gain), gain) / limits.gain,
         ratio(abs(deviation.offset), allowed.offset) / limits.offset,
     )
 

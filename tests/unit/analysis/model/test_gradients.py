@@ -17,8 +17,9 @@ from probe_flow.analysis.model.gradients import (
     gradient_allowance,
     with_flips,
 )
-from probe_flow.analysis.model.growth import allowance
+from probe_flow.analysis.model.growth import Allowance, allowance
 from probe_flow.analysis.search.conclude import conclude
+from probe_flow.analysis.search.diagnosis import scores_of
 from probe_flow.records import FindingKind, NodeKey, Phase
 from probe_flow.testing.builders import key
 
@@ -256,3 +257,11 @@ def test_the_bias_of_a_norm_may_be_added_up_in_16_bits(unit, roundings):
     bias, rows = deviation(size=22.0, top=60.0, count=48, unit=unit), deviation(count=48 * 512, unit=unit)
     found = allowed(Family.NORMALISE, bias, [rows], [Saved(rows, is_result=False)])
     assert found.floor == pytest.approx(unit * math.sqrt(512) * roundings)
+
+
+@pytest.mark.parametrize(("explained", "is_accused"), [(6e-7, False), (2e-11, True)])
+def test_what_may_be_off_by_more_than_it_is_has_the_size_of_its_errors(explained, is_accused):
+    """The gradient of the keys' bias in float16: 6e-11 on the golden, 6e-7 of noise on the target."""
+    noise = deviation(rms=6e-7, peak=1.5e-6, gain=1e4, size=6e-11, top=2e-10, count=32)
+    may_be = Allowance(floor=0.0, explained=explained, peak=1e-5, gain=0.3 * explained / 6e-11, scale=6e-11)
+    assert (max(scores_of(noise, may_be, LIMITS)) > 1.0) is is_accused
