@@ -22,8 +22,13 @@ PLAIN = 2.0**12
 """Significands that are multiples of one part in so many are of plain numbers."""
 
 _Number = int | float | None
-_Fingerprint = tuple[int, int, _Number, _Number, _Number, bool]
-"""Execution, number of elements, minimum, maximum, norm, and whether they are of the target."""
+_Fingerprint = tuple[int, int, _Number, _Number, _Number, int, bool]
+"""Execution, number of elements, minimum, maximum, norm, mean in parts of the size, and whether they are of the target.
+
+A rotary embedding multiplies a tensor, and the same with half of its elements negated: their means differ."""
+
+_PARTS = 1e4
+"""Parts of a size by which means are told apart: those of one tensor differ by what the order of sums leaves."""
 
 
 def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[NodeKey, ...]]]:
@@ -148,11 +153,16 @@ def _fingerprint(row: Row, run: int) -> _Fingerprint | None:
     if statistics.l2norm is None:
         return None
     if not _is_constant(statistics, measurement.count):
-        return run, measurement.count, statistics.min, statistics.max, statistics.l2norm, False
+        return _print(run, measurement.count, statistics, is_target=False)
     target = row.pair.target.recorded if row.pair.target is not None else None
     if statistics.max != 0 or target is None or not target.l2norm or _is_constant(target, measurement.count):
         return None
-    return run, measurement.count, target.min, target.max, target.l2norm, True
+    return _print(run, measurement.count, target, is_target=True)
+
+
+def _print(run: int, count: int, known: Statistics, *, is_target: bool) -> _Fingerprint:
+    part = known.mean * math.sqrt(count) * _PARTS / known.l2norm if known.mean and known.l2norm else 0.0
+    return run, count, known.min, known.max, known.l2norm, round(part) if math.isfinite(part) else 0, is_target
 
 
 def _is_constant(statistics: Statistics, count: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from probe_flow.analysis.model.arithmetic import (
     Gradient,
     by_parts,
 )
-from probe_flow.analysis.model.by_statistics import StatisticsAllowances
+from probe_flow.analysis.model.by_statistics import StatisticsAllowances, angle_noise
 from probe_flow.analysis.model.decisions import flipped_share, turned_share
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.deviations import Deviations
@@ -212,9 +212,15 @@ class Allowances:
             return False
         if self._crossed.meet(number, call, self.sources):
             return False
-        if call.is_gradient and (self.maker(number, call).is_gated or not self._is_free_of_noise(number)):
+        row = self.rows[number]
+        if row.is_by_statistics and row.is_produced and angle_noise(call, self._known(call.read)):
+            return False
+        if (call.is_gradient and self.maker(number, call).is_gated) or not self._is_free_of_noise(number):
             return False
         return deviation.is_of_storage and abs(deviation.gain) <= deviation.systematic
+
+    def _known(self, numbers: Sequence[int]) -> Iterator[Deviation]:
+        return (found for n in numbers if (found := self.deviations[n]) is not None)
 
     def is_guess(self, call: Call) -> bool:
         """Whether what a row may be off by is guessed, as nobody knows what its call computes."""

@@ -7,7 +7,8 @@ rounding leaves.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -39,6 +40,27 @@ of their size: two elements are off by less than the worst of all may be. The la
 
 COHERENT = 1.5
 """Margin of what differences of means add up to: lengths of sums are estimated from counts."""
+
+
+ANGLE = 0.25
+"""Error of an angle, in radians, from which sine and cosine hide it: their extremes, mean and norm stay as they are."""
+
+_PERIODIC = re.compile(r"(?i)_*(sin|cos)_*")
+
+
+def angle_noise(call: Call, read: Iterable[Deviation]) -> float:
+    """Return the relative error that a sine or cosine may have and not show, of angles far beyond a turn.
+
+    Positions and time steps times frequencies reach thousands: a step of bfloat16 is a whole turn there.
+
+    Args:
+        call: that made the result.
+        read: what it read.
+    """
+    if call.is_gradient or call.node is None or not _PERIODIC.fullmatch(call.node.op_type):
+        return 0.0
+    error = max((tensor.likely + tensor.unit * tensor.size for tensor in read), default=0.0)
+    return min(1.0, error) if error > ANGLE else 0.0
 
 
 class StatisticsAllowances:
@@ -105,6 +127,7 @@ class StatisticsAllowances:
             stepped *= math.sqrt(product_length(output, *sorted(shown, key=lambda each: -each.count)[:2]))
         if arithmetic.is_gated(call):
             turned = math.hypot(turned, FLIPPED * allowed.explained / size)  # gates turn independently
+        turned = math.hypot(turned, angle_noise(call, shown))
         self._flips.fade(number, execution, turned)
         self._steps.fade(number, execution, stepped)
         aligned = arithmetic.aligned(call, output, families)

@@ -291,3 +291,16 @@ def test_arguments_that_are_equal_on_the_golden_by_accident_are_told_by_the_targ
 
     rows = [shown("norm", OUT, 0, 9.0), shown("div", IN, 0, 10.0), shown("div", IN, 1, read)]
     assert link(rows, pairs_of(rows)).producers == producers
+
+
+@pytest.mark.parametrize(
+    ("mean", "producers"), [(0.0, {1: (0,)}), (1e-9, {1: (0,)}), (0.02, {}), (float("inf"), {1: (0,)})]
+)
+def test_a_tensor_with_half_of_its_elements_negated_is_told_by_its_mean(mean, producers):
+    """As rotary embeddings read; the mean of one tensor differs by what the order of its sum leaves."""
+    known = [Statistics(min=-3.0, max=3.0, mean=each, l2norm=10.0) for each in (0.0, mean)]
+    rows = [
+        Row(replace(row(node, IN).pair, golden=tensor(node, IN, recorded=each)), measured())
+        for node, each in zip(("cos", "sin"), known, strict=True)
+    ]
+    assert link(rows, pairs_of(rows)).producers == producers

@@ -22,11 +22,12 @@ from comparison_rows import (
 )
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.by_statistics import left_by_flips
+from probe_flow.analysis.flow.calls import Calls
+from probe_flow.analysis.model.by_statistics import angle_noise, left_by_flips
 from probe_flow.analysis.model.decisions import is_decided, wavering
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.search.conclude import conclude
-from probe_flow.records import FindingKind, Phase, Statistics
+from probe_flow.records import FindingKind, Phase, Row, SlotRole, Statistics
 
 
 def changes(wrong, right):
@@ -207,4 +208,36 @@ def test_a_mean_may_lose_half_a_step_of_float16_near_zero(off, accused):
     made = statistics_measured(seen(4e-8 + off), seen(4e-8), count=1536)
     rows = [row("first", measurement=read), row("second", IN, measurement=read), row("second", OUT, measurement=made)]
     found, _ = conclude(rows, pairs_of(rows, {"first": "linear", "second": "linear"}), passes(rows))
+    assert [each.node.name for each in found if each.fails] == accused
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "unit", "noise"),
+    [("cos", 1500.0, 2.0**-8, 1.0), ("sin", 100.0, 2.0**-8, 0.39), ("sin", 3.0, 2.0**-8, 0.0),
+     ("cos", 1500.0, 2.0**-20, 0.0), ("tanh", 1500.0, 2.0**-8, 0.0)],
+)  # fmt: skip
+def test_sine_and_cosine_hide_the_error_of_angles_beyond_a_turn(kind, size, unit, noise):
+    """Time steps times 1000 in bfloat16: a step of 3000 is 16 radians."""
+    rows = [row("n", IN), row("n")]
+    call = Calls(rows, pairs_of(rows, {"n": kind})).of[1]
+    assert angle_noise(call, [deviation(size=size, unit=unit)]) == pytest.approx(noise, abs=0.01)
+
+
+@pytest.mark.parametrize(("kind", "accused"), [("cos", []), ("tanh", ["next"])])
+def test_what_is_computed_from_such_a_cosine_may_be_anything(kind, accused):
+    """Its statistics agree all the same."""
+
+    def known(norm: float, size: float) -> Statistics:
+        return Statistics(min=-size, max=size, mean=0.0, l2norm=norm * size)
+
+    def shown(node: str, role: SlotRole, target: Statistics, golden: Statistics) -> Row:
+        found = statistics_measured(target, golden)
+        return row(node, role, measurement=found, dtype="bfloat16", golden_dtype="float32")
+
+    angles, same, made, wrong = known(7.0, 3000.0), known(7.0, 1.0), known(5.0, 0.7), known(5.7, 0.7)
+    rows = [
+        shown("turn", IN, angles, angles), shown("turn", OUT, same, same),
+        shown("next", IN, same, same), shown("next", OUT, wrong, made),
+    ]  # fmt: skip
+    found, _ = conclude(rows, pairs_of(rows, {"turn": kind, "next": "linear"}), passes(rows))
     assert [each.node.name for each in found if each.fails] == accused
