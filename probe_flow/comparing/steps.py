@@ -241,9 +241,11 @@ def _recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted: Rec
         return False
     if all(tensor.kind is not TensorKind.TENSOR for tensor in pairs.target.tensors):
         return False
+    from probe_flow.comparing.channels import find_wrong_channels
     from probe_flow.comparing.recompute import with_recomputed
 
-    return with_recomputed(rows, pairs, diagnosis, numbers, wanted, context)
+    done = with_recomputed(rows, pairs, diagnosis, numbers, wanted, context)
+    return find_wrong_channels(rows, diagnosis, context) or done
 
 
 def _measured(

@@ -53,14 +53,18 @@ class Pick(Struct, frozen=True, gc=False):
     slot: Slot
 
 
+CHANNEL = "channel"
+
+
 class Recomputed(Struct, frozen=True, gc=False):
     """How far a result is from what the inputs of its own side make, computed again in float64.
 
     Args:
         figure: the worst one: ``rms``, ``gain`` or ``slice`` (of the worst channel or row), which are relative, or
-            ``peak``, in units of the tensor.
+            ``peak``, in units of the tensor; `CHANNEL`: nothing computed it, and its worst channel is further from the
+            golden than all others (`comparing.channels`).
         found: its size.
-        explained: what rounding explains of it.
+        explained: what rounding explains of it, and of a channel what the inputs do.
         score: its size over what no right result reaches; 0 where nothing was computed.
         nonfinite: elements that are NaN or infinite on one side only.
         golden: ``score`` of the golden's result, from the golden's inputs; None where that was not computed.

@@ -11,7 +11,7 @@ import probe_flow
 PACKAGE = Path(probe_flow.__file__).parent
 KINDS = {
     "check_batch", "convert_batch", "look_at", "measure_batch", "parse_batch", "recompute_call",
-    "recompute_here", "reduce_batch", "round_batch",
+    "recompute_here", "reduce_batch", "round_batch", "worst_channel",
 }  # fmt: skip
 """The functions that run in workers."""
 

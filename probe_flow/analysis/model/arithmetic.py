@@ -33,6 +33,7 @@ COPY, ADDED = frozenset((Family.MOVE,)), frozenset((Family.SUM,))
 COLLECTIVE = frozenset((Family.TOTAL, Family.UNKNOWN))
 
 UNKNOWN = frozenset((Family.UNKNOWN,))
+PRODUCTS = frozenset((Family.PRODUCT, Family.WEIGHTED))
 _AROUND_PRODUCTS = frozenset((Family.MOVE, Family.SUM, Family.CONTRACT))  # what they do is of the size of the product
 
 

@@ -15,6 +15,7 @@ from probe_flow.analysis.model.arithmetic import (
     ADDED,
     COLLECTIVE,
     COPY,
+    PRODUCTS,
     UNKNOWN,
     Arithmetic,
     Families,
@@ -26,9 +27,8 @@ from probe_flow.analysis.model.by_statistics import StatisticsAllowances, angle_
 from probe_flow.analysis.model.decisions import flipped_share, turned_share
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.deviations import Deviations
-from probe_flow.analysis.model.families import is_product
 from probe_flow.analysis.model.fused_parts import FusedParts
-from probe_flow.analysis.model.growth import Allowance, crest, of_copy
+from probe_flow.analysis.model.growth import Allowance, of_copy
 from probe_flow.analysis.model.hidden_casts import HiddenCasts
 from probe_flow.analysis.model.memory import Memory
 from probe_flow.analysis.model.past_errors import (
@@ -147,10 +147,11 @@ class Allowances:
         return self.across.given(call) if self.across is not None else ()
 
     def crest(self, number: int) -> float:
-        """Return how far single elements of a product stand out of its own error (`growth.crest`)."""
+        """Return how far single elements of a product stand out of its own error (`Deviation.crest`)."""
         row, call, own = self.rows[number], self.calls.of[number], self.deviations[number]
-        kind = call.node.op_type if call is not None and call.node is not None else ""
-        return crest(own) if own is not None and is_product(kind) and not row.is_by_statistics else 0.0
+        if own is None or call is None or row.is_by_statistics:
+            return 0.0
+        return 0.0 if PRODUCTS.isdisjoint(self._families.of(call)) else own.crest
 
     def fit(self, number: int) -> Fit | None:
         """Return how all parameters of a step changed, for one of them; None for other rows."""

@@ -23,6 +23,9 @@ from probe_flow.analysis.plain_values import LARGEST, is_same_limit
 from probe_flow.records import Measurement, Mode, Statistics, Value
 from probe_flow.records.row import Row
 
+PEAK_OVER_RMS = 6.0
+"""Largest of a million normally distributed errors, in standard deviations, and a margin."""
+
 TINY = 1e-300
 """Keeps ratios of all-zero tensors finite."""
 
@@ -74,6 +77,16 @@ class Deviation(Struct, frozen=True, gc=False):
     is_bare: bool = False
     blind: float = 0.0
     summed: float = 0.0
+
+    @property
+    def crest(self) -> float:
+        """How far single elements stand out of the error itself, in what the errors of many terms leave at most.
+
+        Such errors add up to one that is spread as a normal distribution, however large it is. One channel of a product
+        that is wrong stands out of that long before it shows among all that the inputs explain.
+        """
+        most = PEAK_OVER_RMS * self.rms + 2.0 * self.unit * self.top
+        return self.peak / most if most else 0.0
 
     @property
     def relative(self) -> float:

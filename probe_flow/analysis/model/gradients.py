@@ -16,13 +16,12 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.decisions import FINE, LEAST_STEPS, share_turned
-from probe_flow.analysis.model.deviation import TINY, Deviation
+from probe_flow.analysis.model.deviation import PEAK_OVER_RMS, TINY, Deviation
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import (
     AMPLIFIED,
     HUGE,
     MOST,
-    PEAK_OVER_RMS,
     TYPICAL,
     Allowance,
     bounded,

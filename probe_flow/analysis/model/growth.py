@@ -15,13 +15,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from probe_flow.analysis.model.decisions import FLIP_SHARE, MIN_FLIPS
-from probe_flow.analysis.model.deviation import TINY, Deviation
+from probe_flow.analysis.model.deviation import PEAK_OVER_RMS, TINY, Deviation
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.products import UNCANCELLED, coherent_of, typical_of
 from probe_flow.analysis.number_types import NARROW, RESTATED, UNIT, common_share
-
-PEAK_OVER_RMS = 6.0
-"""Largest of a million normally distributed errors, in standard deviations, and a margin."""
 
 HUGE = 1e300
 """Largest allowance: products of extreme float64 figures end here instead of at infinity."""
@@ -96,16 +93,6 @@ def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) ->
     if floor + explained + peak + gain + scale <= HUGE:
         return Allowance(floor, explained, peak, gain, scale)
     return Allowance(_bounded(floor), _bounded(explained), _bounded(peak), _bounded(gain), _bounded(scale))
-
-
-def crest(own: Deviation) -> float:
-    """Return how far single elements of a product stand out of its own error, in what many terms leave at most.
-
-    The errors of many terms add up to one that is spread as a normal distribution, however large it is. One channel
-    that is wrong stands out of that long before it shows among all that the inputs explain.
-    """
-    most = PEAK_OVER_RMS * own.rms + 2.0 * own.unit * own.top
-    return own.peak / most if most else 0.0
 
 
 def explained_error(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:

@@ -24,8 +24,8 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import is_gradient
 from probe_flow.analysis.model.decisions import share_turned
-from probe_flow.analysis.model.deviation import TINY, Deviation, unknown_scale
-from probe_flow.analysis.model.growth import PEAK_OVER_RMS, Allowance
+from probe_flow.analysis.model.deviation import PEAK_OVER_RMS, TINY, Deviation, unknown_scale
+from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.number_types import UNIT, common_share
 from probe_flow.analysis.plain_values import is_limit
 from probe_flow.records import Catalog, Execution, Flow, NodeKey, Pairs, SlotRole, TensorKind, TensorRef

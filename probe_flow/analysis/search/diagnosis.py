@@ -82,7 +82,8 @@ class Diagnosis(Struct, frozen=True):
             whether it began there.
         is_flow_unknown: no edge between operators is known, so that each suspect stands for itself.
         near: rows that come near to being suspects, in order of time.
-        asked: rows of results that stand out enough to be computed again, the most striking first.
+        asked: rows of results that stand out enough to be computed again, the most striking first -> error that is
+            explained of those of which single elements stand out; 0 for others.
         fed_by: suspect, or row near to one -> outputs that it was computed from, the nearest first.
         unjudged: rows of results of which next to any error would be explained, in order of time.
         decided: rows of decisions that differ (comparisons, picks, masks, rounding to whole numbers), in order of time.
@@ -109,7 +110,7 @@ class Diagnosis(Struct, frozen=True):
     hidden: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     is_flow_unknown: bool = False
     near: tuple[int, ...] = ()
-    asked: tuple[int, ...] = ()
+    asked: Mapping[int, float] = field(default_factory=dict)
     fed_by: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     unjudged: tuple[int, ...] = ()
     carried: tuple[int, ...] = ()

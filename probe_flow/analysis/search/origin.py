@@ -88,7 +88,7 @@ class Search:
         self.decided: list[int] = []
         self.undumped = Undumped(rows, pairs, self.calls, self.allowances.sources)
         self.shaken = Shaken(rows, self.undumped, self.allowances.alike)
-        self.asked: list[tuple[float, int]] = []
+        self.asked: list[tuple[float, int, float]] = []
         self.handed: dict[int, Given] = {}
 
     def run(self) -> Diagnosis:
@@ -110,7 +110,7 @@ class Search:
             suspects, tainted, self.deviations, self.order, scales, self.scores, cleared, quantised, passed,
             hidden_of(suspects, self.rows, self.deviations, self.allowances.sources),
             self.allowances.is_flow_unknown, tuple(self.near),
-            tuple(row for _, row in sorted(self.asked, reverse=True)),
+            {row: explained for _, row, explained in sorted(self.asked, reverse=True)},
             self._fed_by([*(each.row for each in suspects), *self.near][:TRACED]), tuple(self.unjudged),
             tuple(self.carried), tuple(self.decided), tuple(self.shaken.random), self.shaken.noise.keys(),
             self.handed, tuple(self.shaken.undecided), tuple(self.shaken.undumped),
@@ -262,9 +262,10 @@ class Search:
             self.unjudged.append(found.row)
         if proof is None and is_produced and found.deviation is not None and is_whole(found.deviation, call):
             self.decided.append(found.row)
-        strikes = max(found.score, ASKED * self.allowances.crest(found.row))
-        if proof is None and is_produced and strikes >= ASKED:
-            self.asked.append((strikes, found.row))
+        crest = self.allowances.crest(found.row)
+        if proof is None and is_produced and (strikes := max(found.score, ASKED * crest)) >= ASKED:
+            explained = found.allowance.rms if found.allowance is not None and crest >= 1.0 else 0.0
+            self.asked.append((strikes, found.row, explained))
         if NEAR <= found.score <= 1.0:
             self.near[found.row] = found
         return found, ancestor

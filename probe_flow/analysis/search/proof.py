@@ -16,7 +16,7 @@ from probe_flow.analysis.limits import BEYOND
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.number_types import SIGNIFICANT_BITS
 from probe_flow.records import Value
-from probe_flow.records.row import Row
+from probe_flow.records.row import CHANNEL, Row
 
 
 class Proof(enum.Enum):
@@ -31,6 +31,8 @@ def proof_of(row: Row) -> Proof | None:
     own = row.recomputed
     if own is None or own.reason:
         return None
+    if own.figure == CHANNEL:
+        return Proof.WRONG
     if own.score <= 1.0 and not own.nonfinite:
         return None if is_golden_off(row) else Proof.RIGHT
     is_understood = own.golden is not None and own.golden <= 1.0 and not _is_sum_in_16_bits(row)
@@ -86,6 +88,8 @@ def sentence(row: Row) -> str:
         return "given its own inputs, the output is right, and the golden's is not: the golden is what is off here"
     if proof_of(row) is None:
         return ""
+    if own.figure == CHANNEL:
+        return f"one channel is off by {own.found:.1e} where rounding and the inputs explain {own.explained:.1e}"
     about = "given its own inputs, the output is" if row.is_produced else "element by element it is"
     if own.score == 0.0:
         return f"{about} exact"
