@@ -330,8 +330,12 @@ class LostSteps:
         for number in waiting:
             deviation = self._deviations[number]
             assert deviation is not None, "what was judged is not forgotten"
-            shares = [self._share(each, deviation) for each in self._sources(number) or ()]
-            if found := max(shares, default=0.0):
+            behind = self._sources(number)
+            if behind is None and not deviation.is_of_storage:  # made of what the dump does not show
+                found = self._coarsest.get(self._rows[number].node.execution, 0.0)
+            else:
+                found = max([self._share(each, deviation) for each in behind or ()], default=0.0)
+            if found:
                 self._came_by[number] = found
 
     def _share(self, source: int, output: Deviation) -> float:

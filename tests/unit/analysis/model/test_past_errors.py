@@ -84,6 +84,15 @@ def test_a_small_term_loses_little_and_a_sum_the_root_of_its_length():
     assert lost.hidden_in(2, deviations[2], deviations[2]) == pytest.approx(HALF_STEP * 5.0 / 50.0)
 
 
+@pytest.mark.parametrize(("norm", "hidden"), [(10.0, 0.0), (10.001, HALF_STEP)])
+def test_what_came_from_calls_that_no_dump_holds_lost_what_its_run_did_unless_it_agrees(norm, hidden):
+    """`ratio.clamp(0.8, 1.2)` in PPO: most elements are at a bound, and hide what the others are off by."""
+    side, other = statistics(max=3.1, l2norm=norm), statistics(max=3.1, l2norm=10.0)
+    unknown = row(dtype="float32", measurement=statistics_measured(side, other, count=100))
+    _, deviations, lost = followed((made("float16"), ()), (unknown, None))
+    assert lost.hidden_in(1, deviations[1], deviations[1]) == hidden
+
+
 def test_where_rows_came_from_is_looked_for_once_what_they_lost_is_asked():
     rows = [made("float16"), made("float32"), made("float32")]
     deviations, asked = Deviations(rows, WITHIN_FRAMEWORK), []
