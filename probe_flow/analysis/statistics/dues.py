@@ -157,18 +157,23 @@ def total(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequ
     return (Due("mean", mean, mean, averaged(whole, whole) + terms * added),)
 
 
-def scattered(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequence[Due]:
+def scattered(
+    whole: Moments, parts: Sequence[Moments], _operands: Operands, *, is_of_norm: bool = False
+) -> Sequence[Due]:
     """What is put, or added, to places of something else keeps its sum: the gradient of what was picked or added.
 
-    Kernels may add in the type of what they read and widen the sum: the float32 gradient of a bias behind bfloat16.
+    Kernels may add in the type of what they read and widen the sum: the float32 gradient of a bias behind bfloat16. Of
+    a norm, torch rounds the sum after each term on a CPU: `n` of them make `sqrt(n / 2)` roundings of the last one.
     """
     if len(parts) != 1:
         return ()
     (read,), terms = parts, parts[0].count / whole.count
     whole = replace(whole, unit=max(whole.unit, read.unit))
     added = common_share(min(read.count, whole.count)) * whole.unit * read.size + read.mean_recorded
-    mean = terms * read.mean
-    return (Due("mean", mean, mean, averaged(whole, whole) + terms * added),)
+    mean, explained = terms * read.mean, averaged(whole, whole) + terms * added
+    if is_of_norm and terms > 1.0:
+        explained += whole.share * whole.unit * math.sqrt(terms / 2.0) * whole.size
+    return (Due("mean", mean, mean, explained),)
 
 
 def added_at(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequence[Due]:

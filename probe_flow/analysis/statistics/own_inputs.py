@@ -8,7 +8,7 @@ another fault, random operators and decisions as well.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from msgspec import Struct
 
@@ -246,6 +246,8 @@ def _law_of_gradient(row: Row, call: Call) -> Law | None:
     """Return the law of a gradient that adds up to that which reached its call: of what was picked, or of a bias."""
     kind = "" if call.is_in_place else _kind(call)
     is_bias = kind.startswith(WITH_BIAS) and len(row.pair.shown.shape or ()) == 1
+    if is_bias and "norm" in kind:
+        return partial(scattered, is_of_norm=True)
     return scattered if is_bias or kind in SPREADING else None
 
 

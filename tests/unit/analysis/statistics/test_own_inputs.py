@@ -228,15 +228,16 @@ def test_the_gradient_of_what_was_picked_added_or_moved_adds_up_to_what_reached_
     assert gap(*gradient_of(kind, larger, dtype=dtype, golden=lambda x: 2.0 * GRADIENTS[kind](x))) == 0.0
 
 
-def test_the_float32_gradient_of_a_bias_may_have_been_added_up_in_16_bits():
+@pytest.mark.parametrize(("terms", "channels", "mean", "error"), [(108, 4, 0.1, 8.0), (2048, 16, 0.15, 150.0)])
+def test_the_float32_gradient_of_a_bias_may_have_been_added_up_in_16_bits(terms, channels, mean, error):
     """As norms in mixed precision do it: the sum so far is a number of bfloat16 after each row."""
     for seed in range(20):
-        right = np.random.default_rng(seed).standard_normal((108, 4)) + 0.1
-        reached, so_far = rounded(right, "bfloat16"), np.zeros(4)
+        right = np.random.default_rng(seed).standard_normal((terms, channels)) + mean
+        reached, so_far = rounded(right, "bfloat16"), np.zeros(channels)
         for each in reached:
             so_far = rounded(so_far + each, "bfloat16")
         node = replace(key("a"), phase=Phase.BACKWARD)
-        for wrong, is_named in ((0.0, False), (8.0, True)):
+        for wrong, is_named in ((0.0, False), (error, True)):
             made = shown(node, OUT, 0, so_far + wrong, right.sum(0), "float32")
             rows = [shown(node, IN, 0, reached, right, "bfloat16"), made]
             assert (gap(rows, pairs_of(rows, {"a": "layer_norm"})) > 1.0) is is_named
