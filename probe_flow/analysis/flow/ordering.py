@@ -44,12 +44,8 @@ def in_time(calls: Calls, moment: Callable[[int], Any] | None = None) -> Sequenc
     return numbers if is_in_order else sorted(numbers, key=key)
 
 
-def _no_layer(number: int) -> object:  # noqa: ARG001
-    return 0
-
-
 def side_by_side(
-    found: Iterable[int], order: Sequence[int], rows: Sequence[Row], layer: Callable[[int], Any] = _no_layer
+    found: Iterable[int], order: Sequence[int], rows: Sequence[Row], layer: Callable[[int], Any] | None = None
 ) -> list[int]:
     """Sort rows by step, graph and place in their execution: ranks run at the same time, not one after the other.
 
@@ -57,7 +53,7 @@ def side_by_side(
         found: row numbers.
         order: all row numbers in the order of `in_time`, rank by rank within a step.
         rows: all rows.
-        layer: what comes before the place, of one row number; compared with those of other ranks.
+        layer: what comes before the place, of one row number; compared with those of other ranks. None = nothing.
     """
     wanted = set(found)
     if len({rows[number].node.execution.rank for number in wanted}) < 2:
@@ -69,5 +65,12 @@ def side_by_side(
         seen[run] += 1
         if number in wanted:
             step = number_or_first(run.step), number_or_first(run.micro_step)
-            keys[number] = (*step, mixed(run.graph), layer(number), seen[run], number_or_first(run.rank), number)
+            keys[number] = (
+                *step,
+                mixed(run.graph),
+                layer(number) if layer is not None else 0,
+                seen[run],
+                number_or_first(run.rank),
+                number,
+            )
     return sorted(keys, key=keys.__getitem__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -141,6 +141,11 @@ class Allowances:
         from probe_flow.analysis.flow.across_ranks import AcrossRanks
 
         return AcrossRanks(self.calls, self.rows)
+
+    @property
+    def moment(self) -> Callable[[int], object] | None:
+        """What gives when a row happened among those of all ranks; None where these do not communicate."""
+        return self.across.moment if self.across is not None and self.across.has_layers else None
 
     def given(self, call: Call) -> tuple[int, ...]:
         """Return the measured rows that other ranks gave to a call."""

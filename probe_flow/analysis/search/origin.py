@@ -72,8 +72,7 @@ class Search:
         self.calls = Calls(rows, pairs)
         self.allowances = Allowances(rows, pairs, self.calls)
         self.deviations = self.allowances.deviations
-        across = self.allowances.across
-        self.order = in_time(self.calls, across.moment if across is not None and across.has_layers else None)
+        self.order = in_time(self.calls, self.allowances.moment)
         self.suspects: dict[int, Suspect] = {}
         self.tainted: dict[int, int] = {}
         self.wild: set[int] = set()
@@ -100,7 +99,8 @@ class Search:
                     self._remember(number, deviation)
             elif not self.rows[number].is_produced:
                 self._judge_argument(number)
-        suspects = tuple(self.suspects[number] for number in side_by_side(self.suspects, self.order, self.rows))
+        found = side_by_side(self.suspects, self.order, self.rows, self.allowances.moment)
+        suspects = tuple(self.suspects[number] for number in found)
         tainted = self._resolved()
         cleared = tuple(n for n in self.order if n in self.cleared and n not in self.suspects and n not in tainted)
         scales, quantised = self.allowances.scales, self.allowances.hidden.quantised_runs

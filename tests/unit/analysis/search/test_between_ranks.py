@@ -134,3 +134,16 @@ def test_a_checksum_of_memory_that_a_call_writes_over_says_nothing(name, accused
     """A collector may take it before or after: `local[mask] = 0`."""
     rows = [checksum_row(at(name, 0), IN, "before", "after"), checksum_row(at(name, 0), IN, "mask", "mask", 1)]
     assert named(rows) == accused
+
+
+def test_what_is_wrong_before_ranks_exchange_is_named_first_whichever_rank_it_is_on():
+    """Rank 1 reads what it received at its second call, rank 0 makes it at its fifth."""
+    rows = [row(at(f"early{n}", 0), mark=float(n), **WIDE) for n in range(4)]
+    rows += [row(at("made", 0), relative=0.01, mark=5.0, **WIDE)]
+    rows += [row(at(SEND, 0), IN, relative=0.01, mark=5.0, **WIDE), argument(at(SEND, 0), 1, 1)]
+    rows += [argument(at(RECV, 1), 0, 0), row(at(RECV, 1), OUT, relative=0.01, mark=5.0, **WIDE)]
+    rows += [
+        row(at("read", 1), IN, relative=0.01, mark=5.0, **WIDE),
+        row(at("read", 1), relative=0.5, mark=7.0, **WIDE),
+    ]
+    assert named(rows) == [("made", 0), ("read", 1)]
