@@ -381,7 +381,7 @@ class Search:
         known = next((self._root(n) for n in behind if n in self.suspects or n in self.tainted), None)
         if known is None and produced:
             known = self.damaged.get(call)
-        if known is not None:
+        if known is not None or self.allowances.moment is not None:  # else peers of later ranks are not judged yet
             return known
         wrong = [(d.relative, -n) for n in peers if (d := self.deviations[n]) is not None and (d.rms or d.nonfinite)]
         return -max(wrong)[1] if wrong else None

@@ -147,3 +147,13 @@ def test_what_is_wrong_before_ranks_exchange_is_named_first_whichever_rank_it_is
         row(at("read", 1), relative=0.5, mark=7.0, **WIDE),
     ]
     assert named(rows) == [("made", 0), ("read", 1)]
+
+
+@pytest.mark.parametrize(("error", "accused"), [(1e-3, []), (1.2e-2, ["Distributed.all_reduce"])])
+def test_a_collective_that_is_a_little_off_is_named_though_others_gave_it_rounded_tensors(error, accused):
+    """Of what it was given nothing is wrong: 5e-4 is a rounding of float16."""
+    rows = []
+    for rank in (0, 1):
+        node = at("Distributed.all_reduce", rank)
+        rows += [row(node, IN, relative=5e-4, mark=float(rank)), row(node, OUT, relative=error, mark=5.0)]
+    assert [name for name, _ in named(rows)][:1] == accused
