@@ -16,6 +16,9 @@ SMALLEST = 2.0**-1022, 2.0**-126, 2.0**-14
 STEP = 2.0**-52, 2.0**-23, 2.0**-7, 2.0**-10
 """Distances from 1 to the next number of float64, float32, bfloat16 and float16."""
 
+SCORE = 256.0
+"""Largest score that is looked for beside a limit that masks it, which is 65,504 at least."""
+
 TYPE_LIMITS = {
     sign * value: sign * number
     for number, values in enumerate((LARGEST, SMALLEST, STEP), 1)
@@ -34,6 +37,14 @@ def is_same_limit(target: float | None, golden: float | None) -> bool:
     """Return whether two numbers are the same limit of two types, or of one."""
     limit = TYPE_LIMITS.get(target) if target is not None else None
     return limit is not None and golden is not None and TYPE_LIMITS.get(golden) == limit
+
+
+def masks_alike(target: float | None, golden: float | None) -> bool:
+    """Return whether two extremes are the same limit of two types; a score added to it, a wide type absorbs."""
+    if target is None or golden is None:
+        return False
+    limit = next((each for each in LARGEST if abs(abs(target) - each) <= SCORE), None)
+    return is_same_limit(target if limit is None else math.copysign(limit, target), golden) and limit != abs(golden)
 
 
 def plain_gap(row: Row) -> float | None:

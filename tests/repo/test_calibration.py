@@ -28,9 +28,8 @@ PAIRS = 500
 MENDED = "dump.json, dropout 2 statistics: origin Torch.matmul output.0"
 """A false alarm that was mended after it was measured: a factor of 9 % in a small product behind a dropout."""
 
-REACHED = {"OTHER_DATA", "ALONE"}
-"""The limits that healthy pairs reached: the one of that alarm, and the one from which a suspect that fails nothing is
-told (0.95 of its limit, a factor in a result with statistics)."""
+REACHED = {"OTHER_DATA"}
+"""The limit that a healthy pair reached: the one of that alarm."""
 
 
 def test_the_constants_are_those_that_were_measured():

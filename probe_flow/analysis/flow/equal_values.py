@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from probe_flow.analysis.flow.calls import is_gated, is_running_statistic
-from probe_flow.records import Execution, NodeKey, Pairs, Phase, SlotRole, Statistics, shared_numbers
+from probe_flow.records import Execution, NodeKey, NodeKind, Pairs, Phase, SlotRole, Statistics, shared_numbers
 from probe_flow.records.row import Row
 
 _WEIGHTED = re.compile(
@@ -52,7 +52,7 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[dict[int, tuple[int, ..
         if (place := places[id(row.node.execution)]) != run:  # its rows follow each other, and take from no other's
             run, last = place, {}
         key, role = key_of(row), row.pair.shown.slot.role
-        if key is not None and key in last and not _is_chance(row, rows[last[key]]):
+        if key is not None and key in last and not _is_chance(row, rows[last[key]], pairs):
             producers[number] = (_shown_again(row, last[key], rows, producers),)
             if row.is_produced and rows[last[key]].node == row.node and _is_gate(row, pairs):
                 passed[key[:2]] = number
@@ -90,12 +90,15 @@ def _shown_again(row: Row, latest: int, rows: Sequence[Row], producers: Mapping[
     return latest
 
 
-def _is_chance(row: Row, equal: Row) -> bool:
-    """Whether a result of the golden equals what its own call read, and the target's does not.
+def _is_chance(row: Row, equal: Row, pairs: Pairs) -> bool:
+    """Whether a result of the golden equals what its own call read, or another one gave, and the target's does not.
 
-    So it is where what was added is lost in rounding on one side only: the call computes, and does not hand on.
+    So it is where what was added is lost in rounding on one side only, and where two sums are of the same terms: the
+    call computes, and does not hand on. A module does.
     """
-    if not row.is_produced or equal.node != row.node:
+    node = pairs.target.nodes.get(row.node)
+    is_computed = equal.node == row.node or (node is not None and node.kind is NodeKind.API)
+    if not row.is_produced or not is_computed:
         return False
     result, read = (None if each.pair.target is None else each.pair.target.recorded for each in (row, equal))
     if result is None or read is None:

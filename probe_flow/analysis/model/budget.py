@@ -179,16 +179,18 @@ class Allowances:
             return None
         return None if self._families.of(call) == COPY else lost_bits(row)
 
-    def contradiction(self, number: int) -> Contradiction | None:
+    def contradiction(self, number: int, *, is_other: bool) -> Contradiction | None:
         """Return what a result of a program is not by its own inputs, where statistics are all that is known.
 
-        Or what an input is not that nothing recorded wrote.
+        Or what an input is not that nothing recorded wrote. ``is_other``: it may be of other data than the golden's.
         """
         row = self.rows[number]
         if not row.is_by_statistics or self.pairs.target.edges:
             return None
         if row.is_produced:
-            return self._own_inputs.contradiction(number)
+            known, call = self.deviations, self.calls.of[number]
+            apart = lambda: 1.0 if is_other else self._by_statistics.apart(number, call, known)  # noqa: E731
+            return self._own_inputs.contradiction(number, apart)
         if self.sources(number) is not None:
             return None
         joined = self.handed.joined.contradiction(number) if self.handed is not None else None
@@ -258,12 +260,13 @@ class Allowances:
         """
         row, own = self.rows[number], self.calls.of[number]
         assert own is not None
-        deviation = self._casts.behind(row, own, deviation, sources)
+        is_linked = number in self.links.producers
+        deviation = self._casts.behind(row, own, deviation, sources, is_linked=is_linked)
         inputs = self._masked.seen(inputs)
         is_produced, by_statistics = row.is_produced, row.is_by_statistics
         call = self.maker(number, own)
         known = [d for _, d in inputs]
-        before, is_linked = self.links.before.get(number, ()), number in self.links.producers
+        before = self.links.before.get(number, ())
         is_read = call is own and (not is_produced or row.pair.rule.is_self or is_linked)
         families = self._between(number, before) if is_read else self._families.of(call)
         copies = is_read and families is COPY

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.arithmetic import COPY, Arithmetic
 from probe_flow.analysis.model.decisions import is_decided
-from probe_flow.analysis.model.deviation import TINY, Deviation, mean_of
+from probe_flow.analysis.model.deviation import PEAK_OVER_RMS, TINY, Deviation, mean_of
+from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps
@@ -37,6 +38,9 @@ UNSHOWN = 2.0
 AT_EXTREMES = 1.6
 """Largest error at the two extremes of a computed tensor of which nothing else is known, in what is explained of values
 of their size: two elements are off by less than the worst of all may be. The largest healthy ratio measured is 1."""
+
+TWICE = 2.0
+"""Change of a mean square, in that of what is squared."""
 
 COHERENT = 1.5
 """Margin of what differences of means add up to: lengths of sums are estimated from counts."""
@@ -135,6 +139,9 @@ class StatisticsAllowances:
         of_mean = stepped + left_by_flips(turned, output.count, aligned)
         coherent = COHERENT * arithmetic.coherent(call, output, shown, families)
         extra = (STATISTICS_SLACK - 1.0) * allowed.explained + coherent
+        # Gates and rounding to whole numbers turn single elements; what else is hidden is noise.
+        is_noise = not call.is_gradient and not any(map(self._crossed.error, behind))
+        stands_out = math.sqrt(output.count)
         share = AVERAGED * common_share(output.count)
         alike = AVERAGED * common_share(_of_one_mean(output, shown)) if Family.NORMALISE in families else share
         return Allowance(
@@ -142,8 +149,13 @@ class StatisticsAllowances:
             allowed.explained + extra,
             _at_extremes(allowed, output)
             if output.is_bare and families is not COPY
-            else allowed.peak + extra * math.sqrt(output.count),
-            AVERAGED * allowed.gain + output.unit + (share * extra + coherent) / size + of_norm,
+            else allowed.peak + extra * (min(PEAK_OVER_RMS, stands_out) if is_noise else stands_out),
+            AVERAGED * allowed.gain
+            + output.unit
+            + (share * extra + coherent) / size
+            + of_norm
+            + math.hypot(1.0, allowed.rms / size)  # noise adds its squares, and is all there is of zeros
+            - 1.0,
             allowed.scale,
             max(share * (allowed.rms + extra), alike * allowed.floor)
             + UNSHOWN * proven
@@ -152,6 +164,16 @@ class StatisticsAllowances:
             + output.unit * mean_of(output)
             + 0.5 * output.step,  # as much is lost of what is added to multiples of it
         )
+
+    def apart(self, number: int, call: Call | None, deviations: Deviations) -> float:
+        """Return how far the largest of what a call read may be off, as a share of its spread, 1 at most."""
+        read = [(n, d) for n in (call.read if call is not None else ()) if (d := deviations[n]) is not None]
+        source, tensor = max(read, key=lambda each: each[1].count, default=(number, None))
+        if tensor is None or not tensor.spread:
+            return 1.0
+        noise = tensor.unit + sum(each.of(n) for each in (self._flips, self._steps) for n in (source, number))
+        error = STATISTICS_SLACK * max(tensor.likely, noise * tensor.size)
+        return min(1.0, TWICE * error / tensor.spread)
 
     def _likely(self, number: int, tensor: Deviation, output: Deviation) -> Deviation:
         """Return an input with the error that it is likely to have, and what its statistics may not show.

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.model.rounding import SYSTEMATIC, UNLOST, WITHIN_FRAMEWORK, Rounding, storage
 from probe_flow.analysis.narrowed import rounded_before
 from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE, is_record, nearest_record
-from probe_flow.analysis.plain_values import LARGEST, is_same_limit
+from probe_flow.analysis.plain_values import LARGEST, masks_alike
 from probe_flow.records import Measurement, Mode, Statistics, Value
 from probe_flow.records.row import Row
 
@@ -32,6 +32,9 @@ TINY = 1e-300
 SIZE_OF_TOP = 0.5
 """Root mean square of values of which only the extremes are known, relative to the larger one: 0.58 for uniform values,
 0.35 to 0.2 for a hundred to a million normally distributed ones."""
+
+HELD = 0.02
+"""Of what noise leaves in norm and mean: both are smaller by accident once in 4,000 times."""
 
 ALIKE = 4.0
 """Rounding steps, of storage and of recorded statistics, within which elements are one number."""
@@ -125,7 +128,8 @@ class Deviation(Struct, frozen=True, gc=False):
         Noise of this size moves each extreme by about as much (more where it grows with the values), norm and mean by
         as much over the root of the count: the middle one of the three guesses, which a common factor or a single
         wrong element does not spoil. Where extremes are all there is, theirs is the only one. That norm or mean agree
-        as records of 16 bits do measures nothing, so these are left out; nor does that norms of many elements do.
+        as records of 16 bits do measures nothing, so these are left out; nor does that norms of many elements do. Where
+        both agree far better than noise leaves them, a norm holds them, whatever the error.
         """
         if not (self.peak or self.gain or self.offset):
             return self.rms
@@ -135,6 +139,8 @@ class Deviation(Struct, frozen=True, gc=False):
             return extreme
         is_norm_open = self.blind or self.summed * self.count > UNLOST
         averages = (abs(self.gain) * self.size * root, is_norm_open), (abs(self.offset) * root, self.blind)
+        if all(each < HELD * extreme for each, _ in averages):
+            return max(self.rms, extreme)
         guesses = sorted((extreme, *(each for each, is_open in averages if each or not is_open)))
         return max(self.rms, guesses[(len(guesses) - 1) // 2])
 
@@ -285,7 +291,7 @@ def _as_recorded(
 def _is_masked_otherwise(target: Statistics, golden: Statistics) -> bool:
     """Whether the least numbers of two types mask scores: their distance outweighs that of all other elements."""
     ends = (target.min, golden.min), (target.max, golden.max)
-    return any(mine != other and is_same_limit(mine, other) for mine, other in ends)
+    return any(mine != other and masks_alike(mine, other) for mine, other in ends)
 
 
 def _believed(statistics: Statistics, count: int, rounding: Rounding) -> _Numbers:
@@ -351,7 +357,7 @@ def _statistic_errors(
         return _NO_ERRORS
     if max(abs(golden[0] or 0.0), abs(golden[1] or 0.0)) >= LARGEST[-1]:  # masked scores hold the least of their type
         ends = zip(target[:2], golden[:2], strict=True)
-        low, high = (other if is_same_limit(mine, other) else mine for mine, other in ends)
+        low, high = (other if masks_alike(mine, other) else mine for mine, other in ends)
         if (low, high) != target[:2]:  # what outweighs all others is in mean and norm, too
             target = low, high, *golden[2:]
     try:

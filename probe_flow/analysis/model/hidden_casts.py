@@ -39,10 +39,17 @@ class HiddenCasts:
         self._rows = rows
         self._calls = calls
 
-    def behind(self, row: Row, call: Call, deviation: Deviation, sources: Sequence[int] | None) -> Deviation:
-        """Return the deviation of a row with the rounding that a cast left which its type does not show."""
-        if not row.is_produced:
-            unit = self.before(row) if sources == () else 0.0
+    def behind(
+        self, row: Row, call: Call, deviation: Deviation, sources: Sequence[int] | None, *, is_linked: bool
+    ) -> Deviation:
+        """Return the deviation of a row with the rounding that a cast left which its type does not show.
+
+        What shows again what others gave (``is_linked``) was cast on its way, unless these were rounded as well.
+        """
+        if not row.is_produced or is_linked:
+            unit = self.before(row) if sources is not None else 0.0
+            if unit and any(self.before(self._rows[n]) == unit for n in sources or ()):
+                unit = 0.0
         else:
             is_recurrent = call.node is not None and RECURRENT.fullmatch(call.node.op_type) is not None
             unit = self.around(row) if is_recurrent else 0.0

@@ -120,28 +120,31 @@ def lost_bits(row: Row) -> LostBits | None:
 
 
 def bits_fewer(target: Extremes, golden: Extremes, held: int) -> float:
-    """Return how many bits both extremes of a target lack together, each as many; 0.0 where one lacks none.
+    """Return how many bits the extremes of a target lack together, each as many; 0.0 where one lacks none.
 
-    Bits that are worth more than 16 times the distance to the golden tell nothing. Nor do plain numbers and zeros of
-    the golden, the two ends of one range (-1 and 1), and what differs by a rounding step.
+    Bits that are worth more than 16 times the distance to the golden tell nothing. An extreme that is a plain number or
+    zero in the golden, or differs by no more than a rounding step, tells nothing: it must lack as many, and does not
+    count. Nor do the two ends of one range (-1 and 1).
 
     Args:
         target, golden: smallest and largest value of both sides.
         held: bits of the target's type.
     """
-    least, step = float(held), 0.0
+    least, telling, step = float(held), 0, 0.0
     for value, other in zip(target, golden, strict=True):
+        if value == other == 0.0:
+            continue
         if not value or not other or not math.isfinite(value) or not math.isfinite(other):
             return 0.0
         exponent = math.frexp(max(abs(value), abs(other)))[1]
         kept = min(held, exponent + SUBNORMAL) if held == SIGNIFICANT_BITS["float16"] else held
         step = math.ldexp(1.0, exponent - kept)
         apart = abs(value - other) / step
-        if apart <= 1.0 or significand_bits(other) <= PLAIN_BITS:
-            return 0.0
-        least = min(least, kept - significand_bits(value), math.log2(TELLING * apart))
+        least = min(least, kept - significand_bits(value))
+        if apart > 1.0 and significand_bits(other) > PLAIN_BITS:
+            least, telling = min(least, math.log2(TELLING * apart)), telling + 1
     is_range = all(abs(low + high) <= step for low, high in (target, golden))  # type: ignore[operator]
-    return 0.0 if is_range else 2.0 * max(0.0, least)
+    return 0.0 if is_range else telling * max(0.0, least)
 
 
 def rounding_between(pairs: Pairs) -> Rounding:

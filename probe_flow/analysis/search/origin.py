@@ -245,7 +245,7 @@ class Search:
         proof, is_produced = proof_of(row), row.is_produced
         if not is_produced and (found := self._handed_on(found, proof)).is_proven:
             return found, None
-        if (against := self.allowances.contradiction(found.row)) is not None:
+        if (against := self.allowances.contradiction(found.row, is_other=found.row in self.shaken.noise)) is not None:
             score = max(found.score, against.gap)
             return replace(
                 found, figure=ErrorFigure.OWN, score=score, inherits=False, limit=1.0, is_proven=True, told=against.told
@@ -273,7 +273,8 @@ class Search:
     def _with_lost_bits(self, found: Suspect) -> Suspect:
         """Return a row that is accused where its extremes lack more bits than accident and its error explain."""
         lost = self.allowances.lost_bits(found.row) if found.score <= 1.0 else None
-        score = (lost.bits + FEWER_BITS.limit * found.score) / FEWER_BITS.accuse if lost else 0.0
+        beside = 0.0 if found.row in self.shaken.noise else FEWER_BITS.limit * found.score
+        score = (lost.bits + beside) / FEWER_BITS.accuse if lost else 0.0
         if lost is None or score <= 1.0:
             return found
         return replace(found, figure=ErrorFigure.BITS, score=score, limit=1.0, told=lost.told)

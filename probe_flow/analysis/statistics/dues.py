@@ -225,3 +225,17 @@ def largest(
     step = STEP_AT_MOST * whole.unit * max(each.top for each in parts)
     low, high = sorted((least, top))
     return Due(figure, top, top, step), Due(behind, low, high, step)
+
+
+def true_at(
+    _whole: Moments, parts: Sequence[Moments], operands: Operands, *, is_true: Callable[[float, float], bool],
+    falls: bool = False,
+) -> Sequence[Due]:  # fmt: skip
+    """A comparison with a number is true (or false) of both extremes of what is compared, and so of some element."""
+    if len(parts) != 1 or len(operands.numbers) != 1:
+        return ()
+    (read,), (number,) = parts, operands.numbers
+    near = STEP_AT_MOST * read.unit * abs(number)  # the number is rounded to the type of the tensor
+    ends = zip(("high", "low") if falls else ("low", "high"), (read.low, read.high), strict=True)
+    told = [(figure, float(is_true(value, number))) for figure, value in ends if abs(value - number) > near]
+    return [Due(figure, due, due, 0.0) for figure, due in told]

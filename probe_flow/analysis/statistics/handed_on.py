@@ -79,6 +79,11 @@ class HandedOn:
         is_of_parameter = self._rows[found].node.name.endswith(GRADIENTS)  # which is handed to nobody
         return (found,) if found != number and found not in self.whole.before and not is_of_parameter else ()
 
+    def _is_inside(self, found: int, number: int) -> bool:
+        """Whether a row is of a call inside that of another, which got it first and is recorded when it is over."""
+        inner, module = self._calls.of[found], self._calls.of[number]
+        return inner is not None and any(each is module for each in inner.around())
+
     def through_gate(self, number: int) -> Given | None:
         """Return what a row is made of that a relu in place left to it; None where it is none, or of another kind."""
         gates = self.whole.before.get(number, ())
@@ -165,7 +170,8 @@ class HandedOn:
         (same,) = known
         if same.unit != whole.unit or same.count != whole.count or whole.is_two_valued:
             return None
-        return apart(whole, same)
+        # What a call inside of a module got came from that, and may have been cast on the way.
+        return apart(same, whole) if self._is_inside(parts[0], number) else apart(whole, same)
 
     def _is_in_place(self, key: NodeKey) -> bool:
         """Whether the target alone shows one tensor at both ends of a call, or it is a collective.

@@ -10,7 +10,8 @@ target alone, whatever error its inputs have by then:
   it was picked from.
 - A softmax adds up to 1 over one axis, so its mean is one over the length of that axis.
 - Sums along an axis add up to what was summed, and the largest along it to the largest. Rows over their own sum, and
-  rows times the reciprocal root of their mean square, are a softmax and a norm written out.
+  rows times the reciprocal root of their mean square, are a softmax and a norm written out. A comparison with a number
+  is true or false of both extremes.
 - A norm makes rows (channels, groups) of mean 0 and variance 1 and then scales and moves them: with weights of one
   value ``w`` and no bias the root mean square is ``|w|``, with others it lies between the smallest and the largest. Of
   a batch norm, whose weights are constant where it normalises, it is the root of the mean squares of weight and bias,
@@ -24,6 +25,7 @@ breaks it, the operator is not what its name says, or its records are not what t
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -43,6 +45,7 @@ from probe_flow.analysis.statistics.dues import (
     scaled,
     sum_of,
     total,
+    true_at,
     within,
 )
 from probe_flow.analysis.statistics.moments import Moments, apart
@@ -56,6 +59,9 @@ EPSILON = 1e-5
 QUIETER = 8.0
 """How many times smaller than that of all elements the variance of the quietest rows may be on average."""
 
+FIVE_DEVIATIONS = 2.9
+"""Those of a rounding error that is anywhere within half a step, in half a step."""
+
 CHANCE = 6.0
 """What chance may do to a channel of one row, in what data that are as uneven as independent rows do to it."""
 
@@ -64,7 +70,6 @@ ORDINARY = 4.0
 
 RISEN = 1.0
 """From here on gelu, silu and their kin rise, and what is largest before is largest behind."""
-
 
 Law: TypeAlias = "Callable[[Moments, Sequence[Moments], Operands], Sequence[Due]]"
 
@@ -206,26 +211,31 @@ def _normalised(
 def _rounded(whole: Moments, source: Moments, groups: int, *, is_centred: bool) -> tuple[float, float]:
     """Return what rounding leaves in root mean square and mean behind a norm.
 
-    A kernel may round mean and variance of each group, so that all its elements are off alike.
+    A kernel may round mean and variance of each group, so that all its elements are off alike. The former moves the
+    mean of its result, most where a group is quiet, and the mean square by no more than the square of that.
     """
-    spread = (source.spread if is_centred else source.size) / math.sqrt(QUIETER)
+    spread = source.spread if is_centred else source.size
     if not spread:
         return math.inf, math.inf
-    rounded = common_share(groups) * whole.unit * whole.size * max(1.0, source.size / spread)
-    of_norm = rounded + (whole.norm_recorded + EPSILON / (2.0 * spread * spread)) * whole.size
-    return of_norm, rounded + whole.mean_recorded
+    share = max(common_share(groups), min(1.0, FIVE_DEVIATIONS / math.sqrt(groups)))
+    rounded = share * whole.unit * whole.size * max(1.0, source.size / spread)
+    epsilon = EPSILON * QUIETER / (2.0 * spread * spread)
+    of_norm = rounded + (whole.norm_recorded + epsilon) * whole.size
+    return of_norm, math.sqrt(QUIETER) * rounded + whole.mean_recorded
 
 
 def as_uneven(
-    whole: Moments, parts: Sequence[Moments], golden: Moments, golden_parts: Sequence[Moments], *, is_centred: bool
-) -> Sequence[Due]:
+    whole: Moments, parts: Sequence[Moments], golden: Moments, golden_parts: Sequence[Moments], *, is_centred: bool,
+    apart: float = 1.0,
+) -> Sequence[Due]:  # fmt: skip
     """What root mean square and mean are due to be behind a norm of rows whose weights differ, by the golden's.
 
     Weights make more of some channels than of others, so that both follow how uneven the data are as well. That has
     nothing to do with the weights: over ``n`` channels chance moves the mean square by the standard deviation of what
     weights do to a channel, over the root of ``n``. More is allowed where rows are few, where the golden's largest
     value shows that few channels may hold most, and where weights follow the golden's data. Rows that became constant,
-    by what was read, have nothing to normalise.
+    by what was read, have nothing to normalise. Data that are ``apart`` by a small share of their spread are as uneven
+    as the golden's but for that share.
     """
     given, theirs = _weighted(whole, parts), _weighted(golden, golden_parts)
     if given is None or theirs is None or (weight := given[0]) is None or weight.count < 2:
@@ -239,7 +249,7 @@ def as_uneven(
     chance = max(1.0, CHANCE / math.sqrt(rows), few * few) / math.sqrt(weight.count)
     spread = math.hypot(weight.spread, given[1].spread if given[1] is not None else 0.0)
     tilt = golden.size * golden.size - their_square
-    may = max(chance * spread * (2.0 * abs(weight.mean) + spread), abs(tilt))
+    may = apart * max(chance * spread * (2.0 * abs(weight.mean) + spread), abs(tilt))
     constant = max(0.0, 1.0 - (parts[0].size / golden_parts[0].size) ** 2)
     high, low = math.sqrt(max(0.0, square + tilt)), math.sqrt(max(0.0, (square + tilt) * (1.0 - constant)))
     if not low:
@@ -247,7 +257,8 @@ def as_uneven(
     found = [Due("size", low, high, may / (2.0 * low) + of_norm)]
     if is_centred:
         due = mean + golden.mean - their_mean
-        found.append(Due("mean", due, due, max(chance * weight.spread, abs(golden.mean - their_mean)) + of_mean))
+        of_data = apart * max(chance * weight.spread, abs(golden.mean - their_mean))
+        found.append(Due("mean", due, due, of_data + of_mean))
     return found
 
 
@@ -330,10 +341,6 @@ def _rising(function: Callable[[float], float], **more: float) -> Law:
     return partial(_at_extremes, function=function, **more)  # type: ignore[arg-type]
 
 
-def _itself(value: float) -> float:
-    return value
-
-
 _OF_MATH = (
     "tanh", "exp", "expm1", "sqrt", "log", "log1p", "log2", "log10", "erf", "atan", "sinh", "asinh", "floor", "ceil",
     "trunc",
@@ -355,8 +362,7 @@ _LAWS: Mapping[str, Law] = {
     **dict.fromkeys(
         ("chunk", "split", "unbind", "repeat", "repeatinterleave", "adaptiveavgpool", "expand", "takealongdim"), within
     ),
-    "where": chosen,
-    "maskedfill": chosen,
+    **dict.fromkeys(("where", "maskedfill"), chosen),
     "scaleddotproductattention": partial(within, place=2),
     "mean": partial(within, is_mean=True),
     "sum": total,
@@ -384,5 +390,9 @@ _LAWS: Mapping[str, Law] = {
     "neg": partial(_at_extremes, function=lambda value: -value, falls=True),
     "gelu": _rising(_gelu, from_=RISEN, loose=GELU_FORMS, least=-0.17),
     "silu": _rising(lambda value: value * _sigmoid(value), from_=RISEN, least=-0.2785),
-    **dict.fromkeys(("leakyrelu", "elu", "celu", "prelu"), _rising(_itself, from_=0.0)),
+    **dict.fromkeys(("gt", "greater"), partial(true_at, is_true=operator.gt)),
+    **dict.fromkeys(("ge", "greaterequal"), partial(true_at, is_true=operator.ge)),
+    **dict.fromkeys(("lt", "less"), partial(true_at, is_true=operator.lt, falls=True)),
+    **dict.fromkeys(("le", "lessequal"), partial(true_at, is_true=operator.le, falls=True)),
+    **dict.fromkeys(("leakyrelu", "elu", "celu", "prelu"), _rising(float, from_=0.0)),
 }

@@ -15,6 +15,7 @@ from probe_flow.analysis.number_types import (
     SUMMED,
     UNIT,
     common_share,
+    is_record,
     nearest_record,
 )
 from probe_flow.records import Mode
@@ -70,12 +71,13 @@ class Moments(Struct, frozen=True, gc=False):
     @property
     def mean_recorded(self) -> float:
         """Error of the recorded mean: half a step of a 16-bit type in which some collectors take it."""
-        return max(self.recorded * self.size, self.unit * abs(self.mean) if self.bits else 0.0, 0.5 * self.step)
+        of_type = self.unit * abs(self.mean) if is_record(self.mean, self.bits) else 0.0
+        return max(self.recorded * self.size, of_type, 0.5 * self.step)
 
     @property
     def norm_recorded(self) -> float:
         """Relative error of the recorded norm, which of 16-bit tensors may be of their type."""
-        return max(self.unit if self.bits else self.recorded, self.summed)
+        return max(self.unit if is_record(self.norm, self.bits) else self.recorded, self.summed)
 
     @property
     def summed(self) -> float:
@@ -115,8 +117,9 @@ def moments_of(row: Row, side: str) -> Moments | None:
     is_recorded = measured.mode is Mode.STATISTICS
     unit = UNIT[tensor.dtype]
     lost = measured.count * LEAST_SQUARE / max(norm * norm, LEAST_SQUARE)
-    recorded = max(RECORDED, RESTATED * unit, lost) if is_recorded else RECORDED
     bits = SIGNIFICANT_BITS.get(tensor.dtype, 0) if is_recorded else 0
+    is_of_type = is_record(norm, bits) or is_record(mean, bits)
+    recorded = max(RECORDED, RESTATED * unit if is_of_type else 0.0, lost) if is_recorded else RECORDED
     step = STEP.get(tensor.dtype, 0.0) if is_recorded else 0.0
     return Moments(low, high, mean, norm, measured.count, unit, recorded, bits, step)
 
@@ -137,7 +140,8 @@ def apart(whole: Moments, same: Moments) -> float:
     stepped = common_share(whole.count) * (whole.unit if whole.bits and same.bits else cast) * whole.size
     mean = abs(whole.mean - same.mean) / (whole.mean_recorded + same.mean_recorded + stepped)
     norm = nearest_record(whole.norm, same.norm, whole.bits) if whole.bits else whole.norm
-    return max(moved, mean, abs((norm or 0.0) - same.norm) / (max(whole.recorded, whole.summed, cast) * same.norm))
+    of_norm = max(whole.recorded, RESTATED * whole.unit, whole.summed, cast)
+    return max(moved, mean, abs((norm or 0.0) - same.norm) / (of_norm * same.norm))
 
 
 def _cast_between(whole: Moments, same: Moments) -> float:

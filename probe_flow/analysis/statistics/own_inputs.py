@@ -7,7 +7,8 @@ another fault, random operators and decisions as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from probe_flow.analysis.number_types import UNIT
 from probe_flow.analysis.statistics.dues import Due, Made, Operands, scattered
 from probe_flow.analysis.statistics.laws import CENTRED, OF_ROWS, Law, as_uneven, bare, law_of
 from probe_flow.analysis.statistics.moments import RECORDED, Moments, apart, differing, moments_of
-from probe_flow.records import Phase
+from probe_flow.records import Mode, Phase
 from probe_flow.records.row import Row
 
 MOVED = frozenset(
@@ -80,8 +81,11 @@ class OwnInputs:
         self._rows = rows
         self._calls = calls
 
-    def contradiction(self, number: int) -> Contradiction | None:
-        """Return what a result is not; None where nothing contradicts, or the golden has no such rule."""
+    def contradiction(self, number: int, apart: Callable[[], float] = lambda: 1.0) -> Contradiction | None:
+        """Return what a result is not; None where nothing contradicts, or the golden has no such rule.
+
+        ``apart`` gives how far what it read is off, as a share of its spread: 1 of other data.
+        """
         row, call = self._rows[number], self._calls.of[number]
         if call is None or call.node is None:
             return None
@@ -95,7 +99,7 @@ class OwnInputs:
             return None
         found = self._against(row, call, read, law, "target")
         if found is None or found.gap <= 1.0:
-            return self._beside_golden(row, call, read, law) if is_forward else None
+            return self._beside_golden(row, call, read, law, apart) if is_forward else None
         golden = self._against(row, call, read, law, "golden")
         return None if golden is None or golden.gap > 1.0 or self._is_in_place(call, row, read) else found
 
@@ -148,7 +152,7 @@ class OwnInputs:
         Some laws are of the result alone: masked scores are infinite.
         """
         known = [own for n in read if (own := moments_of(self._rows[n], side)) is not None]
-        return moments_of(row, side), known if len(known) == len(read) else ()
+        return moments_of(row, side) or _truth_of(row, side), known if len(known) == len(read) else ()
 
     def _operands(self, row: Row, call: Call, side: str) -> Operands:
         """Return what a call reads beside tensors, on one side."""
@@ -185,7 +189,9 @@ class OwnInputs:
         found.pop(None, None)
         return found
 
-    def _beside_golden(self, row: Row, call: Call, read: Sequence[int], law: Law | None) -> Contradiction | None:
+    def _beside_golden(
+        self, row: Row, call: Call, read: Sequence[int], law: Law | None, apart: Callable[[], float]
+    ) -> Contradiction | None:
         """Return what a result is not by its own inputs and by what the golden's is of the golden's inputs."""
         kind = _kind(call)
         if kind in PICKING:
@@ -196,7 +202,7 @@ class OwnInputs:
         golden = self._against(row, call, read, law, "golden")
         if whole is None or other is None or golden is None or golden.gap > 1.0:
             return None
-        dues = as_uneven(whole, parts, other, others, is_centred=kind in CENTRED)
+        dues = as_uneven(whole, parts, other, others, is_centred=kind in CENTRED, apart=apart())
         worst = max(dues, key=lambda due: due.gap(whole), default=None)
         if worst is None or worst.gap(whole) <= 1.0:
             return None
@@ -255,6 +261,17 @@ def _identity(row: Row) -> object:
     """Return what tells the golden's tensor from others of its execution; None where its statistics do not."""
     own = moments_of(row, "golden")
     return None if own is None else (row.node.execution.identity, own.count, own.low, own.high, own.mean, own.norm)
+
+
+def _truth_of(row: Row, side: str) -> Moments | None:
+    """Return the extremes of what a comparison gave (0 and 1), all that is recorded of truth; None of others."""
+    tensor, measured = getattr(row.pair, side), row.measurement
+    if tensor is None or tensor.dtype != "bool" or measured is None or measured.mode is not Mode.STATISTICS:
+        return None
+    known = measured.target_statistics if side == "target" else measured.golden_statistics
+    if known is None or known.min is None or known.max is None:
+        return None
+    return Moments(float(known.min), float(known.max), math.nan, math.nan, measured.count, 0.0, 0.0, 0)
 
 
 def _is_index(row: Row) -> bool:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from probe_flow.analysis.plain_values import gap
+from probe_flow.analysis.plain_values import gap, masks_alike
 
 # `torch.finfo` of float64, float32, bfloat16 and float16, as torch prints them.
 LOWEST = -1.7976931348623157e308, -3.4028234663852886e38, -3.3895313892515355e38, -65504.0
@@ -29,3 +29,18 @@ def test_limits_of_other_kinds_and_other_numbers_differ(target, golden):
 @pytest.mark.parametrize(("target", "golden"), [(1, 2), ("sum", "mean"), (True, 1), (math.inf, LOWEST[1])])
 def test_what_is_no_number_of_that_kind_is_another_argument(target, golden):
     assert gap(target, golden) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("target", "golden", "due"),
+    [
+        (LOWEST[3], LOWEST[1], True),
+        (LOWEST[3] - 0.078, LOWEST[1], True),  # float32 absorbs the score that is added to its least number
+        (LOWEST[3] + 3.5, -LOWEST[1], False),
+        (LOWEST[3] - 0.078, LOWEST[3], False),  # of one type, both are what they are
+        (-60000.0, LOWEST[1], False),
+        (None, LOWEST[1], False),
+    ],
+)
+def test_a_score_may_have_been_added_to_the_limit_that_masks_it(target, golden, due):
+    assert masks_alike(target, golden) is due

@@ -22,7 +22,7 @@ from comparison_rows import (
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.links import MAX_PASSED, link
-from probe_flow.records import Graph, GraphOp, Group, Pair, Relation, Rule, SlotRole, Statistics
+from probe_flow.records import CallFacts, Graph, GraphOp, Group, NodeKind, Pair, Relation, Rule, SlotRole, Statistics
 from probe_flow.records.row import Row
 
 
@@ -263,6 +263,24 @@ def test_a_result_that_equals_what_was_read_on_the_golden_alone_is_no_copy(targe
     found = link(rows, pairs_of(rows, {"add_": "add_"}))
     assert found.producers == producers
     assert found.reaching[key("add_")] == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "producers"),
+    [(NodeKind.API, 3.0, {1: (0,)}), (NodeKind.API, 3.001, {}), (NodeKind.MODULE, 3.001, {1: (0,)})],
+)
+def test_two_sums_of_the_same_terms_are_no_copies_where_the_target_tells_them_apart(kind, target, producers):
+    """The gradients of two biases, one of which mixed precision adds up in 16 bits; a module hands on what it has."""
+    golden = Statistics(min=-3.0, max=3.0, mean=0.1, l2norm=10.0)
+    rows = []
+    for name, largest in (("first", 3.0), ("second", target)):
+        mine = Statistics(min=-3.0, max=largest, mean=0.1, l2norm=10.0)
+        sides = [tensor(name, recorded=known) for known in (mine, golden)]
+        rows.append(Row(Pair(sides[0], sides[1], "g", Rule("exact")), statistics_measured(mine, golden)))
+    pairs = pairs_of(rows)
+    nodes = {known: replace(node, facts=CallFacts(kind)) for known, node in pairs.target.nodes.items()}
+    found = link(rows, replace(pairs, target=replace(pairs.target, nodes=nodes)))
+    assert found.producers == producers
 
 
 def test_what_is_zero_on_the_golden_is_known_by_what_rounding_left_on_the_target():

@@ -241,3 +241,47 @@ def test_what_is_computed_from_such_a_cosine_may_be_anything(kind, accused):
     ]  # fmt: skip
     found, _ = conclude(rows, pairs_of(rows, {"turn": kind, "next": "linear"}), passes(rows))
     assert [each.node.name for each in found if each.fails] == accused
+
+
+def difference(seed, *, stands_out=0.0, phase=Phase.FORWARD):
+    """Rows of a difference of 4,096 elements, whose inputs are off by 1 %; its largest may stand out."""
+    chance, node = np.random.default_rng(seed), replace(key("sub"), phase=phase)
+    golden = [chance.standard_normal((64, 64)) for _ in range(2)]
+    target = [bfloat16(each + 0.01 * chance.standard_normal(each.shape)) for each in golden]
+    made, due = bfloat16(target[0] - target[1]), golden[0] - golden[1]
+    made[np.unravel_index(made.argmax(), made.shape)] += stands_out
+    rows = []
+    for place, pair in enumerate([*zip(target, golden, strict=True), (made, due)]):
+        role = OUT if place == 2 else IN
+        sides = [
+            statistics(min=each.min(), max=each.max(), mean=each.mean(), l2norm=float(np.linalg.norm(each)))
+            for each in pair
+        ]
+        measured = statistics_measured(*sides, count=made.size)
+        rows.append(row(node, role, place % 2, measurement=measured, dtype="bfloat16", golden_dtype="float32"))
+    return rows
+
+
+def test_an_element_that_stands_out_of_noise_is_no_noise_that_statistics_hide():
+    """A hundred times the error of the inputs; gates may turn single elements of a gradient."""
+    types, edges = {"sub": "sub"}, [edge("nowhere", "sub", 9)]
+    assert [seed for seed in range(40) if accused(difference(seed), types, edges)] == []
+    assert accused(difference(1, stands_out=1.0), types, edges) == ["sub"]
+    assert accused(difference(1, stands_out=1.0, phase=Phase.BACKWARD), types, edges) == []
+
+
+@pytest.mark.parametrize(("norm", "named"), [(8.94e-7, []), (8e-6, ["linear"])])
+def test_the_norm_of_a_gradient_that_is_zero_is_that_of_its_noise(norm, named):
+    """A bias of the keys of attention: 24 rows in float16 that add up to nothing, of which steps near zero are left."""
+
+    def seen(top, mean, l2norm):
+        return statistics(min=-top, max=top, mean=mean, l2norm=l2norm)
+
+    node = replace(key("linear"), phase=Phase.BACKWARD)
+    given = seen(6.97e-6, 0.0, 4.3392e-5), seen(6.967e-6, -2.4e-15, 4.3395e-5)
+    made = seen(norm / 3.0, 0.0, norm), seen(6.4e-12, -6.9e-14, 1.4933e-11)
+    rows = [
+        row(node, role, dtype="float16", golden_dtype="float32", measurement=statistics_measured(*sides, count=count))
+        for role, sides, count in ((IN, given, 1536), (OUT, made, 64))
+    ]
+    assert accused(rows, {"linear": "linear"}) == named

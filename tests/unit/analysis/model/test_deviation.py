@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from comparison_rows import checksum_row, deviation, row, statistics, statistics_measured, target_only, tensor
 from msgspec import structs
@@ -194,10 +195,26 @@ def test_of_fractions_known_by_their_extremes_these_tell_the_likely_error():
 def test_records_that_agree_as_those_of_16_bits_do_measure_no_noise():
     """Extremes say 0.02 times the root of 1 / 4; norm and mean say nothing, or as much times the root of the count."""
     shown = {"peak": 0.02, "size": 1.0, "top": 4.0, "count": 100}
-    assert deviation(**shown).likely == 0.0
+    assert deviation(**shown, gain=0.0001).likely == pytest.approx(0.001)
     assert deviation(**shown, blind=2.0**-8).likely == pytest.approx(0.01)
     assert deviation(**shown, gain=0.0005, blind=2.0**-8).likely == pytest.approx(0.005)
     assert deviation(**shown, gain=0.5, offset=0.02, blind=2.0**-8).likely == pytest.approx(0.2)
+
+
+def test_what_a_norm_holds_measures_no_noise():
+    """Behind a layer norm of equal weights norm and mean are the same however far its elements are off."""
+    chance = np.random.default_rng(3)
+    right = chance.standard_normal((24, 64))
+    wrong = right + 0.002 * chance.standard_normal(right.shape)
+    sides = [(each - each.mean(-1, keepdims=True)) / each.std(-1, keepdims=True) for each in (wrong, right)]
+    seen = [
+        statistics(min=each.min(), max=each.max(), mean=each.mean(), l2norm=float(np.linalg.norm(each)))
+        for each in sides
+    ]
+    error = float(np.sqrt(((sides[0] - sides[1]) ** 2).mean()))
+    found = deviation_of(row(measurement=statistics_measured(*seen, count=right.size), dtype="float32"))
+    assert abs(found.gain) < 1e-9
+    assert 0.5 * error < found.likely < 3.0 * error
 
 
 def test_missing_statistics_have_none_and_nan_extremes_show():

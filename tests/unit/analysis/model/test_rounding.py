@@ -112,9 +112,12 @@ def test_records_of_16_bits_that_agree_leave_a_step_open():
         ((-0.875, 0.5), (-0.8601, 0.5399), 8, 2 * 5),  # 0.875 is 0.111 in binary: three bits of eight
         ((-2.0, 2.5), (-2.3, 2.73), 11, 2 * 8),  # 2.5 is 10.1: three bits of eleven
         ((-0.875, 0.66796875), (-0.8601, 0.5399), 8, 0),  # 171 / 256 has all eight
-        ((-0.875, 0.5), (-0.8601, 0.5), 8, 0),  # the golden has the plain number, too
-        ((-0.875, 0.0), (-0.8601, 0.0), 8, 0),
-        ((-0.875, 0.5), (-0.8740, 0.5399), 8, 0),  # less than a step apart
+        ((-0.875, 0.5), (-0.8601, 0.5), 8, 5),  # the golden has the plain number, too: one extreme tells
+        ((-0.875, 0.0), (-0.8601, 0.0), 8, 5),
+        ((-0.875, 0.5), (-0.8740, 0.5399), 8, 5),  # less than a step apart
+        ((-0.875, 0.66796875), (-0.8601, 0.668), 8, 0),  # what does not tell must lack as many
+        ((-0.875, 0.5), (-0.8740, 0.5), 8, 0),  # neither tells
+        ((-0.875, 0.5), (-0.8601, 0.0), 8, 0),
         ((-0.5, 0.5), (-0.5399, 0.5399), 8, 0),  # one range has one end
         ((-3.0, 3.0), (-3.0943, 3.0737), 11, 2 * 9),  # these ends met by accident
         ((-2.0, 2.5), (-1.984375, 2.73), 11, 2 * 7),  # an eighth of 1/8 away, so steps beyond 1/4 tell nothing

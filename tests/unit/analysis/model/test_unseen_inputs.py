@@ -246,6 +246,20 @@ def test_a_slice_in_float32_of_what_was_in_16_bits_hides_steps_of_these(before, 
     assert accused(rows) == named
 
 
+@pytest.mark.parametrize(
+    ("given", "named"), [(-0.627081, []), (-0.62890625, ["last"])], ids=["cast on its way", "cast before"]
+)
+def test_what_others_gave_in_float32_may_have_been_in_16_bits_on_its_way(given, named):
+    """The target reads numbers of bfloat16 (161 / 256 and 127 / 256), and its norm is off by 0.02 %."""
+    golden = statistics(min=-0.62543, max=0.49561, mean=-0.001319, l2norm=5.9182)
+    made = replace(golden, min=given, max=0.49609375, l2norm=5.9183)
+    read = replace(golden, min=-0.62890625, max=0.49609375, l2norm=5.9198)
+    rows = [row("first", dtype="bfloat16")]
+    for name, role, each in (("middle", OUT, made), ("last", IN, read)):
+        rows.append(row(name, role, dtype="float32", measurement=statistics_measured(each, golden, count=1536)))
+    assert [name for name in accused(rows) if name == "last"] == named
+
+
 def spikes(ones: int, zeros: int = 0):
     """Statistics of 100 elements, so many of which are one and the others zero."""
     mean = ones / 100.0

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from comparison_rows import row, statistics, statistics_measured
+from comparison_rows import IN, OUT, key, pairs_of, row, statistics, statistics_measured
 from msgspec.structs import replace
 
+from probe_flow.analysis.flow.calls import Calls
+from probe_flow.analysis.flow.links import link
+from probe_flow.analysis.statistics.handed_on import HandedOn
 from probe_flow.analysis.statistics.moments import Moments, apart, moments_of
+from probe_flow.records import Phase
 
 STEP = 2.0**-13
 """Of bfloat16 between 2**-6 and 2**-5."""
@@ -23,9 +27,9 @@ def test_extremes_of_16_bits_may_be_a_step_apart_where_the_golden_s_agree(steps,
     assert (apart(*wide) > 1.0) is (steps > 0)
 
 
-@pytest.mark.parametrize(("off", "is_apart"), [(0.007, False), (0.012, True)])
+@pytest.mark.parametrize(("off", "is_apart"), [(2.0**-7, False), (2.0**-6, True), (0.007, True)])
 def test_a_mean_that_is_as_large_as_the_elements_is_recorded_to_half_a_step_of_its_own(off, is_apart):
-    """1.242 is recorded as a number of bfloat16, which are 2**-7 apart there."""
+    """1.242 is recorded as a number of bfloat16, which are 2**-7 apart there; 1.249 has more digits than those."""
     given = Moments(0.5, 2.0, 1.2421875, 1.25 * 32, 1024, 2.0**-8, 2.0**-10, 8)
     assert (apart(replace(given, mean=given.mean + off), given) > 1.0) is is_apart
 
@@ -72,3 +76,25 @@ def test_a_norm_of_an_expanded_gradient_is_added_up_in_one_lane():
     assert apart(replace(given, norm=512.0 * (1.0 - 3.8e-5)), given) < 1.0
     few = replace(given, count=2**10)
     assert apart(replace(few, norm=512.0 * (1.0 - 3.8e-5)), few) > 1.0
+
+
+def test_what_a_call_inside_of_a_module_got_may_have_been_cast_on_its_way():
+    """Its gradient is recorded when it is over: a product inside of it read that before, cast to 16 bits."""
+    golden = statistics(min=-0.0049511, max=0.0046207, mean=-2.96e-05, l2norm=0.0464114)
+    inner = replace(golden, min=-0.004913330078125, max=0.004608154296875, l2norm=0.0463533)
+    outer = replace(golden, min=-0.0049015, max=0.0046020, l2norm=0.0463444)
+    rows = [
+        row(
+            replace(key(name), phase=Phase.BACKWARD),
+            role,
+            dtype="float32",
+            measurement=statistics_measured(seen, golden, count=1536),
+        )
+        for name, role, seen in (("inner", OUT, inner), ("module", IN, outer))
+    ]
+    pairs = pairs_of(rows)
+    calls = Calls(rows, pairs)
+    handed = HandedOn(rows, calls, link(rows, pairs))
+    assert handed._gap(1, (0,), "target") > 1.0
+    calls.of[0].container = calls.of[1]
+    assert handed._gap(1, (0,), "target") <= 1.0
