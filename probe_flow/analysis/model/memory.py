@@ -5,6 +5,7 @@ What a call computed with is not in them: they explain nothing, and nobody is ac
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -134,6 +135,9 @@ class Memory:
         tensors = [n for n in call.read if self._rows[n].pair.shown.kind is not TensorKind.SCALAR]
         if len(tensors) != 1:
             return False
+        own = self._deviations[tensors[0]]
+        if own is not None and own.is_of_storage and math.isfinite(own.top):
+            return False  # what was read agrees, so a result that does not was moved wrongly
         given = self._sources(tensors[0])
         if given is not None and not (given and self._handed_out.issuperset(given)):
             return False

@@ -95,3 +95,10 @@ def test_a_view_of_memory_that_nobody_wrote_or_reads_is_no_wrong_input(golden, r
         kinds = {"narrow": "narrow"}
     found, _ = conclude(rows, pairs_of(rows, kinds), passes(rows))
     assert [each.node.name for each in found if each.fails][:1] == (["narrow"] if reader == "linear" else [])
+
+
+def test_a_move_that_nothing_reads_is_wrong_where_what_it_read_agrees():
+    """A dump of one API holds no call that reads the result."""
+    rows = [row("permute", IN, 0), argument("permute", 0, 0), row("permute", relative=0.3, mark=1.0)]
+    found, _ = conclude(rows, pairs_of(rows, {"permute": "permute"}), passes(rows))
+    assert [each.node.name for each in found if each.fails] == ["permute"]
