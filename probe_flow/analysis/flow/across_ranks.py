@@ -147,7 +147,7 @@ class AcrossRanks:
 
     def given(self, call: Call) -> tuple[int, ...]:
         """Return the measured rows that other ranks gave to a call."""
-        if not (self._is_of_several and call.is_collective):
+        if not (self._is_of_several and call.communicates):
             return ()
         partners = self.partners(call)
         if partners is not None:

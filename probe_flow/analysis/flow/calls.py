@@ -136,7 +136,7 @@ class Call(Struct, eq=False, gc=False):
         return gradient_place(self.node.op_type) if self.node is not None else None
 
     @property
-    def is_collective(self) -> bool:
+    def communicates(self) -> bool:
         """Whether it exchanges tensors between ranks, by its name and type."""
         return self.key.name.startswith(PREFIXES) or _is_exchange(self.node.op_type if self.node else "")
 
@@ -199,7 +199,7 @@ class Calls:
         }
         self._connect_modules(pairs)
         self._connect_gradients()
-        self.communicating = [call for call in self if call.is_collective]
+        self.communicating = [call for call in self if call.communicates]
 
     def __iter__(self) -> Iterator[Call]:
         return iter(self._calls)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -188,8 +188,9 @@ class Allowances:
         if not row.is_by_statistics or self.pairs.target.edges:
             return None
         if row.is_produced:
-            known, call = self.deviations, self.calls.of[number]
-            apart = lambda: 1.0 if is_other else self._by_statistics.apart(number, call, known)  # noqa: E731
+            if is_other:
+                return self._own_inputs.contradiction(number)
+            apart = partial(self._by_statistics.apart, number, self.calls.of[number], self.deviations)
             return self._own_inputs.contradiction(number, apart)
         if self.sources(number) is not None:
             return None

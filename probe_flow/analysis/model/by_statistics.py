@@ -122,21 +122,8 @@ class StatisticsAllowances:
             return Allowance(0.0, 0.0, 0.0, output.systematic, output.size, 0.0)
         allowed = arithmetic.allowance(call, output, likely, families, self._lost.around(execution, output))
         size = max(output.size, TINY)
-        is_known = is_linked or bool(inputs)
         behind = [n for n, _ in inputs]
-        turned = self._flips.reaching(behind, execution, is_known=is_known)
-        stepped = self._steps.reaching(behind, execution, is_known=is_known)
-        if stepped and Family.PRODUCT in families and len(shown) > 1 and all(self._sources(n) for n in behind):
-            # All rows share what an update did, and so all terms of a product of two computed tensors may (q k^T).
-            stepped *= math.sqrt(product_length(output, *sorted(shown, key=lambda each: -each.count)[:2]))
-        if arithmetic.is_gated(call):
-            turned = math.hypot(turned, FLIPPED * allowed.explained / size)  # gates turn independently
-        turned = math.hypot(turned, angle_noise(call, shown))
-        self._flips.fade(number, execution, turned)
-        self._steps.fade(number, execution, stepped)
-        aligned = arithmetic.aligned(call, output, families)
-        of_norm = stepped + left_by_flips(turned, output.count, aligned * aligned)
-        of_mean = stepped + left_by_flips(turned, output.count, aligned)
+        of_norm, of_mean = self._noise(number, call, output, inputs, families, arithmetic, allowed, is_linked=is_linked)
         coherent = COHERENT * arithmetic.coherent(call, output, shown, families)
         extra = (STATISTICS_SLACK - 1.0) * allowed.explained + coherent
         # Gates and rounding to whole numbers turn single elements; what else is hidden is noise.
@@ -164,6 +151,40 @@ class StatisticsAllowances:
             + output.unit * mean_of(output)
             + 0.5 * output.step,  # as much is lost of what is added to multiples of it
         )
+
+    def _noise(
+        self,
+        number: int,
+        call: Call,
+        output: Deviation,
+        inputs: Sequence[tuple[int, Deviation]],
+        families: frozenset[Family],
+        arithmetic: Arithmetic,
+        allowed: Allowance,
+        *,
+        is_linked: bool,
+    ) -> tuple[float, float]:
+        """Return the relative change of norm and of mean that noise leaves which statistics do not show.
+
+        That is of gates that turned, angles beyond a turn, and parameters that were changed; what comes later finds it
+        kept. Arguments as of `of`; ``allowed`` is without such noise.
+        """
+        shown, behind, execution = [d for _, d in inputs], [n for n, _ in inputs], call.key.execution
+        is_known = is_linked or bool(inputs)
+        turned = self._flips.reaching(behind, execution, is_known=is_known)
+        stepped = self._steps.reaching(behind, execution, is_known=is_known)
+        if stepped and Family.PRODUCT in families and len(shown) > 1 and all(self._sources(n) for n in behind):
+            # All rows share what an update did, and so all terms of a product of two computed tensors may (q k^T).
+            stepped *= math.sqrt(product_length(output, *sorted(shown, key=lambda each: -each.count)[:2]))
+        if arithmetic.is_gated(call):
+            size = max(output.size, TINY)
+            turned = math.hypot(turned, FLIPPED * allowed.explained / size)  # gates turn independently
+        turned = math.hypot(turned, angle_noise(call, shown))
+        self._flips.fade(number, execution, turned)
+        self._steps.fade(number, execution, stepped)
+        aligned = arithmetic.aligned(call, output, families)
+        of_norm = stepped + left_by_flips(turned, output.count, aligned * aligned)
+        return of_norm, stepped + left_by_flips(turned, output.count, aligned)
 
     def apart(self, number: int, call: Call | None, deviations: Deviations) -> float:
         """Return how far the largest of what a call read may be off, as a share of its spread, 1 at most."""

@@ -179,7 +179,7 @@ class HandedOn:
         Collectors record what a call in place read before or after it, and sides may be of different collectors.
         """
         call = self._calls.by_key[key]
-        if call.is_collective:
+        if call.communicates:
             return True
         for read in call.read:
             for written in call.written:

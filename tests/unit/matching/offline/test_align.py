@@ -43,7 +43,7 @@ def one_pair(
     return by_target(case.match(rule=rule))["conv.output.0"]
 
 
-def check_equal(pair: Pair, logical: np.ndarray) -> None:
+def assert_equal(pair: Pair, logical: np.ndarray) -> None:
     assert pair.reason is None, pair.reason
     target, golden = values(pair)
     np.testing.assert_array_equal(target, golden)
@@ -67,7 +67,7 @@ def test_four_axes_in_any_layout_equal_the_golden_in_the_order_of_the_label(
         header_shape=golden.shape if told == "header" else None,
         rule_shape=golden.shape if told == "rule" else None,
     )
-    check_equal(pair, logical)
+    assert_equal(pair, logical)
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 2, 2), (1, 16, 16, 16), (3, 1, 1, 3), (4, 4, 4, 1)])
@@ -78,7 +78,7 @@ def test_where_several_orders_fit_the_label_decides(
 ) -> None:
     logical = numbers(*shape)
     golden = logical.transpose(ORDERS[label])
-    check_equal(one_pair(tmp_path, logical, layout, golden, label=label, header_shape=golden.shape), logical)
+    assert_equal(one_pair(tmp_path, logical, layout, golden, label=label, header_shape=golden.shape), logical)
 
 
 @pytest.mark.parametrize("layout", ["NC1HWC0", "NCHW", "NHWC"])
@@ -90,7 +90,7 @@ def test_a_golden_in_the_other_order_than_the_label_is_seen_by_its_shape(
     other = {"NCHW": "NHWC", "NHWC": "NCHW"}[label]
     golden, header = logical.transpose(ORDERS[other]), logical.transpose(ORDERS[label])
     pair = one_pair(tmp_path, logical, layout, golden, label=label, header_shape=header.shape)
-    check_equal(pair, logical)
+    assert_equal(pair, logical)
 
 
 @pytest.mark.parametrize("label", ["NCHW", "NHWC", "ND", ""])
@@ -101,7 +101,7 @@ def test_plain_tensors_in_nd_are_turned_only_when_shapes_show_it(tmp_path: Path,
     pair = one_pair(tmp_path, logical, "ND", golden, label=label, header_shape=logical.shape)
     if is_flipped and label == "NHWC":  # NHWC is what both labels and shapes call the header's shape
         assert pair.transform
-    check_equal(pair, logical)
+    assert_equal(pair, logical)
 
 
 @pytest.mark.parametrize("layout", ["NDC1HWC0", "NCDHW", "NDHWC"])
@@ -111,7 +111,7 @@ def test_five_axes(tmp_path: Path, layout: str, label: str, told: str) -> None:
     logical = numbers(2, 18, 3, 4, 5)
     golden = logical.transpose(ORDERS_5D[label])
     shape = golden.shape if told == "header" else None
-    check_equal(one_pair(tmp_path, logical, layout, golden, label=label, header_shape=shape), logical)
+    assert_equal(one_pair(tmp_path, logical, layout, golden, label=label, header_shape=shape), logical)
 
 
 @pytest.mark.parametrize("shape", [(5,), (40, 18), (3, 40, 18), (2, 3, 17, 33)])
@@ -127,34 +127,34 @@ def test_matrices_in_blocks_keep_their_axes(tmp_path: Path, shape: tuple[int, ..
         header_shape=shape if told == "header" else None,
         rule_shape=shape if told == "rule" else None,
     )
-    check_equal(pair, logical)
+    assert_equal(pair, logical)
 
 
 @pytest.mark.parametrize(("shape", "golden"), [((1, 20, 1, 1), (1, 20)), ((2, 20, 3, 5), (2, 300)), ((2, 3), (6,))])
 def test_axes_that_the_golden_merges(tmp_path: Path, shape: tuple[int, ...], golden: tuple[int, ...]) -> None:
     logical = numbers(*shape)
     layout = "NC1HWC0" if len(shape) == 4 else "ND"
-    check_equal(one_pair(tmp_path, logical, layout, logical.reshape(golden), header_shape=shape), logical)
+    assert_equal(one_pair(tmp_path, logical, layout, logical.reshape(golden), header_shape=shape), logical)
 
 
 def test_axes_that_a_golden_with_channels_last_merges(tmp_path: Path) -> None:
     logical = numbers(2, 20, 3, 5)
     last = logical.transpose(ORDERS["NHWC"])
     pair = one_pair(tmp_path, logical, "NC1HWC0", last.reshape(2, 300), label="NHWC", header_shape=last.shape)
-    check_equal(pair, logical)
+    assert_equal(pair, logical)
 
 
 @pytest.mark.parametrize("shape", [(20,), (3, 20), (2, 20, 5)])
 def test_fewer_axes_in_a_layout_of_four(tmp_path: Path, shape: tuple[int, ...]) -> None:
     padded = {1: (1, *shape, 1, 1), 2: (*shape, 1, 1)}.get(len(shape), (*shape[:2], 1, shape[-1]))
     logical = numbers(*padded)
-    check_equal(one_pair(tmp_path, logical, "NC1HWC0", logical.reshape(shape), header_shape=shape), logical)
+    assert_equal(one_pair(tmp_path, logical, "NC1HWC0", logical.reshape(shape), header_shape=shape), logical)
 
 
 def test_wrong_shapes_of_the_rule_give_way_to_the_golden(tmp_path: Path) -> None:
     logical = numbers(4, 20, 3, 5)
     pair = one_pair(tmp_path, logical, "NC1HWC0", logical, header_shape=None, rule_shape=(-1, 20, 3, 5))
-    check_equal(pair, logical)
+    assert_equal(pair, logical)
 
 
 @pytest.mark.parametrize("layout", ["NC1HWC0", "FRACTAL_Z", "NCHW", "ND"])
@@ -206,7 +206,7 @@ def test_groups_that_the_blocks_contradict_are_the_reason_and_not_equal_shapes(
 
 
 def test_the_same_weights_without_a_claim_are_compared(tmp_path: Path) -> None:
-    check_equal(one_lie(tmp_path, numbers(3, 3, 20, 33), 0), numbers(3, 3, 20, 33))
+    assert_equal(one_lie(tmp_path, numbers(3, 3, 20, 33), 0), numbers(3, 3, 20, 33))
 
 
 @pytest.mark.parametrize("layout", ["NC1HWC0", "FRACTAL_Z", "FRACTAL_NZ"])
@@ -218,7 +218,7 @@ def test_a_header_that_names_no_blocks_has_those_of_the_rules(tmp_path: Path, la
     case.golden.output("conv", 0, logical)
     output = desc("conv", 0, layout=layout, origin_shape=logical.shape)
     rule = case.rule(op("conv", originals=["conv"], number=1, outputs=[output]))
-    check_equal(by_target(case.match(rule=rule))["conv.output.0"], logical)
+    assert_equal(by_target(case.match(rule=rule))["conv.output.0"], logical)
 
 
 def test_blocks_that_the_rules_name_and_the_sizes_contradict_are_not_believed(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_blocks_that_the_rules_name_and_the_sizes_contradict_are_not_believed(tm
     case.device("Conv2D", "conv", outputs=[tensor(logical, layout="NCHW", original_shape=(1, 20, 3, 5))])
     case.golden.output("conv", 0, logical)
     rule = case.rule(op("conv", originals=["conv"], number=1, outputs=[desc("conv", 0, layout="NC1HWC0")]))
-    check_equal(by_target(case.match(rule=rule))["conv.output.0"], logical)
+    assert_equal(by_target(case.match(rule=rule))["conv.output.0"], logical)
 
 
 def test_an_unknown_layout_is_named(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_any_pair_of_device_layouts(
     sides = [_raw(tmp_path, side, to_layout(logical, each), each, told) for side, each in
              (("target", layout), ("golden", golden_layout))]  # fmt: skip
     aligned = align(sides[0], sides[1], told=Told(label))
-    check_equal(Pair.on_terms(aligned.target, aligned.golden, "0", Rule("x"), transform=aligned.transform), logical)
+    assert_equal(Pair.on_terms(aligned.target, aligned.golden, "0", Rule("x"), transform=aligned.transform), logical)
 
 
 def _raw(folder: Path, name: str, stored: np.ndarray, layout: str, logical: tuple[int, ...]) -> TensorRef:
