@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from probe_flow.analysis.limits import LIMITS
 from probe_flow.analysis.search.diagnosis import Diagnosis
-from probe_flow.elements.blocks import array_of
+from probe_flow.elements.blocks import AT_ONCE, open_tensor
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.records import NodeKey, TensorKind, TensorRef
@@ -29,6 +29,8 @@ LIMIT, ELEMENTS, LEAST = 64, 1 << 24, 64
 """Results that are looked at, elements that each may have, and elements that a channel needs: fewer say too little."""
 
 TINY = float(np.finfo(np.float64).tiny)
+
+_Sizes = NDArray[np.float64]
 
 
 class Channels(Struct, frozen=True):
@@ -47,21 +49,30 @@ class Channels(Struct, frozen=True):
 
 
 class Worst(Struct, frozen=True):
-    """The worst channel: its relative error, what is explained of it, by how much it exceeds that and the others."""
+    """The worst channel: its relative error, what is explained of it, by how much it exceeds that and the others.
 
-    found: float
-    explained: float
-    score: float
+    Where the tensors could not be read, ``reason`` says why, and there are no figures.
+    """
+
+    found: float = 0.0
+    explained: float = 0.0
+    score: float = 0.0
+    reason: str = ""
 
 
 def find_wrong_channels(rows: list[Row], diagnosis: Diagnosis, context: Context) -> bool:
-    """Give rows `Row.recomputed` whose worst channel is beyond what is explained; return whether any has it now."""
+    """Give rows `Row.recomputed` whose worst channel is beyond what is explained; return whether any has it now.
+
+    Rows whose channels could not be read get the reason, and keep their judgement.
+    """
     jobs = [*islice(_jobs(rows, diagnosis), LIMIT)]
     sizes = [(job.target.nbytes or 0) + (job.golden.nbytes or 0) for job in jobs]
     done = False
     for number, worst in context.map(worst_channel, jobs, sizes=sizes, lost=lost):
-        if worst is not None and worst.score > 1.0:
-            row = jobs[number].row
+        row = jobs[number].row
+        if worst.reason:
+            rows[row] = rows[row].with_recomputed(reason=worst.reason)
+        elif worst.score > 1.0:
             rows[row] = rows[row].with_recomputed(
                 figure=CHANNEL, found=worst.found, explained=worst.explained, score=worst.score
             )
@@ -91,20 +102,19 @@ def _jobs(rows: Sequence[Row], diagnosis: Diagnosis) -> Iterator[Channels]:
             yield Channels(number, target, golden, explained / own.size)
 
 
-def worst_channel(job: Channels) -> Worst | None:
-    """Return the worst channel of a result; None where it has none, or too small ones."""
-    try:
-        x, y = (array_of(ref).astype(np.float64).reshape(-1) for ref in (job.target, job.golden))
-    except (FormatError, NotComparableError):  # it was readable a moment ago: the dump is changing
-        return None
+def worst_channel(job: Channels) -> Worst:
+    """Return the worst channel of a result, read block by block; nothing where it has none, or too small ones."""
     shape = job.target.logical_shape or job.target.shape or ()
     axis = 1 if len(shape) in (4, 5) else len(shape) - 1  # images in their logical order; columns of a matrix
-    if len(shape) < 2 or shape[axis] < 2 or not math.prod(shape) == x.size == y.size:
-        return None
-    each = x.size // shape[axis]
-    if each < LEAST or not (np.isfinite(x).all() and np.isfinite(y).all()):
-        return None
-    errors, sizes = _sizes((x - y).reshape(shape), axis), _sizes(y.reshape(shape), axis)
+    if len(shape) < 2 or shape[axis] < 2 or math.prod(shape) // shape[axis] < LEAST:
+        return Worst()
+    try:
+        found = _channel_sizes(job.target, job.golden, math.prod(shape[axis + 1 :]), shape[axis])
+    except (FormatError, NotComparableError) as error:  # it was readable a moment ago: the dump is changing
+        return Worst(reason=f"its channels could not be read: {error.diagnostic.message}")
+    if found is None:
+        return Worst()
+    errors, sizes = found
     whole = math.sqrt(float(np.mean(sizes**2)))
     explained = job.explained * np.maximum(sizes, whole)  # what is small beside the others may be what they leave
     scores = errors / np.maximum(LIMITS.rms * explained, TINY)
@@ -116,12 +126,30 @@ def worst_channel(job: Channels) -> Worst | None:
     return Worst(float(errors[at]) / size, float(explained[at]) / size, score)
 
 
-def _sizes(values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-    """Return the root mean square of each channel."""
-    others = tuple(number for number in range(values.ndim) if number != axis)
-    return np.asarray(np.sqrt(np.mean(values**2, axis=others)))
+def _channel_sizes(target: TensorRef, golden: TensorRef, inner: int, channels: int) -> tuple[_Sizes, _Sizes] | None:
+    """Return the root mean square of the error of each channel, and of the golden's; None where they are not finite.
+
+    Args:
+        target, golden: both sides, in the same order of elements.
+        inner: elements of one channel that lie side by side.
+        channels: how many there are.
+    """
+    errors, sizes = np.zeros(channels), np.zeros(channels)
+    with open_tensor(target) as ours, open_tensor(golden) as theirs:
+        if ours.numel != theirs.numel:
+            return None
+        for start in range(0, ours.numel, AT_ONCE):
+            stop = min(start + AT_ONCE, ours.numel)
+            x, y = (blocks.read(start, stop).astype(np.float64) for blocks in (ours, theirs))
+            if not (np.isfinite(x).all() and np.isfinite(y).all()):
+                return None
+            channel = np.arange(start, stop) // inner % channels
+            errors += np.bincount(channel, (x - y) ** 2, channels)
+            sizes += np.bincount(channel, y**2, channels)
+        each = max(ours.numel // channels, 1)
+    return np.sqrt(errors / each), np.sqrt(sizes / each)
 
 
-def lost(job: Channels, reason: Diagnostic) -> Worst | None:  # noqa: ARG001
+def lost(job: Channels, reason: Diagnostic) -> Worst:  # noqa: ARG001
     """Return what became of a job that hangs, or ended its worker each time."""
-    return None
+    return Worst(reason=f"its channels could not be read: {reason.message}")

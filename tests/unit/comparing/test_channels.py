@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 from offline_builders import Case
 from om_writer import tensor
+from raw_pairs import raw
 from rule_builders import desc, op
 
+from probe_flow.analysis.limits import LIMITS
+from probe_flow.comparing import channels
 from probe_flow.comparing.asked import Asked, Recompute
 from probe_flow.comparing.steps import compare_pairs
+from probe_flow.errors import Diagnostic
 from probe_flow.records import FindingKind, Pairs
 from probe_flow.testing.run_records import run_record
 from probe_flow.work import Context, Settings
@@ -76,3 +80,33 @@ def test_a_channel_that_its_scale_makes_too_large_is_named(tmp_path: Path) -> No
 @pytest.mark.parametrize("healthy", [{}, {"channel": 1.02}, {"corner": 0.15}])
 def test_even_errors_and_those_of_a_place_accuse_no_channel(tmp_path: Path, healthy: dict[str, float]) -> None:
     assert named(tmp_path, **healthy) == []
+
+
+def test_channels_are_measured_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks that end within a channel, and the figures of the whole."""
+    monkeypatch.setattr(channels, "AT_ONCE", 1000)
+    golden, error = np.ones((2, 3, 20, 20), np.float32), np.zeros((2, 3, 20, 20), np.float32)
+    error[:, 0], error[:, 1], error[0, 2] = 0.01, 0.5, 0.02  # of the last one, half of its elements
+    found = channels.worst_channel(job_of(tmp_path, golden + error, golden))
+    assert found.found == pytest.approx(0.5, rel=1e-6)
+    assert found.explained == pytest.approx(0.03)
+    assert found.score == pytest.approx(min(0.5 / 0.03 / LIMITS.rms, 0.5 / (0.02 / np.sqrt(2)) / LIMITS.rms), rel=1e-6)
+
+
+def test_a_dump_that_changes_meanwhile_is_told(tmp_path: Path) -> None:
+    job = job_of(tmp_path, np.ones((2, 3, 20, 20), np.float32), np.ones((2, 3, 20, 20), np.float32))
+    Path(job.target.extents[0].file).write_bytes(b"")
+    found = channels.worst_channel(job)
+    assert found.score == 0.0
+    assert found.reason.startswith("its channels could not be read: ")
+
+
+def test_a_worker_that_ends_is_told() -> None:
+    reason = Diagnostic("PF1901", "its worker was killed", help="run it again")
+    assert channels.lost(None, reason).reason == "its channels could not be read: its worker was killed"  # type: ignore[arg-type]
+
+
+def job_of(path: Path, target: np.ndarray, golden: np.ndarray) -> channels.Channels:
+    """Results of which 3 % is explained."""
+    sides = (raw(path, name, "relu", values) for name, values in (("target", target), ("golden", golden)))
+    return channels.Channels(0, *sides, explained=0.03)
