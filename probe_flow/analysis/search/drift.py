@@ -10,9 +10,9 @@ from msgspec import Struct, field
 from probe_flow.analysis.communication import PREFIXES
 from probe_flow.analysis.limits import ASKED, DRIFT
 from probe_flow.analysis.model.deviation import ErrorFigure
-from probe_flow.analysis.search.diagnosis import Diagnosis
+from probe_flow.analysis.search.diagnosis import LEAP, Diagnosis
 from probe_flow.analysis.search.reference_check import clears
-from probe_flow.records import Execution, Finding, FindingKind, Phase
+from probe_flow.records import Execution, Finding, FindingKind, NodeKey, Phase
 from probe_flow.records.row import Row
 
 _QUANTISED = DRIFT[-1][0]
@@ -107,7 +107,7 @@ def _finding(
         slot=row.pair.shown.slot,
         evidence=(
             f"{_course(error, rows, diagnosis, series)}, beyond {limit:.1e}, without a jump at any single operator"
-            f"{_nearest(rows, diagnosis)}"
+            f"{_steepest(limit, rows, diagnosis, series)}{_nearest(rows, diagnosis)}"
         ),
         severity=error / limit,
         fails=not diagnosis.holds_part,
@@ -131,13 +131,38 @@ def _course(error: float, rows: Sequence[Row], diagnosis: Diagnosis, series: Seq
     )
 
 
+def _steepest(limit: float, rows: Sequence[Row], diagnosis: Diagnosis, series: Sequence[int]) -> str:
+    """Name the result that the error grows most at, of those beyond the limit whose inputs are all within it.
+
+    That its rounding, or the errors of its inputs, explain it makes it no fault, but this is where digits are lost: at
+    the cosine of an angle of a thousand turns in 16 bits, say.
+    """
+    read: dict[NodeKey, float] = {}
+    for number in diagnosis.order:
+        if not rows[number].is_produced and (error := _relative(diagnosis, number)) is not None:
+            node = rows[number].node
+            read[node] = max(read.get(node, 0.0), error)
+    steps = [
+        (error / came, -number)
+        for number in series
+        if (error := _relative(diagnosis, number) or 0.0) > limit
+        and 0.0 < (came := read.get(rows[number].node, 0.0)) <= limit
+        and error > LEAP * came
+    ]
+    if not steps:
+        return ""
+    number = -max(steps)[1]
+    came, error = read[rows[number].node], _relative(diagnosis, number)
+    return f"; it grows most at `{rows[number].pair.shown.id}`, from {came:.1e} in what it reads to {error:.1e}"
+
+
 def _nearest(rows: Sequence[Row], diagnosis: Diagnosis) -> str:
     """Name the row that comes nearest to being accused: where to look first."""
     score, number = max(((score, -n) for n, score in diagnosis.scores.items()), default=(0.0, 0))
     if score < ASKED:
         return ""
     row = rows[-number]
-    return f"; `{row.pair.shown.id}` comes nearest to one, with {score:.0%} of what it takes"
+    return f"; `{row.pair.shown.id}` comes nearest to being accused, with {score:.0%} of what it takes"
 
 
 def _relative(diagnosis: Diagnosis, number: int) -> float | None:

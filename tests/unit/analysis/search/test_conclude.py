@@ -548,6 +548,21 @@ def test_drift_that_was_larger_on_the_way_does_not_grow():
     )
 
 
+def test_drift_names_where_the_error_grows_most():
+    """The sine of angles of 200 that are off by 0.24 is off by a tenth; what copies it adds nothing."""
+    rows = [
+        row("angles", relative=1.2e-3, size=200.0, mark=1.0),
+        row("sine", IN, relative=1.2e-3, size=200.0, mark=1.0),
+        row("sine", relative=0.1, mark=2.0),
+        row("copy", IN, relative=0.1, mark=2.0),
+        row("copy", relative=0.1, mark=3.0),
+    ]
+    types = {"angles": "Mul", "sine": "Sin", "copy": "Transpose"}
+    finding, *_ = findings_of(rows, pairs_of(rows, types, [edge("angles", "sine"), edge("sine", "copy")]))
+    assert finding.kind is FindingKind.DRIFT
+    assert "; it grows most at `sine.output.0`, from 1.2e-03 in what it reads to 1.0e-01" in finding.evidence
+
+
 def test_drift_within_the_limit_is_none():
     assert findings_of(*chain(*(U * 1.09**n for n in range(50)))) == ()  # 3.3e-2
 
@@ -837,7 +852,7 @@ def test_drift_names_what_comes_nearest_to_an_origin():
     assert [(each.kind, each.fails) for each in near] == [(FindingKind.SUSPECT, False)]
     assert near[0].node.name == "n40"
     assert finding.kind is FindingKind.DRIFT
-    assert "; `n40.output.0` comes nearest to one, with " in finding.evidence
+    assert "; `n40.output.0` comes nearest to being accused, with " in finding.evidence
 
 
 def not_comparable(name, shapes, role=OUT):
