@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.apis.calls import FLOATS
+from probe_flow.apis.calls import FLOATS, UnusableError, canonical_dtype
 from probe_flow.apis.side import Held, Result
 from probe_flow.apis.values import Values
 
@@ -109,8 +109,16 @@ def _judge_plain(one: object, other: object, limit: float) -> Judgement:
         assert isinstance(one, float)
         assert isinstance(other, float)
         return _judge_figures(_figures_of(np.array([one]), np.array([other])), "float64", limit)
-    is_equal = type(one) is type(other) and one == other
+    is_equal = type(one) is type(other) and (one == other or _is_one_type(one, other))
     return Judgement(is_equal, Figures(), "" if is_equal else f"it is {one!r}, the benchmark's is {other!r}")
+
+
+def _is_one_type(one: object, other: object) -> bool:
+    """Return True for two names of one element type, each in the words of its framework."""
+    try:
+        return canonical_dtype(str(one)) == canonical_dtype(str(other))
+    except UnusableError:
+        return False
 
 
 def figures(tested: Held, benchmark: Held) -> Figures:

@@ -23,6 +23,14 @@ _OWN_WORDS: Mapping[str, str] = MappingProxyType(
 )
 """MindSpore's names of element types."""
 
+_OLD_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "Bool": "bool", "Byte": "uint8", "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64",
+        "Half": "float16", "BFloat16": "bfloat16", "Float": "float32", "Double": "float64",
+    }
+)  # fmt: skip
+"""How `Tensor.type` of torch names them, between `torch.` and `Tensor`."""
+
 _KNOWN = frozenset(_OWN_WORDS.values()) | {"float8_e4m3fn", "float8_e5m2"}
 
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"})
@@ -142,6 +150,11 @@ class Call:
         return self.word in RANDOM and share != Plain(0) and training != Plain(value=False)
 
     @property
+    def asks_type(self) -> bool:
+        """Whether it asks which element type a tensor has; with a type as an argument it gives a tensor of that type."""
+        return self.api == "type" and len(self.args) == 1 and not self.kwargs
+
+    @property
     def is_in_place(self) -> bool:
         """Whether it may change its arguments: its name ends as such names do."""
         return (self.api.endswith("_") and not self.api.endswith("__")) or self.api.startswith("__i")
@@ -163,13 +176,16 @@ class Gradients:
 def canonical_dtype(word: str) -> str:
     """Return the canonical name of an element type in any framework's words.
 
-    >>> canonical_dtype("torch.bfloat16"), canonical_dtype("BFloat16")
-    ('bfloat16', 'bfloat16')
+    >>> canonical_dtype("torch.bfloat16"), canonical_dtype("BFloat16"), canonical_dtype("torch.BFloat16Tensor")
+    ('bfloat16', 'bfloat16', 'bfloat16')
 
     Raises:
         UnusableError: it is none.
     """
-    found = _OWN_WORDS.get(word) or word.removeprefix("torch.")
+    short = word.removeprefix("torch.")
+    found = _OWN_WORDS.get(word) or (
+        _OLD_WORDS.get(short.removesuffix("Tensor")) if short.endswith("Tensor") else short
+    )
     if found not in _KNOWN:
         raise UnusableError(f"element type `{word}` is not known")
     return found

@@ -11,11 +11,14 @@ from importlib.util import find_spec
 
 from probe_flow.apis.acc_check import judge
 from probe_flow.apis.calls import Call, Gradients, UnusableError, read_call, read_gradients
+from probe_flow.apis.pytorch_rules import as_torch_takes
 from probe_flow.apis.run import Direction, Judge, JudgeOfTwo, Runner
 from probe_flow.apis.side import Side
 
 _NO_KERNEL = re.compile(
-    r"unregistered|Create kernelmod for op|does not support this kernel data type|`torch_npu` is not installed"
+    r"unregistered|Create kernelmod for op|KernelMod Init Failed|does not support this kernel data type"
+    r"|Select \w+ operator\[\w+\] fail|Not found op \w+ on device|is not supported on this device|only supports Ascend"
+    r"|`torch_npu` is not installed"
 )
 """What MindSpore says where a device has no kernel of a primitive, or none for the element type; we of fused ones."""
 
@@ -111,7 +114,7 @@ def _first_that_can(runners: Sequence[Runner], call: Call, gradients: Gradients 
     """
     found = runners[0].run(call, gradients)
     if found.skipped is not None and len(runners) > 1 and _NO_KERNEL.search(found.skipped.reason):
-        other = runners[1].run(call, gradients)
+        other = runners[1].run(as_torch_takes(call), gradients)
         if other.skipped is not None and other.skipped.is_expected:
             return other  # it has no benchmark, so that the kernel would not help
         if other.skipped is None:

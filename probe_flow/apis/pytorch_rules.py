@@ -5,7 +5,7 @@ Source: `data_generate.py` and `acc_check_utils.py` of msprobe 26.2.0.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import numpy as np
@@ -31,19 +31,28 @@ _MASKS = frozenset({"atten_mask", "attn_mask"})
 
 def as_torch_takes(call: Call) -> Call:
     """Return a call with the element types that torch takes on the processor."""
-    if call.api in _OF_CLASSES:
+    taken = {"int32": class_type(call, "int32")} | ({"int64": "float32"} if call.api == "histc" else {})
+    return _changed(of_known_classes(call), lambda spec: replace(spec, dtype=taken.get(spec.dtype, spec.dtype)))
 
-        def change(spec: TensorSpec) -> TensorSpec:
-            low, high = (max(end, 0) if isinstance(end, int | float) else end for end in (spec.low, spec.high))
-            dtype = "int64" if call.api == "cross_entropy" else spec.dtype
-            return replace(spec, dtype=dtype, low=low, high=high) if spec.dtype in _CLASSES else spec
-    elif call.api == "histc":
 
-        def change(spec: TensorSpec) -> TensorSpec:
-            return replace(spec, dtype="float32") if spec.dtype == "int64" else spec
-    else:
+def of_known_classes(call: Call) -> Call:
+    """Return a call of a loss without classes to ignore; any other as it is."""
+    if call.api not in _OF_CLASSES:
         return call
 
+    def change(spec: TensorSpec) -> TensorSpec:
+        low, high = (max(end, 0) if isinstance(end, int | float) else end for end in (spec.low, spec.high))
+        return replace(spec, low=low, high=high) if spec.dtype in _CLASSES else spec
+
+    return _changed(call, change)
+
+
+def class_type(call: Call, dtype: str) -> str:
+    """Return the element type in which torch takes an argument: classes of a loss in int64 alone."""
+    return "int64" if call.api in _OF_CLASSES and dtype in _CLASSES else dtype
+
+
+def _changed(call: Call, change: Callable[[TensorSpec], TensorSpec]) -> Call:
     def leaf(_place: object, each: Leaf) -> Leaf:
         return change(each) if isinstance(each, TensorSpec) else each
 

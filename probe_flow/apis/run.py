@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from probe_flow.apis.acc_check import Judgement, judge, rounded
 from probe_flow.apis.calls import (
     FLOATS,
@@ -24,7 +26,15 @@ from probe_flow.apis.calls import (
     shown_path,
     with_leaves,
 )
-from probe_flow.apis.pytorch_rules import as_torch_takes, autocast_type, raised, rounded_input, with_known_mask
+from probe_flow.apis.pytorch_rules import (
+    as_torch_takes,
+    autocast_type,
+    class_type,
+    of_known_classes,
+    raised,
+    rounded_input,
+    with_known_mask,
+)
 from probe_flow.apis.side import Held, Result, Side, flat_results, of_what_has_gradients, plain
 from probe_flow.apis.values import Source
 
@@ -160,8 +170,7 @@ class Runner:
         self._check_size(call, gradients)
         if call.is_random and not (self._how.counts_zeros and "dropout" in call.word):
             raise UnusableError("its result is random", is_expected=True)
-        if self._how.is_pytorch:
-            call = as_torch_takes(call)
+        call = as_torch_takes(call) if self._how.is_pytorch else of_known_classes(call)
         function, _ = self._benchmark.find(call.kind, call.api)
         is_gradient = gradients is not None
         values = _Values(
@@ -192,6 +201,7 @@ class Runner:
         others = self._others(call, values, is_gradient=is_gradient)
         by_place = gradients is not None and (self._tested is not None or _gradient_places(call, gradients) is not None)
         if not self._how.is_pytorch:
+            benchmark = _with_zeros(benchmark, tested) if by_place else benchmark
             tested, benchmark = _trimmed(tested, gradients), _trimmed(benchmark, gradients)
         elif is_gradient:
             tested, benchmark = _of_every_tensor(tested, call), _of_every_tensor(benchmark, call)
@@ -243,11 +253,11 @@ class Runner:
         return self._made(leaf, (number,), "gradient")
 
     def _benchmark_dtype(self, call: Call, dtype: str) -> str:
-        if self._how.benchmark == "same":
-            return dtype
+        if self._how.benchmark == "same" or call.asks_type:
+            return class_type(call, dtype)
         known = _RAISED.get(dtype, dtype)
         if self._how.benchmark == "raise_one" or dtype not in FLOATS:
-            return raised(call, dtype, known) if self._how.is_pytorch else known
+            return raised(call, dtype, known) if self._how.is_pytorch else class_type(call, known)
         return "float64"
 
     def _outcome(
@@ -349,6 +359,17 @@ def _trimmed(results: list[Result], gradients: object) -> list[Result]:
     """Return the results without None, and of gradients only those of floats, as the result tables count them."""
     kept = [each for each in results if each.value is not None]
     return kept if gradients is None else [each for each in kept if each.dtype in FLOATS]
+
+
+def _with_zeros(benchmark: list[Result], tested: list[Result]) -> list[Result]:
+    """Return gradients of torch with zeros where it has none and MindSpore, which always has one, gives a tensor."""
+    held = {each.place: each.value for each in tested}
+
+    def zeros(place: Path) -> Held | None:
+        value = held.get(place)
+        return Held(np.zeros_like(value.values), value.dtype) if isinstance(value, Held) else None
+
+    return [each if each.value is not None else Result(each.place, zeros(each.place)) for each in benchmark]
 
 
 def _of_every_tensor(results: list[Result], call: Call) -> list[Result]:

@@ -142,6 +142,28 @@ def test_what_msprobe_cannot_run_and_what_mindspore_has_no_kernel_for(tmp_path: 
     assert "`Mint.argmax.0`" in error
 
 
+def test_what_the_two_frameworks_say_in_their_own_words(tmp_path: Path):
+    half, likelihoods = tensor(4, dtype="BFloat16"), tensor(3, 4, low=-3.0, high=-0.1)
+    classes = tensor(3, dtype="Int32", low=-100, high=3)
+    code, tables = check(
+        write_dump(
+            tmp_path / "dump",
+            {
+                "Tensor.type.0.forward": forward(half, outputs=[one("BFloat16")]),
+                "Mint.sqrt.0.forward": forward(tensor(4, dtype="BFloat16", low=0.0)),
+                "Tensor.expand_as.0.forward": forward(tensor(4), tensor(3, 4), outputs=[tensor(3, 4)]),
+                "Tensor.expand_as.0.backward": backward([tensor(3, 4)], [tensor(4), tensor(3, 4)]),
+                "MintFunctional.nll_loss.0.forward": forward(likelihoods, classes, outputs=[tensor()]),
+                "MintFunctional.nll_loss.0.backward": backward([tensor()], [likelihoods]),
+                "Mint.einsum.0.forward": forward(one("ij,jk->ik"), tensor(2, 3), tensor(3, 2), outputs=[tensor(2, 2)]),
+            },
+        ),
+        tmp_path / "out",
+    )
+    assert set(tables.states.values()) <= {("pass", "pass"), ("pass", "")}, (tables.states, tables.messages)
+    assert code == 0
+
+
 def test_one_changed_result_of_a_dump_with_tensors_is_found_alone(tmp_path: Path):
     dump = write_tensors(tmp_path / "dump")
     code, tables = check(dump, tmp_path / "right")

@@ -12,6 +12,8 @@ from numpy_side import NumpySide
 from probe_flow.apis.calls import Call, Plain, TensorSpec
 from probe_flow.apis.pytorch_rules import (
     as_torch_takes,
+    class_type,
+    of_known_classes,
     autocast_type,
     float_types,
     hf32,
@@ -81,6 +83,15 @@ def test_types_that_torch_does_not_take_are_changed() -> None:
     assert as_torch_takes(call("histc", spec("int64"))).args == (spec("float32"),)
     for other in (call("mse_loss", spec("int32")), call("nll_loss", spec("float32"))):
         assert as_torch_takes(other) == other
+
+
+@pytest.mark.parametrize("api", ["cross_entropy", "nll_loss"])
+def test_classes_of_mindspore_keep_their_type_on_its_side_alone(api: str) -> None:
+    loss = call(api, spec(), TensorSpec("int32", (4,), -100, 9))
+    assert of_known_classes(loss).args == (spec(), TensorSpec("int32", (4,), 0, 9))
+    assert [class_type(loss, dtype) for dtype in ("int32", "int64", "float16")] == ["int64", "int64", "float16"]
+    other = call("mul", spec(), TensorSpec("int32", (4,), -100, 9))
+    assert (of_known_classes(other), class_type(other, "int32")) == (other, "int32")
 
 
 @pytest.mark.parametrize("api", ["cross_entropy", "nll_loss"])

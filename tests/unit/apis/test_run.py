@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from numpy_side import NumpySide
+from numpy_side import Kernel, NumpySide
 
 from probe_flow.apis.calls import Call as CallOf
 from probe_flow.apis.calls import DeviceArgument, DtypeName, Gradients, Plain, TensorSpec, read_call, read_gradients
@@ -407,3 +408,27 @@ def test_what_several_results_are() -> None:
     assert flat_results((2, 3)) == [((0,), (2, 3))], "a shape is one value"
     assert flat_results(()) == []
     assert is_shape((1, True)) is False
+
+
+@pytest.mark.parametrize(("gradient", "is_right"), [(0.0, True), (1.0, False)])
+def test_a_gradient_that_torch_does_not_have_is_zero(gradient: float, is_right: bool, monkeypatch: Any) -> None:
+    def of_like(incoming: Any, _x: Any, like: Any, *, zeros: bool) -> Any:
+        return {(0,): incoming[0], **({(1,): np.full_like(like, gradient)} if zeros else {})}
+
+    benchmark, tested = NumpySide("benchmark"), NumpySide("tested")
+    for side, zeros in ((benchmark, False), (tested, True)):
+        monkeypatch.setattr(
+            side,
+            "find",
+            lambda *_, zeros=zeros: (Kernel("like", lambda x, _: x, partial(of_like, zeros=zeros)), "Mint.like"),
+        )
+    found = runner(tested, benchmark).run(call("like", spec(), spec()), gradients(spec()))
+    assert found.skipped is None
+    assert [each.judgement.is_right for each in found.checked] == [True, is_right]
+
+
+def test_what_says_a_type_is_asked_in_the_recorded_one(monkeypatch: Any) -> None:
+    side = NumpySide("both")
+    monkeypatch.setattr(side, "find", lambda *_: (Kernel("type", lambda x: str(x.dtype), None), "Tensor.type"))
+    found = runner(side, side).run(CallOf("Tensor", "type", (spec("float16"),), {}, ()))
+    assert of(found) == [("float16", "float16")]
