@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import pytest
 from comparison_rows import (
@@ -11,7 +10,6 @@ from comparison_rows import (
     OUT,
     PARAM,
     argument,
-    checksum_row,
     edge,
     golden_only,
     key,
@@ -24,6 +22,7 @@ from comparison_rows import (
     tensor,
     why,
 )
+from concluded_rows import U, chain, findings_of, names, roles_of
 from msgspec.structs import replace
 
 from probe_flow.analysis.search.conclude import conclude
@@ -40,39 +39,11 @@ from probe_flow.records import (
     Role,
     Rule,
     SideSummary,
-    SlotRole,
     Statistics,
     TensorKind,
 )
 from probe_flow.records.frameworks import PYTORCH, named
 from probe_flow.records.row import Row
-
-U = 2.0**-11
-
-
-def chain(*errors, types=None, **more):
-    """Nodes n0, n1 ... each reading its predecessor's output, with these relative errors of their outputs."""
-    rows, edges = [row("n0", IN, relative=0.0, **more)], []
-    for number, error in enumerate(errors):
-        figures = error if isinstance(error, dict) else {"relative": error}
-        if number:
-            before = errors[number - 1]
-            rows.append(row(f"n{number}", IN, **(before if isinstance(before, dict) else {"relative": before}), **more))
-            edges.append(edge(f"n{number - 1}", f"n{number}"))
-        rows.append(row(f"n{number}", **figures, **more))
-    return rows, pairs_of(rows, types, edges or [edge("nowhere", "n0", 9)])
-
-
-def findings_of(rows, pairs):
-    return conclude(rows, pairs, passes(rows))[0]
-
-
-def roles_of(rows, pairs):
-    return [verdict.role for verdict in conclude(rows, pairs, passes(rows))[1]]
-
-
-def names(findings, kind=FindingKind.ORIGIN):
-    return [finding.node.name for finding in findings if finding.kind is kind]
 
 
 def test_a_fused_operator_is_blamed_with_its_parts():
@@ -493,24 +464,6 @@ def test_an_unmatched_operator_is_named_when_it_wrote_the_wrong_tensor():
     assert roles_of(rows, pairs_of(rows)) == [Role.CLEAN, Role.ORIGIN, Role.INHERITED, Role.INHERITED]
 
 
-@pytest.mark.parametrize(("phase", "found"), [(Phase.FORWARD, [FindingKind.DRIFT]), (Phase.BACKWARD, [])])
-def test_what_is_called_once_gradients_flow_is_no_output_of_the_network(phase, found):
-    """Functions of one's own call operators in the backward pass, which collectors take for forward calls."""
-    rows, pairs = chain(*(U * 1.09**n for n in range(70)))
-    rows = [row(replace(rows[0].node, name="begun", phase=phase), mark=9.0), *rows]
-    assert [each.kind for each in findings_of(rows, pairs_of(rows, edges=pairs.target.edges))] == found
-
-
-@pytest.mark.parametrize(
-    ("op_type", "found"), [("Tanh", [FindingKind.DRIFT]), ("TanhGrad", []), ("Conv2DBackpropInputD", [])]
-)
-def test_what_a_graph_runs_once_gradients_flow_is_no_output_of_the_network(op_type, found):
-    rows, pairs = chain(*(U * 1.09**n for n in range(70)))
-    rows = [row("begun", mark=9.0), *rows]
-    found_of = findings_of(rows, pairs_of(rows, {"begun": op_type}, edges=pairs.target.edges))
-    assert [each.kind for each in found_of] == found
-
-
 @pytest.mark.parametrize(("error", "gain", "due"), [(0.1, -0.005, []), (0.14, 0.1, ["pool_grad"])])
 def test_the_gradient_of_a_pooling_may_go_elsewhere_near_ties_and_not_change_its_scale(error, gain, due):
     count, edges = 4096, [edge("start", "pool_grad", 2)]
@@ -523,56 +476,6 @@ def test_the_gradient_of_a_pooling_may_go_elsewhere_near_ties_and_not_change_its
     ]
     found = findings_of(rows, pairs_of(rows, {"pool_grad": "MaxPoolGrad", "start": "Mul"}, edges))
     assert [name for name in names(found) if name != "start"] == due
-
-
-def test_drift_is_reported_when_nothing_jumps():
-    errors = [U * 1.09**n for n in range(70)]
-    rows, pairs = chain(*errors)
-    (finding,) = findings_of(rows, pairs)
-    assert finding.kind is FindingKind.DRIFT
-    assert finding.node.name == "n69"
-    assert finding.fails
-    assert finding.evidence == (
-        "relative error grows from 4.9e-04 to 1.9e-01 over 70 outputs (x 1.090 each), beyond 5.0e-02, without a jump "
-        "at any single operator"
-    )
-    assert finding.severity == pytest.approx(errors[-1] / 5e-2)
-
-
-def test_drift_that_was_larger_on_the_way_does_not_grow():
-    errors = [U * 1.09**n for n in range(70)]
-    (finding,) = findings_of(*chain(*errors, *(0.8 * errors[-1] for _ in range(3))))
-    assert finding.evidence.startswith(
-        "relative error 1.5e-01 at the end of 73 outputs, after 4.9e-04 at the first that is off and 1.9e-01 at most, "
-        "at `n69.output.0`, beyond 5.0e-02"
-    )
-
-
-def test_drift_names_where_the_error_grows_most():
-    """The sine of angles of 200 that are off by 0.24 is off by a tenth; what copies it adds nothing."""
-    rows = [
-        row("angles", relative=1.2e-3, size=200.0, mark=1.0),
-        row("sine", IN, relative=1.2e-3, size=200.0, mark=1.0),
-        row("sine", relative=0.1, mark=2.0),
-        row("copy", IN, relative=0.1, mark=2.0),
-        row("copy", relative=0.1, mark=3.0),
-    ]
-    types = {"angles": "Mul", "sine": "Sin", "copy": "Transpose"}
-    finding, *_ = findings_of(rows, pairs_of(rows, types, [edge("angles", "sine"), edge("sine", "copy")]))
-    assert finding.kind is FindingKind.DRIFT
-    assert "; it grows most at `sine.output.0`, from 1.2e-03 in what it reads to 1.0e-01" in finding.evidence
-
-
-def test_drift_within_the_limit_is_none():
-    assert findings_of(*chain(*(U * 1.09**n for n in range(50)))) == ()  # 3.3e-2
-
-
-def test_noise_gradients_and_whole_numbers_do_not_drift():
-    # The gradient is mathematically zero: the golden is a thousandth of what was summed up.
-    rows = [row("s", IN, 0, size=1.0), row("s", IN, 1, size=1.0), row("s", size=1e-4, relative=1.0, peak=4e-4)]
-    assert findings_of(rows, pairs_of(rows, {"s": "Sub"})) == ()
-    flips = [row("t", IN, relative=U), row("t", relative=0.1, dtype="int64", peak=1.0)]
-    assert findings_of(flips, pairs_of(flips, {"t": "TopKV2"})) == ()
 
 
 def test_statistics_mode_names_the_same_origin():
@@ -588,161 +491,6 @@ def test_statistics_mode_names_the_same_origin():
     found = findings_of(rows, pairs)
     assert names(found) == ["b"]
     assert roles_of(rows, pairs)[4:] == [Role.INHERITED, Role.INHERITED]
-
-
-def test_checksums_name_where_they_begin_to_differ():
-    rows = [
-        checksum_row("a", IN, "01", "01"), checksum_row("a", OUT, "02", "02"),
-        checksum_row("b", IN, "02", "02"), checksum_row("b", OUT, "f3", "03"),
-        checksum_row("c", IN, "f3", "03"), checksum_row("c", OUT, "f4", "04"),
-    ]  # fmt: skip
-    (finding,) = findings_of(rows, pairs_of(rows))
-    assert (finding.kind, finding.node.name) == (FindingKind.CHECKSUM_ORIGIN, "b")
-    assert finding.fails
-    assert roles_of(rows, pairs_of(rows))[3:] == [Role.ORIGIN, Role.INHERITED, Role.INHERITED]
-
-
-@pytest.mark.parametrize("role", [IN, PARAM])
-def test_checksums_blame_inputs_of_the_network_and_parameters(role):
-    rows = [checksum_row("a", role, "f1", "01"), checksum_row("a", OUT, "f2", "02")]
-    (finding,) = findings_of(rows, pairs_of(rows))
-    assert finding.row == 0
-    assert "nothing before it explains" in finding.evidence
-
-
-def test_checksums_blame_a_stale_input():
-    rows = [checksum_row("a", OUT, "01", "01"), checksum_row("b", IN, "f1", "01"), checksum_row("b", OUT, "f2", "02")]
-    (finding,) = findings_of(rows, pairs_of(rows))
-    assert (finding.row, finding.slot.role) == (1, IN)
-
-
-def hashed_late(name: str, role: SlotRole, target: str, golden: str) -> Row:
-    """A row of a collective whose checksums may differ, and whose recorded statistics agree."""
-    row = checksum_row(name, role, target, golden)
-    sides = [side.changed(recorded=statistics()) for side in (row.pair.target, row.pair.golden)]
-    return replace(row, pair=replace(row.pair, target=sides[0], golden=sides[1]))
-
-
-SUM = "Distributed.all_reduce"
-
-
-def test_a_checksum_beside_statistics_that_agree_is_named_only_where_nothing_else_is():
-    late = hashed_late(SUM, IN, "f1", "01")
-    wrong = [checksum_row("b", IN, "05", "05"), checksum_row("b", OUT, "f3", "03")]
-    rows = [late, checksum_row(SUM, OUT, "02", "02"), *wrong]
-    assert [each.node.name for each in findings_of(rows, pairs_of(rows))] == ["b"]
-    assert findings_of(rows[:2], pairs_of(rows[:2])) == ()
-    (finding,) = findings_of([late], pairs_of([late]))
-    assert finding.node.name == SUM
-    assert "hashed late" in finding.evidence
-
-
-def test_what_a_collective_makes_of_another_ranks_tensor_inherits():
-    of_rank = {rank: key(SUM, rank=rank) for rank in (0, 1)}
-    rows = [
-        checksum_row(of_rank[0], IN, "01", "01"), checksum_row(of_rank[0], OUT, "f2", "02"),
-        checksum_row(key("a", rank=1), IN, "05", "05"), checksum_row(key("a", rank=1), OUT, "f6", "06"),
-        checksum_row(of_rank[1], IN, "f6", "06"), checksum_row(of_rank[1], OUT, "f2", "02"),
-    ]  # fmt: skip
-    assert [each.node.name for each in findings_of(rows, pairs_of(rows))] == ["a"]
-
-
-def test_checksums_of_modules_and_gradients_follow_the_operator_that_is_wrong():
-    backward = NodeKey(key("op").execution, "op", phase=Phase.BACKWARD)
-    rows = [
-        checksum_row("op", IN, "01", "01"), checksum_row("op", OUT, "f2", "02"),
-        checksum_row("module", IN, "01", "01"), checksum_row("module", OUT, "f2", "02"),
-        checksum_row(backward, IN, "05", "05"), checksum_row(backward, OUT, "f6", "06"),
-    ]  # fmt: skip
-    assert [finding.row for finding in findings_of(rows, pairs_of(rows))] == [1]
-    roles = roles_of(rows, pairs_of(rows))
-    assert [number for number, role in enumerate(roles) if role is Role.INHERITED] == [3, 5]
-    # On its own, a wrong gradient is an origin.
-    right = [rows[0], checksum_row("op", OUT, "02", "02"), *rows[4:]]
-    assert [finding.row for finding in findings_of(right, pairs_of(right))] == [3]
-
-
-def test_a_collective_is_explained_by_the_other_ranks():
-    def reduced(rank, error, mark):
-        return [
-            row(key("Distributed.all_reduce", rank=rank), IN, relative=error, mark=mark, count=100),
-            row(key("Distributed.all_reduce", rank=rank), relative=0.6, mark=3.0),
-            row(key("next", rank=rank), IN, relative=0.6, mark=3.0),
-        ]
-
-    rows = [
-        *reduced(0, 0.5 * U, 1.0),
-        row(key("add", rank=1), IN, mark=5.0),
-        row(key("add", rank=1), relative=0.8, mark=2.0),
-    ]
-    rows += reduced(1, 0.8, 2.0)
-    found = findings_of(rows, pairs_of(rows))
-    assert [(finding.node.execution.rank, finding.node.name) for finding in found] == [(1, "add")]
-    # Rank 0 comes first in the rows; what it received inherits all the same.
-    assert roles_of(rows, pairs_of(rows))[:3] == [Role.CLEAN, Role.INHERITED, Role.INHERITED]
-    # A collective that is wrong although every rank gave it the right tensor is the origin.
-    wrong = [*reduced(0, 0.5 * U, 1.0), *reduced(1, 0.5 * U, 2.0)]
-    assert {finding.node.name for finding in findings_of(wrong, pairs_of(wrong))} == {"Distributed.all_reduce"}
-
-
-def test_a_device_collective_is_explained_by_the_other_ranks():
-    names = ("MatMul", "HcomAllReduce", "Gelu")
-    types = dict(zip(names, ("MatMulV2", "HcomAllReduce", "Gelu"), strict=True))
-
-    def executed(rank, right, wrong):
-        nodes = [key(name, rank=rank) for name in names]
-        errors = [0.5 * U, right, wrong, wrong]  # what each operator reads, and what the last writes
-        for node, (before, after) in zip(nodes, pairwise(errors), strict=True):
-            yield from (row(node, IN, relative=before), row(node, relative=after))
-
-    rows = [*executed(0, 0.6 * U, 0.4), *executed(1, 0.8, 0.4), *executed(2, 0.6 * U, 0.4)]
-    edges = [edge(*(key(name, rank=rank) for name in pair)) for rank in range(3) for pair in pairwise(names)]
-    pairs = pairs_of(rows, types, edges)
-    assert [(each.node.execution.rank, each.node.name) for each in findings_of(rows, pairs)] == [(1, "MatMul")]
-    inherited = [rows[n].node.execution.rank for n, role in enumerate(roles_of(rows, pairs)) if role is Role.INHERITED]
-    assert set(inherited) == {0, 1, 2}
-
-
-@pytest.mark.parametrize("sender", [0, 1])
-def test_what_a_rank_receives_is_explained_by_the_rank_that_sent_it(sender):
-    other = 1 - sender
-    types = {"MatMul": "MatMulV2", "HcomSend": "HcomSend", "HcomReceive": "HcomReceive", "Gelu": "Gelu"}
-
-    def passed_on(right, wrong, received):
-        sent = [
-            row(key("MatMul", rank=sender), IN, relative=right),
-            row(key("MatMul", rank=sender), relative=wrong, mark=1.0),
-            row(key("HcomSend", rank=sender), IN, relative=wrong, mark=1.0),
-            row(key("HcomSend_1", rank=sender), IN, relative=right, mark=3.0),
-        ]  # fmt: skip
-        got = [
-            row(key("HcomReceive", rank=other), relative=received, mark=1.0),
-            row(key("Gelu", rank=other), IN, relative=received, mark=1.0),
-            row(key("Gelu", rank=other), relative=received, mark=2.0),
-        ]
-        rows = [*sent, *got] if sender < other else [*got, *sent]
-        named = (("MatMul", "HcomSend", sender), ("HcomReceive", "Gelu", other))
-        edges = [edge(key(first, rank=rank), key(second, rank=rank)) for first, second, rank in named]
-        found = findings_of(rows, pairs_of(rows, {**types, "HcomSend_1": "HcomSend"}, edges))
-        return [(each.node.execution.rank, each.node.name) for each in found]
-
-    assert passed_on(0.5 * U, 0.1, 0.1) == [(sender, "MatMul")]
-    assert passed_on(0.5 * U, 0.5 * U, 0.1) == [(other, "HcomReceive")]  # it was sent right
-
-
-def test_tokens_that_ranks_exchange_for_their_experts_are_explained_by_the_other_ranks():
-    names = ("MatMul", "MoeDistributeDispatchV2", "Gelu")
-    types = dict(zip(names, ("MatMulV2", "MoeDistributeDispatchV2", "Gelu"), strict=True))
-
-    def executed(rank, given, got):
-        nodes = [key(name, rank=rank) for name in names]
-        for node, (before, after) in zip(nodes, pairwise([0.5 * U, given, got, got]), strict=True):
-            yield from (row(node, IN, relative=before), row(node, relative=after))
-
-    rows = [*executed(0, 0.6 * U, 0.4), *executed(1, 0.8, 0.4)]
-    edges = [edge(*(key(name, rank=rank) for name in pair)) for rank in range(2) for pair in pairwise(names)]
-    found = findings_of(rows, pairs_of(rows, types, edges))
-    assert [(each.node.execution.rank, each.node.name) for each in found] == [(1, "MatMul")]
 
 
 def test_a_tensor_without_a_file_is_named_once_whoever_reads_it():
@@ -843,16 +591,6 @@ def test_a_fault_across_frameworks_is_still_named():
     pairs = pairs_of(rows, {"norm": "LayerNorm"}, framework="mindspore")
     pairs = replace(pairs, golden=replace(pairs.golden, framework=PYTORCH))
     assert names(findings_of(rows, pairs)) == ["norm"]
-
-
-def test_drift_names_what_comes_nearest_to_an_origin():
-    # From n39 to n40 the error grows by 2.4, which is less than what accuses, and more than anywhere else.
-    errors = [U * 1.09**n * (2.2 if n >= 40 else 1.0) for n in range(70)]
-    finding, *near = findings_of(*chain(*errors))
-    assert [(each.kind, each.fails) for each in near] == [(FindingKind.SUSPECT, False)]
-    assert near[0].node.name == "n40"
-    assert finding.kind is FindingKind.DRIFT
-    assert "; `n40.output.0` comes nearest to being accused, with " in finding.evidence
 
 
 def not_comparable(name, shapes, role=OUT):
