@@ -15,6 +15,7 @@ from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.flow.undumped import Undumped
 from probe_flow.analysis.limits import OTHER_DATA
 from probe_flow.analysis.model.deviation import Deviation
+from probe_flow.analysis.search.diagnosis import UNRELATED
 from probe_flow.records import Mode, NodeKey, Phase, TensorRef
 from probe_flow.records.row import Row
 
@@ -88,10 +89,11 @@ class Shaken:
             self.noise[number] = self._most = RANDOM
             self._note_parts(number, around, is_known=is_known, is_part=True)
             return 0.0
-        if score > 1.0 and self._is_any_at_once and _is_reordered(row, deviation):
+        is_reordered = max(score, deviation.relative / UNRELATED) > 1.0 and _is_reordered(row, deviation)
+        if is_reordered and self._is_any_at_once:
             is_known = False  # it has the statistics of what it was made of, and that is how it was found
         chosen = self._chosen(row, call) if row.is_produced else 0.0
-        if not is_known and self._decided and _are_whole(row):
+        if not is_known and self._decided and (is_reordered or _are_whole(row)):
             chosen = self._decided.get(row.node.execution.identity, 0.0)
         noise = chosen
         if not is_known:
@@ -206,7 +208,10 @@ REORDERED = 0.1
 
 
 def _is_reordered(row: Row, deviation: Deviation) -> bool:
-    """Whether a tensor that was read has nearly the golden's elements in another order, as rows sorted by expert do."""
+    """Whether a tensor that was read has nearly the golden's elements in another order, as rows sorted by expert do.
+
+    One row in many that is another, since two scores tie, leaves norm and extremes nearly as they were, too.
+    """
     measured = row.measurement
     if measured is None or row.is_produced or measured.mode is not Mode.TENSOR or not deviation.size:
         return False

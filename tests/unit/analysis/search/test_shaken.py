@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.search.near_misses import near_ties
 from probe_flow.analysis.search.origin import diagnose
-from probe_flow.records import FindingKind, Measurement, Mode, SideSummary, Statistics
+from probe_flow.records import FindingKind, Flow, Measurement, Mode, SideSummary, Statistics
 
 TYPES = {"score": "linear", "pick": "topk", "take": "index_select", "norm": "layer_norm"}
 EDGES = [edge("nowhere", "score", 9), edge("score", "pick"), edge("pick", "take", 1), edge("take", "norm")]
@@ -54,6 +54,20 @@ def test_rows_that_another_expert_gave_are_no_fault_and_no_drift():
 
 def test_where_the_indices_agree_the_same_rows_are_a_fault():
     assert named(*routed(2e-4, 0.0, 0.6)) == ["take"]
+
+
+@pytest.mark.parametrize(("index", "norm", "due"), [(0.2, 1.0, []), (0.0, 1.0, ["send"]), (0.2, 1.1, ["send"])])
+def test_tokens_that_are_sent_in_the_order_of_a_near_tie_are_no_fault(index, norm, due):
+    """What makes them of the tokens (`tokens[index]`) is in no dump. A norm that is off by a tenth is of other ones."""
+    rows, _ = routed(2e-4, index, 0.0)
+    sent = row("send", IN, relative=0.3, mark=9.5)
+    mine, other = sent.measurement.target_statistics, sent.measurement.golden_statistics
+    sides = SideSummary(replace(mine, l2norm=norm * mine.l2norm)), SideSummary(other)
+    metrics = sent.measurement.metrics
+    sent = replace(sent, measurement=Measurement.of(Mode.TENSOR, metrics, *sides, count=100, backend="hand"))
+    rows = [*rows[:4], sent, row("send", relative=0.3, mark=9.5)]
+    types = {"score": "linear", "pick": "topk", "send": "all_to_all_single"}
+    assert named(rows, pairs_of(rows, types, flow=Flow.ORDER)) == due
 
 
 def test_an_operator_that_decides_nothing_excuses_nothing():
