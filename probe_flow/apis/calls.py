@@ -151,7 +151,7 @@ class Call:
 
     @property
     def asks_type(self) -> bool:
-        """Whether it asks which element type a tensor has; with a type as an argument it gives a tensor of that type."""
+        """Whether it asks which element type a tensor has; given a type, it makes a tensor of that type."""
         return self.api == "type" and len(self.args) == 1 and not self.kwargs
 
     @property

@@ -12,11 +12,11 @@ from numpy_side import NumpySide
 from probe_flow.apis.calls import Call, Plain, TensorSpec
 from probe_flow.apis.pytorch_rules import (
     as_torch_takes,
-    class_type,
-    of_known_classes,
     autocast_type,
+    class_type,
     float_types,
     hf32,
+    of_known_classes,
     raised,
     rounded_input,
     with_known_mask,
