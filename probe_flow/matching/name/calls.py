@@ -146,8 +146,10 @@ class _Matching:
         if not self.has_callers:
             self._pair_alike()
             return
-        callers = {scope for scope in (*self.target.scopes, *self.golden.scopes) if isinstance(scope, int)}
-        calling = [[number for number in numbers if number in callers] for numbers in self.calls]
+        calling = []
+        for side, numbers in zip((self.target, self.golden), self.calls, strict=True):
+            callers = {scope for scope in side.scopes if isinstance(scope, int)}
+            calling.append([number for number in numbers if number in callers])
         for _ in range(MAX_ROUNDS):
             self._pair_alike()
             if not self._pair_leftovers(calling[0], calling[1]):

@@ -144,6 +144,16 @@ def test_calls_of_a_renamed_module_still_pair_by_order() -> None:
     assert {pair.reason.code for pair in pairs.pairs if pair.reason} == {"no_golden_node", "no_target_node"}
 
 
+def test_calls_are_no_callers_for_the_number_that_a_caller_has_on_the_other_side() -> None:
+    relu, lines = "Functional.relu.0.forward", linear(range(3))
+    new, one, two = (f"Module.{name}.forward.0" for name in ("new.A", "old.B", "old.C"))
+    target = catalog([relu, *lines, new], parents=dict.fromkeys([relu, *lines], new))
+    golden = catalog([relu, one, *lines, two], parents={relu: one, **dict.fromkeys(lines, two)})
+
+    found = entry_pairs(match_name(target, golden))
+    assert [pair for pair in found if None not in pair] == [(call, call) for call in (relu, *lines)]
+
+
 def test_calls_of_two_known_callers_are_never_paired_across() -> None:
     modules = ["Module.a.A.forward.0", "Module.b.B.forward.0"]
     target = catalog([*linear([0]), *modules], parents={linear([0])[0]: modules[0]})
