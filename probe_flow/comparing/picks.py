@@ -1,7 +1,8 @@
-"""Whether indices that differ from the golden's name the largest values of the target's own input (argmax, max, top k).
+"""Whether indices that differ from the golden's name what they must of the target's own input.
 
 An index has no distance: a wrong one says by itself neither that the operator is wrong nor that it is right, since near
-ties fall either way. But what the operator read lies beside it, and tells which index it must give.
+ties fall either way. But what the operator read lies beside it, and tells which index it must give: that of one of the
+largest values (argmax, max, top k), or of the value that stands beside it in the result (sort, median, k-th value).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.elements.blocks import open_tensor
+from probe_flow.elements.blocks import AT_ONCE, open_tensor
 from probe_flow.errors import FormatError, NotComparableError
 from probe_flow.records import Mode, Node, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Pick, Row
@@ -24,22 +25,24 @@ SLAB_BYTES = 64 * 2**20
 """Largest part of an input, as float64, that is read at once: as many decisions as fit. Where the values of one take
 more, it is not checked."""
 
-_PICKS = re.compile(r"(?i)\b_?((arg_?)?(?P<way>max|min)(WithValue)?|top_?k)(V\d+)?D?\b")
-"""Types that give indices; `max` and `min` along an axis give them beside the values."""
+_PICKS = re.compile(
+    r"(?i)\b_?((arg_?)?(?P<way>max|min)(WithValue)?|top_?k|(?P<values>sort|(nan)?median|kthvalue|cum(max|min)))(V\d+)?D?\b"
+)
+"""Types that give indices; `max` and `min` along an axis, and all from `sort` on, give them beside the values."""
 
 
 def with_picks(rows: Sequence[Row], pairs: Pairs, context: Context) -> list[Row]:
     """Return the rows; those of indices that differ have `Row.pick`, where the target's input is at hand."""
-    sources: dict[object, list[Row]] = {}
+    around: dict[object, list[Row]] = {}
     found = list(rows)
     wanted = [number for number, row in enumerate(rows) if _differs(row) and _way(pairs.target.nodes.get(row.node))]
     nodes = {rows[number].node for number in wanted}
     for row in rows if nodes else ():
-        if row.node in nodes and not row.is_produced and row.measurement is not None:
-            sources.setdefault(row.node, []).append(row)
+        if row.node in nodes and row.measurement is not None:
+            around.setdefault(row.node, []).append(row)
     for number in wanted:
         row = rows[number]
-        pick = _pick(row, sources.get(row.node, ()), _way(pairs.target.nodes.get(row.node)), context.settings.io)
+        pick = _pick(row, around.get(row.node, ()), _way(pairs.target.nodes.get(row.node)), context.settings.io)
         if pick is not None:
             found[number] = row.with_aside(pick=pick)
     return found
@@ -58,28 +61,35 @@ def _differs(row: Row) -> bool:
 
 
 def _way(node: Node | None) -> str:
-    """Return what a node looks for: ``max``, ``min``, ``either`` (top k of unknown order); empty for other nodes."""
+    """Return what a node looks for: ``max``, ``min``, ``either`` (top k of unknown order), ``values``; or nothing."""
     if node is None or len(node.originals) > 1:
         return ""
     match = _PICKS.search(node.op_type)
-    return (match["way"] or "either").lower() if match else ""
+    return ("values" if match["values"] else match["way"] or "either").lower() if match else ""
 
 
-def _pick(row: Row, sources: Sequence[Row], way: str, io: str) -> Pick | None:
+def _pick(row: Row, around: Sequence[Row], way: str, io: str) -> Pick | None:
     target = row.pair.target
     assert target is not None
-    tensors = [
-        each.pair.target
-        for each in sources
+    floats = [
+        (each.is_produced, each.pair.target)
+        for each in around
         if each.pair.target is not None
         and each.pair.target.kind is TensorKind.TENSOR
         and "float" in each.pair.target.dtype
     ]
-    if not tensors or not target.numel:
+    read = [tensor for is_produced, tensor in floats if not is_produced]
+    given = [tensor for is_produced, tensor in floats if is_produced and _shape(tensor) == _shape(target)]
+    if not read or not target.numel or (way == "values" and not given):
         return None
-    source = max(tensors, key=lambda tensor: tensor.numel or 0)
+    source = max(read, key=lambda tensor: tensor.numel or 0)
+    due = given[0] if way == "values" else None
     try:
-        gaps = [_gap(source, target, axis, way, io) for axis in _axes(_shape(source), _shape(target))]
+        least, most = _ends(target, io)
+        gaps = [
+            _gap(source, target, due, axis, way, io) if least >= 0 and most < axis[1] else math.inf
+            for axis in _axes(_shape(source), _shape(target))
+        ]
     except (FormatError, NotComparableError):  # it was readable a moment ago: the dump is changing
         return None
     known = [gap for gap in gaps if gap is not None]
@@ -102,27 +112,47 @@ def _axes(source: Sequence[int], indices: Sequence[int]) -> Iterator[tuple[int, 
         yield 1, count, 1, 1
 
 
-def _gap(source: TensorRef, indices: TensorRef, split: tuple[int, int, int, int], way: str, io: str) -> float | None:
-    """Return by how much picked values are behind those that were due, at most; inf for an index out of range.
+def _ends(indices: TensorRef, io: str) -> tuple[int, int]:
+    """Return the smallest and the largest index."""
+    ends: list[int] = []
+    with open_tensor(indices, io=io) as picked:
+        for start in range(0, picked.numel, AT_ONCE):
+            block = picked.read(start, min(start + AT_ONCE, picked.numel))
+            ends += int(block.min()), int(block.max())
+    return min(ends), max(ends)
 
-    None where the part that belongs to one decision is too large to be read at once, or holds NaN.
+
+def _gap(
+    source: TensorRef, indices: TensorRef, due: TensorRef | None, split: tuple[int, int, int, int], way: str, io: str
+) -> float | None:
+    """Return by how much picked values are behind those that were due, at most.
+
+    Due are the values of ``due``, or else the largest or smallest ones. None where the part that belongs to one
+    decision is too large to be read at once, or holds NaN.
     """
     outer, length, inner, picks = split
     slab = length * inner
     if slab * 8 > SLAB_BYTES:
         return None
-    ways = {"max": (1.0,), "min": (-1.0,), "either": (1.0, -1.0)}[way]
+    ways = {"max": (1.0,), "min": (-1.0,), "either": (1.0, -1.0), "values": (1.0,)}[way]
     worst = [0.0] * len(ways)
     at_once = max(1, SLAB_BYTES // max(slab * 8, 1))
-    with open_tensor(source, io=io) as values, open_tensor(indices, io=io) as picked:
+    with (
+        open_tensor(source, io=io) as values,
+        open_tensor(indices, io=io) as picked,
+        open_tensor(due or indices, io=io) as given,
+    ):
         for first in range(0, outer, at_once):
             last = min(first + at_once, outer)
             x = values.read(first * slab, last * slab).astype(np.float64).reshape(-1, length, inner)
             at = picked.read(first * picks * inner, last * picks * inner).astype(np.int64).reshape(-1, picks, inner)
-            if ((at < 0) | (at >= length)).any():
-                return math.inf
             if np.isnan(x).any():
                 return None
+            if due is not None:
+                y = given.read(first * picks * inner, last * picks * inner).astype(np.float64).reshape(at.shape)
+                with np.errstate(invalid="ignore"):
+                    worst = [max(worst[0], _largest(np.abs(np.take_along_axis(x, at, axis=1) - y)))]
+                continue
             worst = [max(gap, _behind(sign * x, at)) for gap, sign in zip(worst, ways, strict=True)]
     return min(worst)
 
@@ -137,5 +167,10 @@ def _behind(x: NDArray[Any], at: NDArray[Any]) -> float:
     rank = x.shape[1] - at.shape[1]
     due = np.partition(x, rank, axis=1)[:, rank]
     least = np.take_along_axis(x, at, axis=1).min(axis=1)
-    with np.errstate(invalid="ignore"):  # infinite on both sides
-        return float(np.nan_to_num(due - least, nan=0.0, posinf=math.inf).max(initial=0.0))
+    with np.errstate(invalid="ignore"):
+        return _largest(due - least)
+
+
+def _largest(gaps: NDArray[Any]) -> float:
+    """Return the largest distance; infinities on both sides have none."""
+    return float(np.nan_to_num(gaps, nan=0.0, posinf=math.inf).max(initial=0.0))

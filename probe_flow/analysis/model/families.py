@@ -64,7 +64,7 @@ _KEYWORDS: tuple[tuple[Family, str], ...] = (
     (Family.DISCRETE, "floordivide floordiv floormod floordivision"),
     (Family.STEP, "floor ceil round rint trunc"),
     (Family.DISCRETE, "gatingtopk"),  # scores of its own among the results
-    (Family.ORDER, "topk sort maxwithvalue minwithvalue"),
+    (Family.ORDER, "topk sort maxwithvalue minwithvalue median nanmedian kthvalue cummax cummin"),
     (
         Family.DISCRETE,
         "argmax argmin argsort eq ne lt le gt ge equal notequal greater less logical bitwise isnan isinf "
