@@ -113,7 +113,7 @@ _MAX = Statistics.__struct_fields__.index("max")
 def _recorded_target(row: Row) -> TensorRef | None:
     """Return the target's tensor where what it has recorded is what is known of it."""
     target = row.pair.target
-    return target if row.measurement is not None and row.measurement.given_target is target else None
+    return target if row.measurement is not None and row.measurement.given.target is target else None
 
 
 _Recorded: TypeAlias = list[tuple[list[float], bool]]

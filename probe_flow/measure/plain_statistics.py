@@ -56,7 +56,7 @@ def plain_measurements(
         table.count_plain([counts[some[place]] for place in places.tolist()])
         rows = shared_numbers(first + len(places))
         for row, place in enumerate(places.tolist(), first):
-            yield some[place], Measurement(table, rows[row], (), targets[place], goldens[place])
+            yield some[place], Measurement.of_recorded(table, rows[row], pairs[some[place]])
 
 
 def _count(pair: Pair, types: dict[tuple[int, int], int | None]) -> int | None:

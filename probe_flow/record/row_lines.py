@@ -59,13 +59,13 @@ class RowLines:
     def _heads(self, pairs: Sequence[Pair]) -> list[str]:
         """Return what is said of the node and the slot of each row."""
         found: list[str] = []
-        key, group, is_golden, head = None, "", False, ""
+        key, grouping, is_golden, head = None, None, False, ""
         for pair in pairs:
             shown = pair.shown
-            if shown.node is not key or pair.group is not group or is_golden != (pair.target is None):
-                key, group, is_golden = shown.node, pair.group, pair.target is None
+            if shown.node is not key or pair.grouping is not grouping or is_golden != (pair.target is None):
+                key, grouping, is_golden = shown.node, pair.grouping, pair.target is None
                 node = (self._golden if is_golden else self._target).nodes.get(key)
-                head = f', {_described(node, key)}, "group": {json_text(group)}, '
+                head = f', {_described(node, key)}, "group": {json_text(pair.group)}, '
             found.append(head + self._traits_of(shown).slot)
         return found
 

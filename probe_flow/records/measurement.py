@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from probe_flow.records.figure_views import FigureRow
 from probe_flow.records.figures import FigureTable, Integers, StoredTable, Value
+from probe_flow.records.pairs import Pair
 from probe_flow.records.tensor import TensorRef
 from probe_flow.records.tensor_data import Statistics
 
@@ -155,21 +156,31 @@ class Figures:
         return found
 
 
+class Given(Struct, frozen=True, gc=False):
+    """What is known of the sides of a measurement that are not in its table."""
+
+    target: Side = None
+    golden: Side = None
+    reference: Side = None
+
+
+_NOT_GIVEN = Given()
+"""The same object for all measurements with both sides in the table."""
+
+
 class Measurement(Struct, frozen=True, gc=False, eq=False):
     """What was measured of one pair: a row of a table, made by `of`.
 
     Args:
         table, number: where its figures are.
         notes: what is worth saying about the measurement (``shape differs``, ``broadcast``).
-        given_target, given_golden, given_reference: what is known of a side that is not in the table.
+        given: what is known of sides that are not in the table; the pair itself where its dumps recorded all of it.
     """
 
     table: MeasuredTable
     number: int
     notes: tuple[str, ...] = ()
-    given_target: Side = None
-    given_golden: Side = None
-    given_reference: Side = None
+    given: Given | Pair = _NOT_GIVEN
 
     @classmethod
     def of(
@@ -212,7 +223,14 @@ class Measurement(Struct, frozen=True, gc=False, eq=False):
         table = (figures or Figures()).table(mode, backend, tuple(metrics), sides)
         number = table.add(values)
         table.count(count, nonfinite_mismatch, _NO_INDEX if worst_index is None else worst_index)
-        return cls(table, number, notes, target, golden, reference)
+        is_given = target is not None or golden is not None or reference is not None
+        return cls(table, number, notes, Given(target, golden, reference) if is_given else _NOT_GIVEN)
+
+    @classmethod
+    def of_recorded(cls, table: MeasuredTable, number: int, pair: Pair) -> Measurement:
+        """Return what is in a table of a pair, of whose sides the dumps recorded all that is known."""
+        is_judged = pair.reference is not None  # that is no side of this measurement
+        return cls(table, number, (), Given(pair.target, pair.golden) if is_judged else pair)
 
     def with_metrics(self, metrics: Mapping[str, Value], *, reference: Side = None) -> Measurement:
         """Return the same measurement with further metrics, and with a third side where one is given."""
@@ -279,32 +297,32 @@ class Measurement(Struct, frozen=True, gc=False, eq=False):
     @property
     def target(self) -> SideSummary | None:
         """Statistics of the target; None when it could not be read."""
-        return self._side("target", self.given_target)
+        return self._side("target", self.given.target)
 
     @property
     def golden(self) -> SideSummary | None:
         """Statistics of the golden."""
-        return self._side("golden", self.given_golden)
+        return self._side("golden", self.given.golden)
 
     @property
     def reference(self) -> SideSummary | None:
         """Statistics of the third side, where there is one that was measured."""
-        return self._side("reference", self.given_reference)
+        return self._side("reference", self.given.reference)
 
     @property
     def target_statistics(self) -> Statistics | None:
         """The statistics of `target`, where its checksum is not asked for."""
-        return self._statistics("target", self.given_target)
+        return self._statistics("target", self.given.target)
 
     @property
     def golden_statistics(self) -> Statistics | None:
         """The statistics of `golden`."""
-        return self._statistics("golden", self.given_golden)
+        return self._statistics("golden", self.given.golden)
 
     @property
     def reference_statistics(self) -> Statistics | None:
         """The statistics of `reference`."""
-        return self._statistics("reference", self.given_reference)
+        return self._statistics("reference", self.given.reference)
 
     def _side(self, side: str, given: Side) -> SideSummary | None:
         if isinstance(given, SideSummary):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from msgspec import Struct, field
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.records.catalog import Catalog
 from probe_flow.records.frameworks import NO_FRAMEWORK
-from probe_flow.records.node import NodeKey
+from probe_flow.records.node import NodeKey, entry_name
 from probe_flow.records.reasons import Reason, Rule
 from probe_flow.records.tensor import TensorRef
 from probe_flow.records.tensor_traits import TensorKind
@@ -54,6 +54,33 @@ class Group(Struct, frozen=True, gc=False):
         return self.goldens if isinstance(self.goldens, tuple) else (self.goldens,)
 
 
+class OfEntry(Struct, frozen=True, gc=False):
+    """Groups of one node of the target each, by the name of its entry; the same object for all of them.
+
+    A text for each node would take a tenth of the memory of a run's rows.
+
+    Args:
+        label: what stands before the name.
+    """
+
+    label: str
+
+    def id_of(self, target: TensorRef) -> str:
+        """Return the id of the group of a node, of which this is a tensor."""
+        kind = target.traits.facts.named_by
+        assert kind is not None
+        return f"{self.label}: {entry_name(target.node, kind)}"
+
+
+_of_entry = lru_cache(maxsize=1 << 10)(OfEntry)
+
+
+def _one_or_all(nodes: Iterable[NodeKey]) -> NodeKey | tuple[NodeKey, ...]:
+    """Return nodes as groups have them."""
+    found = tuple(nodes)
+    return found[0] if len(found) == 1 else found
+
+
 GUESS = 0.7
 """Confidence up to which a pair with a reason that is a guess rests on likeness, order or place alone."""
 
@@ -83,7 +110,7 @@ class Pair(Struct, frozen=True, gc=False):
 
     Args:
         target, golden: the tensors.
-        group: id of the group.
+        grouping: id of the group; where that is by the target's entry, how it is made.
         rule: how the pair was made.
         reason: for one-sided pairs why; for others what was noted (e.g. aligned by shape).
         terms: on what terms the two are compared.
@@ -91,7 +118,7 @@ class Pair(Struct, frozen=True, gc=False):
 
     target: TensorRef | None
     golden: TensorRef | None
-    group: str
+    grouping: str | OfEntry
     rule: Rule
     reason: Reason | None = None
     terms: Terms = _USUAL
@@ -108,13 +135,39 @@ class Pair(Struct, frozen=True, gc=False):
         rule_span: Span | None = None,
         confidence: float = 1.0,
         transform: tuple[str, ...] = (),
+        label: str | None = None,
     ) -> Pair:
-        """Make a pair on other terms than the usual ones."""
-        return cls(target, golden, group, rule, reason, _shared_terms(rule_span, confidence, transform))
+        """Make a pair on other terms than the usual ones.
+
+        Args:
+            target, golden, group, rule, reason, rule_span, confidence, transform: as they are.
+            label: what stands in ``group`` before the name of the target's entry, where the key says that.
+        """
+        is_named = label is not None and target is not None and target.traits.facts.named_by is not None
+        grouping = _of_entry(label) if is_named else group
+        return cls(target, golden, grouping, rule, reason, _shared_terms(rule_span, confidence, transform))
+
+    @staticmethod
+    def groups_of(pairs: Iterable[Pair]) -> Iterator[str]:
+        """Yield the groups of pairs; the text is made once for neighbours of one group."""
+        node: NodeKey | None = None
+        grouping: str | OfEntry = ""
+        name = ""
+        for pair in pairs:
+            tensor = pair.target or pair.golden
+            assert tensor is not None
+            if tensor.node is not node or pair.grouping is not grouping:
+                node, grouping, name = tensor.node, pair.grouping, pair.group
+            yield name
 
     def judged_by(self, reference: TensorRef | None) -> Pair:
         """Return the pair with the tensor that judges both sides."""
         return replace(self, terms=replace(self.terms, reference=reference))
+
+    @property
+    def group(self) -> str:
+        """Id of the group."""
+        return self.grouping if isinstance(self.grouping, str) else self.grouping.id_of(self.shown)
 
     @property
     def reference(self) -> TensorRef | None:
@@ -164,7 +217,7 @@ class Pairs(Struct, frozen=True, gc=False):
     Args:
         target, golden, reference: the dumps.
         pairs: the decisions.
-        groups: nodes that belong together.
+        groups: nodes that belong together; those that the pairs tell, of one node a side, may be left out.
         problems: what is worth saying about the decisions.
         unused: warnings of what was to pair something and matched nothing: entries of mapping files, of `pair_ranks`.
         measured: number of a pair -> what was measured of it where its values were (`metrics.brought`); its
@@ -191,6 +244,21 @@ class Pairs(Struct, frozen=True, gc=False):
     def is_examination(self) -> bool:
         """Whether one dump is examined by itself: the golden is a catalog of no dump, which has no path."""
         return not self.golden.root
+
+    def all_groups(self) -> tuple[Group, ...]:
+        """Return `groups`, and before them those that the pairs alone tell, in their order."""
+        known = {group.id for group in self.groups}
+        told: dict[str, tuple[dict[NodeKey, None], dict[NodeKey, None]]] = {}
+        for pair in self.pairs:
+            name = pair.group
+            if name not in known:
+                nodes = told.setdefault(name, ({}, {}))
+                for of_side, tensor in zip(nodes, (pair.target, pair.golden), strict=True):
+                    if tensor is not None:
+                        of_side[tensor.node] = None
+        return *(
+            Group(name, Relation.ONE_TO_ONE, *map(_one_or_all, nodes)) for name, nodes in told.items()
+        ), *self.groups
 
     @property
     def catalogs(self) -> tuple[Catalog, ...]:

@@ -64,7 +64,7 @@ def fused() -> Comparison:
     target = tensor("conv1relu1", role=SlotRole.INPUT)
     weight = replace(missing_golden(0, "conv1relu1", expected=True), order=0)
     rows = (
-        replace(weight, pair=replace(weight.pair, target=target, group="1")),
+        replace(weight, pair=replace(weight.pair, target=target, grouping="1")),
         compared(1, "conv1relu1", "1", 0.25, status=Status.FAIL, role=Role.ORIGIN),
         compared(2, "gap_sum", "2", 0.3, status=Status.FAIL, role=Role.INHERITED),
         compared(3, "gap", "2", 0.3, status=Status.FAIL, role=Role.INHERITED),

@@ -84,8 +84,9 @@ def assert_complete(pairs: Pairs) -> None:
         seen = Counter(id(getattr(pair, attribute)) for pair in pairs.pairs if getattr(pair, attribute) is not None)
         assert seen == Counter(id(ref) for ref in side.tensors)
     assert all(pair.reason for pair in pairs.pairs if pair.target is None or pair.golden is None)
-    assert len({group.id for group in pairs.groups}) == len(pairs.groups)
-    assert {pair.group for pair in pairs.pairs} <= {group.id for group in pairs.groups}
+    groups = pairs.all_groups()
+    assert len({group.id for group in groups}) == len(groups)
+    assert {pair.group for pair in pairs.pairs} <= {group.id for group in groups}
     assert {problem.code for problem in pairs.problems} <= set(CODES)
 
 

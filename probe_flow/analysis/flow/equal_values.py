@@ -148,7 +148,7 @@ def _fingerprint(row: Row, run: int) -> _Fingerprint | None:
     if measurement is None or golden is None or not measurement.count:
         return None
     recorded = golden.recorded
-    measured = recorded if measurement.given_golden is golden else measurement.golden_statistics
+    measured = recorded if measurement.given.golden is golden else measurement.golden_statistics
     if measured is None:
         return None
     # Of integers no norm is recorded.

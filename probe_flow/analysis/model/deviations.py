@@ -161,7 +161,7 @@ class _Plain:
         target, golden = pair.target, pair.golden
         if measured is None or target is None or golden is None or pair.rule.is_self:
             return None
-        if measured.given_target is not target or measured.given_golden is not golden:
+        if measured.given.target is not target or measured.given.golden is not golden:
             return None
         if measured.table.mode is not Mode.STATISTICS or not measured.count:
             return None

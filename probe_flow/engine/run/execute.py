@@ -242,7 +242,7 @@ class _Run:
             found = self.kept.find(planned, lambda problem: self._report(stage.name, [problem]))
             if found is not None:
                 emit(found.event, **found.fields)
-            result = self._result_of(planned) if found is None else found.result
+            result = self.results.sharing(self._result_of(planned) if found is None else found.result)
             keep = partial(self.kept.keep, planned, result, self.results.stored_of, self.results.problems)
             self.results.add(planned, result, keep if found is None else nothing)
 

@@ -89,6 +89,14 @@ class Results:
         """Return the results that a stage takes, by option."""
         return {option: [self._held[name] for name in names] for option, names in planned.stage.inputs.items()}
 
+    def sharing(self, result: object) -> object:
+        """Return a stage's result; a dump with the nodes of dumps that are held, where it has equal ones."""
+        if isinstance(result, Catalog):
+            for held in self._held.values():
+                if isinstance(held, Catalog):
+                    result = result.with_nodes_of(held)
+        return result
+
     def add(self, planned: PlannedStage, result: object, keep: Callable[[], None]) -> None:
         """Take a stage's result: write what must be written, hold it if a consumer waits.
 

@@ -19,7 +19,7 @@ from probe_flow.matching.name.slots import Decision, by_slot, pair_tensors, pair
 from probe_flow.matching.name.vocabulary import NameRule
 from probe_flow.matching.shared.executions import other_leaves_out, pair_executions, with_selections
 from probe_flow.matching.shared.vocabulary import CommonRule
-from probe_flow.records import Catalog, Group, NodeKind, Pair, Pairs, Relation
+from probe_flow.records import CallFacts, Catalog, Group, Node, NodeKind, Pair, Pairs, Relation
 
 ALIGNED_CONFIDENCE = 0.9
 
@@ -116,7 +116,7 @@ class Merge:
         ]
 
     def pairs(self, groups: list[Group]) -> list[Pair]:
-        """Return all pairs; append one group per paired or lone node."""
+        """Return all pairs; append the groups that they do not tell: of several nodes, and of nodes without tensors."""
         following = self._golden_only()
         pairs = self._lone_golden(following.get(-1, ()), groups)
         for number in range(len(self.target.nodes) if self.target is not None else 0):
@@ -137,11 +137,14 @@ class Merge:
         if partner is None or golden is None:
             reasons = self.reasons[0]
             assert reasons is not None
-            groups.append(Group(group, Relation.ONE_TO_ONE, node.key, ()))
-            reason = reasons.of(number)
-            return [Pair(tensor, None, group, CommonRule.NONE, reason=reason) for tensor in mine]
-        groups.append(Group(group, Relation.ONE_TO_ONE, node.key, golden.nodes[partner].key))
-        return pair_tensors(mine, golden.tensors[partner], self._decision(group, number, partner))
+            if not mine:
+                groups.append(Group(group, Relation.ONE_TO_ONE, node.key, ()))
+            said = CommonRule.NONE, reasons.of(number)
+            return [Pair.on_terms(tensor, None, group, *said, label=self._label(node)) for tensor in mine]
+        found = pair_tensors(mine, golden.tensors[partner], self._decision(group, number, partner))
+        if not found:
+            groups.append(Group(group, Relation.ONE_TO_ONE, node.key, golden.nodes[partner].key))
+        return found
 
     def _decision(self, group: str, number: int, partner: int) -> Decision:
         """Return how two nodes were paired."""
@@ -167,7 +170,13 @@ class Merge:
             self.space.aliases,
             arguments,
             is_foreign_call=self.is_cross_framework and is_call and arguments == (None, None),
+            label=self._label(self.target.nodes[number]),
         )
+
+    def _label(self, node: Node) -> str | None:
+        """Return what stands in a node's group before the name of its entry, where the key says that."""
+        is_usual = isinstance(node.facts, CallFacts) and node.facts.entry is None
+        return self.label if is_usual else None
 
     def _part(self, part: Part, groups: list[Group]) -> Iterator[Pair]:
         """Yield the pairs of a node that is one of several which together are one golden node."""
@@ -220,7 +229,8 @@ class Merge:
             assert reasons is not None
             node = golden.nodes[number]
             group = f"{self.label}: golden {entry_of(node)}"
-            groups.append(Group(group, Relation.ONE_TO_ONE, (), node.key))
+            if not golden.tensors[number]:
+                groups.append(Group(group, Relation.ONE_TO_ONE, (), node.key))
             reason = reasons.of(number)
             pairs += [Pair(None, tensor, group, CommonRule.NONE, reason=reason) for tensor in golden.tensors[number]]
         return pairs

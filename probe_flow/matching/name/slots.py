@@ -56,6 +56,7 @@ class Decision(Struct, frozen=True, gc=False):
 
     Args:
         group: id of the group.
+        label: what stands in it before the name of the target's entry, where the key says that.
         rule, span, confidence: of the pairs.
         is_cross_framework: whether the sides come from different frameworks.
         checks_dtypes: whether tensors of different dtype classes stay unmatched.
@@ -73,12 +74,14 @@ class Decision(Struct, frozen=True, gc=False):
     aliases: Mapping[str, str] = field(default_factory=lambda: NO_ALIASES)
     arguments: tuple[Arguments | None, Arguments | None] = (None, None)
     is_foreign_call: bool = False
+    label: str | None = None
 
     def pair(self, one: TensorRef | None, other: TensorRef | None, reason: Reason | None = None) -> Pair:
         """Return one pair made by this decision; confidence is that of two-sided pairs."""
         is_whole = one is not None and other is not None
         confidence = self.confidence if is_whole else 1.0
-        return Pair.on_terms(one, other, self.group, self.rule, reason, rule_span=self.span, confidence=confidence)
+        rule, span, label = self.rule, self.span, self.label
+        return Pair.on_terms(one, other, self.group, rule, reason, rule_span=span, confidence=confidence, label=label)
 
 
 def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decision: Decision) -> list[Pair]:

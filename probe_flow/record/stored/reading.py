@@ -117,6 +117,7 @@ def last_record(kind: type[_Last], messages: Iterable[Plain], path: Path) -> _La
     except _MISREAD as error:
         raise damaged_record(path, f"it is not understood: {error}") from error
     (*_, found) = reader.records[KINDS.index(kind)] or [None]
+    reader.end()
     if not isinstance(found, kind):
         raise damaged_record(path, f"it holds no {kind.__name__.lower()}")
     return found
@@ -173,6 +174,11 @@ class _Reader:
             self._count += 1
         else:
             raise _MisfitError(f"`{word}` is no kind of message")
+
+    def end(self) -> None:
+        """Drop the records: the ways lead back to this object, which would keep all of them."""
+        self._ways.clear()
+        self.records.clear()
 
     def _column(self, column: Plain, count: int | None) -> list[Any]:
         """Return the values of a column; of a column of stretches they may be any number, where none is given."""

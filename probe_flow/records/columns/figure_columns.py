@@ -319,7 +319,7 @@ class SideColumns:
     def __init__(self, side: str) -> None:
         self._side = side
         self._tensor_of: Callable[[Row], TensorRef | None] = attrgetter(f"pair.{side}")
-        self._given_of: Callable[[Measurement], Side] = attrgetter(f"given_{side}")
+        self._given_of: Callable[[Measurement], Side] = attrgetter(f"given.{side}")
         self._summary_of: Callable[[Measurement], SideSummary | None] = attrgetter(side)
         self._recorded, self._measured = RecordedColumns(), MeasuredColumns()
 

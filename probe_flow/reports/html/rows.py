@@ -15,6 +15,7 @@ from probe_flow.records import (
     Comparison,
     Measurement,
     Mode,
+    Pair,
     Reason,
     Relation,
     Role,
@@ -141,17 +142,19 @@ def _decisions(comparison: Comparison, strings: Strings, marks: RowMarks, ranks:
     yield "rule_span", texts(lambda some: [str(row.pair.rule_span) if row.pair.rule_span else None for row in some])
     yield "reason", texts(lambda some: [None if row.pair.reason is None else row.pair.reason.text for row in some])
     yield "transform", lists(lambda some: [row.pair.transform for row in some])
-    yield "group", texts(lambda some: [row.pair.group for row in some])
+    yield "group", texts(lambda some: [*Pair.groups_of(row.pair for row in some)])
     yield "relation", texts(_relation_of(comparison))
     yield "mode", packed_places(strings.places(mapped(some, _mode)) for some in measured(attrgetter("mode")))
     yield "notes", packed_places(strings.lists(each or () for each in some) for some in measured(attrgetter("notes")))
 
 
 def _relation_of(comparison: Comparison) -> Callable[[_Rows], list[str | None]]:
-    groups, usual = comparison.pairs.groups, Relation.ONE_TO_ONE
-    others = {group.id: group.relation.value for group in groups if group.relation is not usual}
-    known = usual.value if groups else None  # of nearly all groups, which are as many as nodes
-    return lambda some: [others.get(row.pair.group, known) for row in some]
+    pairs, usual = comparison.pairs, Relation.ONE_TO_ONE
+    others = {group.id: group.relation.value for group in pairs.groups if group.relation is not usual}
+    known = None if pairs.is_examination else usual.value  # of nearly all groups, which are as many as nodes
+    if not others:
+        return lambda some: [known] * len(some)
+    return lambda some: [others.get(name, known) for name in Pair.groups_of(row.pair for row in some)]
 
 
 def _metric_columns(comparison: Comparison, names: Sequence[str]) -> Iterator[Member]:

@@ -26,7 +26,7 @@ def views_of(comparison: Comparison, wanted: Sequence[Detail]) -> tuple[tuple[El
     """Return the views that are wanted, each tensor once, and what is to say about those that there are not."""
     chosen, problems = _chosen(comparison, wanted)
     named = {row.pair.group for row, _ in chosen}
-    groups = {group.id: group for group in comparison.pairs.groups if group.id in named}
+    groups = {group.id: group for group in comparison.pairs.all_groups() if group.id in named}
     views = []
     for row, detail in chosen:
         views.append(_view(row, detail, _golden_names(comparison, row, groups.get(row.pair.group))))

@@ -59,7 +59,7 @@ def facts(measurement):
     """What a measurement says, each number as text that tells all floats apart."""
     figures = {name: repr(value) for name, value in measurement.metrics.items()}
     counts = measurement.count, measurement.nonfinite_mismatch, measurement.worst_index
-    sides = measurement.given_target, measurement.given_golden
+    sides = measurement.given.target, measurement.given.golden
     return measurement.mode, measurement.backend, measurement.notes, figures, counts, [*map(id, sides)]
 
 

@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import astuple, replace
 from name_builders import ref_of
 
 from probe_flow.records import Catalog, Execution, GraphOp, GraphTensor, Node, NodeKey
@@ -47,3 +48,34 @@ def test_an_operator_of_a_graph_reads_and_gives_what_it_was_made_of(inputs, outp
 def test_an_operator_of_a_graph_holds_no_tuples_of_one():
     op = GraphOp.of("x", "Relu", 0, [("a", 0)], [FLOAT])
     assert (op.fed, op.gives) == ("a", FLOAT)
+
+
+def test_a_dump_takes_the_equal_nodes_of_another_and_says_the_same():
+    first = catalog(*KEYS)
+    own = [NodeKey(Execution(key.execution.rank, 0), key.name) for key in KEYS]
+    other = replace(first, nodes={key: Node(key, "Add") for key in own}, tensors=tuple(map(ref_of, own)))
+    found = other.with_nodes_of(first)
+    assert found == other
+    assert found.nodes is first.nodes
+    assert all(tensor.node is key for tensor, key in zip(found.tensors, KEYS, strict=True))
+
+
+def test_nodes_that_are_another_in_any_fact_stay_and_so_does_the_order():
+    first = catalog(*KEYS)
+    keys = [NodeKey(*astuple(key)) for key in reversed(KEYS)]
+    nodes = {key: Node(key, "Mul" if key.name == "b" else "Add") for key in keys}
+    other = replace(first, nodes=nodes, tensors=tuple(map(ref_of, keys)))
+    found = other.with_nodes_of(first)
+    assert found == other
+    assert list(found.nodes) == keys
+    assert [tensor.node is key for tensor, key in zip(found.tensors, reversed(KEYS), strict=True)] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_dump_of_other_nodes_stays_as_it_is():
+    first, other = catalog(*KEYS), catalog()
+    other = replace(other, nodes={key: Node(key, "Mul") for key in KEYS})
+    assert other.with_nodes_of(first) is other

@@ -291,7 +291,7 @@ def _beyond_dumps(row: Row) -> Measurement | None:
 def _are_recorded(pair: Pair, measured: Measurement) -> bool:
     """Whether what is known of both sides is what their dumps recorded."""
     target, golden = pair.target, pair.golden
-    is_own = measured.given_target is target and measured.given_golden is golden
+    is_own = measured.given.target is target and measured.given.golden is golden
     return is_own and target is not None and golden is not None and target.kind is golden.kind is TensorKind.STATISTICS
 
 

@@ -131,7 +131,7 @@ def offline_groups(pairs: Pairs, rows: Sequence[Row], operators: Operators) -> l
     executions = _executions(rows) or {key.execution for key in pairs.target.nodes}
     homes = _golden_homes(rows)
     found: dict[tuple[Execution, str], OfflineGroup] = {}
-    for group in pairs.groups:
+    for group in pairs.all_groups():
         for execution in _of_group(group, homes):
             if execution in executions or not group.target_nodes:
                 ops = dict.fromkeys(key for key in group.target_nodes if key.execution == execution)

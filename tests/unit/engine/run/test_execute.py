@@ -10,6 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from name_builders import catalog
 from report_builders import comparison, good_row
 from run_records import first_divergence
 
@@ -76,6 +77,14 @@ def test_what_run_json_says_of_a_comparison_is_handed_to_reports(tmp_path):
     assert kept.summary_of(of_run) is kept.summaries["result"]
     assert kept.summary_of(other) == kept.summaries["result"]
     assert kept.summary_of(other) is not kept.summaries["result"]
+
+
+def test_dumps_of_one_program_share_their_nodes(tmp_path):
+    held = results.Results((), tmp_path, print, at_once)
+    held._held["target"] = target = catalog(["Functional.relu.0.forward"])
+    golden = held.sharing(catalog(["Functional.relu.0.forward"]))
+    assert golden.nodes is target.nodes
+    assert held.sharing("no dump") == "no dump"
 
 
 def test_a_run_that_finds_nothing_wrong_passes_and_leaves_its_record(run, tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from probe_flow.errors import CODES, Diagnostic, IncompleteError, ProbeFlowError
 from probe_flow.record.stored.kinds import PREFIX, header
 from probe_flow.record.stored.reading import read_comparison
 from probe_flow.record.stored.writing import write_comparison
+from probe_flow.records import TensorRef
 from probe_flow.testing.builders import comparison, row, tensor
 
 
@@ -144,3 +147,17 @@ def parts_of(message: Any) -> list[tuple[list[Any], int]]:
     if not isinstance(message, list):
         return []
     return [place for n, each in enumerate(message) for place in ((message, n), *parts_of(each))]
+
+
+def test_what_was_read_is_not_held_by_its_reader(whole: bytes, tmp_path: Path) -> None:
+    """A run switches the collector off, so that a circle would keep every record to its end."""
+    (tmp_path / "file").write_bytes(whole)
+    before = sys.getrefcount(TensorRef)
+    gc.disable()
+    try:
+        found = read_comparison(tmp_path / "file")
+        assert sys.getrefcount(TensorRef) > before
+        del found
+        assert sys.getrefcount(TensorRef) == before
+    finally:
+        gc.enable()

@@ -44,7 +44,7 @@ def test_records_are_told_apart_wherever_in_memory_they_lie(monkeypatch: pytest.
 def test_texts_that_pairs_share_stand_once_and_are_shared_again(tmp_path: Path) -> None:
     rows = [good_row(number) for number in range(6)]
     groups = [f"group {number}" for number in range(3)]
-    rows = [replace(row, pair=replace(row.pair, group=groups[n // 2])) for n, row in enumerate(rows)]
+    rows = [replace(row, pair=replace(row.pair, grouping=groups[n // 2])) for n, row in enumerate(rows)]
     made = comparison(*rows)
     write_comparison(made, tmp_path / "file")
     assert [(tmp_path / "file").read_bytes().count(group.encode()) for group in groups] == [1, 1, 1]
