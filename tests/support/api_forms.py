@@ -36,12 +36,17 @@ IMAGE, SIGNAL, VOLUME = floats(2, 4, 7, 6), floats(2, 4, 9), floats(1, 2, 4, 5, 
 
 ONE_FLOAT = (
     "exp expm1 sin cos tan tanh abs absolute neg negative square floor ceil round trunc sign isnan isinf isfinite "
-    "sigmoid erf logical_not sinh cosh atan reciprocal exp2"
+    "sigmoid erf logical_not sinh cosh atan arctan asinh reciprocal exp2"
 )
 ONE_POSITIVE = "log log2 log10 log1p sqrt rsqrt"
-TWO = "mul multiply maximum minimum eq ne lt le gt ge not_equal less less_equal greater greater_equal atan2"
+ONE_SHARE = "asin arcsin acos arccos atanh"
+TWO = (
+    "mul multiply maximum minimum eq ne lt le gt ge not_equal less less_equal greater greater_equal atan2 logaddexp "
+    "hypot"
+)
 LOGICAL = "logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor"
 ACTIVATIONS = "relu relu6 leaky_relu elu gelu silu mish softplus hardtanh hardsigmoid hardswish"
+MORE_ACTIVATIONS = "selu celu softsign tanhshrink hardshrink softshrink logsigmoid glu"
 
 
 def elementwise() -> Iterator[Form]:
@@ -49,17 +54,24 @@ def elementwise() -> Iterator[Form]:
         yield Form("Torch", name, [A])
     for name in ONE_POSITIVE.split():
         yield Form("Torch", name, [P])
+    for name in ONE_SHARE.split():
+        yield Form("Torch", name, [P / 4])
     for name in TWO.split():
         yield Form("Torch", name, [A, B])
         yield Form("Tensor", name, [A, V])
     for name in LOGICAL.split():
         yield Form("Torch", name, [flags(3, 4), flags(3, 4)])
-    for name in ACTIVATIONS.split():
+    for name in (ACTIVATIONS + " " + MORE_ACTIVATIONS).split():
         yield Form("Functional", name, [X * 3])
     yield from (
         Form("Functional", "gelu", [A], {"approximate": "tanh"}),
         Form("Functional", "leaky_relu", [A, 0.3]), Form("Functional", "elu", [A], {"alpha": 0.5}),
         Form("Functional", "softplus", [A * 5, 2.0, 5.0]), Form("Functional", "hardtanh", [A, -0.5, 0.25]),
+        Form("Torch", "acosh", [P + 1]), Form("Functional", "celu", [A], {"alpha": 0.5}),
+        Form("Functional", "hardshrink", [A, 0.2]), Form("Functional", "softshrink", [A], {"lambd": 0.2}),
+        Form("Functional", "threshold", [A, 0.1, -3.0]), Form("Functional", "prelu", [A, floats(1)]),
+        Form("Functional", "prelu", [IMAGE, floats(4)]), Form("Functional", "glu", [A, 1]),
+        Form("Functional", "logsigmoid", [A * 400]), Form("Torch", "selu", [A]),
         Form("Torch", "bitwise_not", [places(9, 4)]),
         Form("Torch", "add", [A, B]), Form("Torch", "add", [A, B], {"alpha": 2}), Form("Torch", "add", [A, 1.5]),
         Form("Tensor", "add", [A], {"other": V}), Form("Torch", "sub", [A, V]), Form("Torch", "subtract", [A, 2]),
@@ -103,6 +115,16 @@ def products() -> Iterator[Form]:
         Form("Torch", "addmm", [floats(3, 2), A, floats(4, 2)], {"beta": 0.5, "alpha": 2}),
         Form("Torch", "baddbmm", [floats(2, 3, 5), X, floats(2, 4, 5)]),
         Form("Torch", "baddbmm", [np.full((2, 3, 5), np.nan), X, floats(2, 4, 5)], {"beta": 0}),
+        Form("Torch", "addmv", [floats(3), A, V], {"beta": 0.5, "alpha": 2}), Form("Torch", "dot", [V, floats(4)]),
+        Form("Torch", "addbmm", [floats(3, 5), X, floats(2, 4, 5)], {"beta": 0.5, "alpha": 2}),
+        Form("Torch", "addbmm", [np.full((3, 5), np.nan), X, floats(2, 4, 5)], {"beta": 0}),
+        Form("Torch", "tensordot", [X, floats(3, 4, 2)]), Form("Torch", "tensordot", [X, floats(4, 5)], {"dims": 1}),
+        Form("Torch", "tensordot", [X, floats(5, 3)], {"dims": ([1], [1])}), Form("Torch", "kron", [A, floats(2, 3)]),
+        Form("Torch", "cross", [A, B]), Form("Torch", "cross", [floats(2, 3, 3), floats(2, 3, 3), 2]),
+        Form("Torch", "linalg.cross", [floats(3, 2, 3), floats(3, 2, 3)]),
+        Form("Torch", "linalg.cross", [A, B], {"dim": 0}),
+        Form("Functional", "bilinear", [A, floats(3, 5), floats(2, 4, 5), floats(2)]),
+        Form("Functional", "bilinear", [X, floats(2, 3, 5), floats(6, 4, 5)]),
         Form("Torch", "einsum", ["bij,bjk->bik", X, floats(2, 4, 5)]), Form("Torch", "einsum", ["ij->ji", A]),
         Form("Torch", "einsum", ["...hd,...hd->...h", Q, K]),
         Form("Functional", "scaled_dot_product_attention", [Q, K, floats(2, 2, 5, 3)]),
@@ -159,6 +181,15 @@ def norms() -> Iterator[Form]:
         Form("Functional", "group_norm", [IMAGE, 2]), Form("Functional", "group_norm", [SIGNAL, 4, V, floats(4), 1e-3]),
         Form("Functional", "normalize", [X]), Form("Functional", "normalize", [X], {"dim": -1, "eps": 1.5}),
         Form("Functional", "normalize", [A, 1.0, 1]),
+        Form("Functional", "instance_norm", [IMAGE]),
+        Form("Functional", "instance_norm", [SIGNAL, None, None, V, floats(4), True, 0.1, 1e-3]),
+        Form("Functional", "instance_norm", [IMAGE, mean, var], {"use_input_stats": False}),
+        Form("Torch", "instance_norm", [IMAGE, V, floats(4), None, None, True, 0.1, 1e-5, True]),
+        Form("Functional", "local_response_norm", [IMAGE, 3]),
+        Form("Functional", "local_response_norm", [IMAGE, 2, 0.5, 1.5, 2.0]),
+        Form("Functional", "cosine_similarity", [X, floats(2, 3, 4)]),
+        Form("Functional", "cosine_similarity", [A, floats(1, 4)], {"dim": -1, "eps": 2.0}),
+        Form("Functional", "softmin", [A], {"dim": 1}), Form("Functional", "softmin", [X, -1]),
         Form("Functional", "softmax", [A], {"dim": 1}), Form("Functional", "softmax", [X, 0]),
         Form("Torch", "softmax", [np.where(flags(3, 4), -np.inf, A) * 1.0, -1]),
         Form("Tensor", "softmax", [A * 400, -1]), Form("Functional", "log_softmax", [A * 50], {"dim": -1}),
@@ -173,6 +204,14 @@ def reductions() -> Iterator[Form]:
         Form("Torch", "mean", [A]), Form("Tensor", "mean", [X, -1], {"keepdim": True}),
         Form("Tensor", "mean", [X], {"axis": 0}), Form("Torch", "prod", [P]), Form("Torch", "prod", [P, 1, True]),
         Form("Torch", "cumsum", [A, 1]), Form("Torch", "cumsum", [flags(5), 0]),
+        Form("Torch", "cumprod", [P, 1]), Form("Torch", "nansum", [np.where(flags(3, 4), np.nan, A)]),
+        Form("Torch", "nansum", [np.where(flags(2, 3, 4), np.nan, X), 1, True]),
+        Form("Torch", "count_nonzero", [places(2, 3, 4)]), Form("Torch", "count_nonzero", [places(2, 3, 4), 1]),
+        Form("Torch", "dist", [A, B]), Form("Torch", "dist", [A, V, 1]),
+        Form("Torch", "quantile", [A, 0.3]), Form("Torch", "quantile", [X, np.array([0.1, 0.75]), 1]),
+        Form("Torch", "quantile", [A, 0.5, -1, True]), Form("Torch", "var_mean", [X, -1]),
+        Form("Torch", "var_mean", [A], {"correction": 0}), Form("Torch", "std_mean", [X, (0, 1)], {"keepdim": True}),
+        Form("Torch", "var_mean", [A, False]), Form("Torch", "std_mean", [A]),
         Form("Torch", "var", [A]), Form("Torch", "var", [X, -1], {"unbiased": False}), Form("Tensor", "var", [X, 1]),
         Form("Tensor", "var", [X, (0, 1)], {"correction": 0, "keepdim": True}), Form("Torch", "std", [A, 0]),
         Form("Torch", "std", [A, False]), Form("Torch", "norm", [A]), Form("Torch", "norm", [X, 2, -1, True]),
@@ -223,6 +262,17 @@ def moves() -> Iterator[Form]:
         Form("Functional", "embedding", [places(5, 2, 3), floats(5, 4)]),
         Form("Functional", "embedding", [places(5, 2), floats(5, 4), 0]),
         Form("Torch", "embedding", [floats(5, 4), places(5, 2, 3)]),
+        Form("Functional", "embedding_bag", [places(5, 2, 3), floats(5, 4)]),
+        Form("Functional", "embedding_bag", [places(5, 2, 3), floats(5, 4)], {"mode": "max"}),
+        Form("Functional", "embedding_bag", [places(5, 2, 3), floats(5, 4)],
+             {"mode": "sum", "per_sample_weights": floats(2, 3)}),
+        Form("Torch", "movedim", [X, 0, 2]), Form("Torch", "moveaxis", [X, (0, 1), (-1, 0)]),
+        Form("Torch", "unflatten", [A, 1, (2, 2)]), Form("Tensor", "unflatten", [floats(2, 6), -1, (3, -1)]),
+        Form("Torch", "diagonal", [A]), Form("Torch", "diagonal", [X, 1, 1, 2]),
+        Form("Functional", "pixel_shuffle", [floats(2, 8, 3, 2), 2]),
+        Form("Functional", "pixel_shuffle", [floats(9, 2, 2), 3]),
+        Form("Functional", "pixel_unshuffle", [floats(2, 2, 6, 4), 2]),
+        Form("Torch", "hstack", [[A, B]]), Form("Torch", "hstack", [[V, V]]), Form("Torch", "vstack", [[A, V]]),
         Form("Functional", "one_hot", [places(4, 2, 3), 4]),
         Form("Functional", "one_hot", [np.array([1, 3, 0])]), Form("Tensor", "to", [A, half]),
         Form("Tensor", "to", [A], {"dtype": DtypeName("float32")}), Form("Tensor", "to", [A * 9, DtypeName("int64")]),
@@ -248,6 +298,17 @@ def losses() -> Iterator[Form]:
         Form("Functional", "mse_loss", [A, B]), Form("Functional", "mse_loss", [A, B], {"reduction": "none"}),
         Form("Functional", "l1_loss", [A, B], {"reduction": "sum"}), Form("Functional", "smooth_l1_loss", [A, B]),
         Form("Functional", "smooth_l1_loss", [A, B], {"beta": 0.5}),
+        Form("Functional", "binary_cross_entropy", [P / 4, positive(3, 4) / 4]),
+        Form("Functional", "binary_cross_entropy", [np.array([0.0, 1.0, 0.5]), np.array([1.0, 1.0, 0.0]), positive(3)],
+             {"reduction": "sum"}),
+        Form("Functional", "kl_div", [A, P]), Form("Functional", "kl_div", [A, P], {"reduction": "batchmean"}),
+        Form("Functional", "kl_div", [A, np.where(flags(3, 4), 0, P)], {"reduction": "none"}),
+        Form("Functional", "kl_div", [A, B], {"reduction": "sum", "log_target": True}),
+        Form("Functional", "huber_loss", [A, B]), Form("Functional", "huber_loss", [A, B, "none", 0.5]),
+        Form("Functional", "pairwise_distance", [A, B]),
+        Form("Functional", "pairwise_distance", [A, B, 1.0, 1e-3, True]),
+        Form("Functional", "triplet_margin_loss", [A, B, P]),
+        Form("Functional", "triplet_margin_loss", [A, B, P], {"margin": 0.1, "swap": True, "reduction": "none"}),
         Form("Functional", "binary_cross_entropy_with_logits", [A * 20, positive(3, 4) / 4]),
         Form("Functional", "binary_cross_entropy_with_logits", [A, P / 4, positive(4)], {"pos_weight": positive(4)}),
     )  # fmt: skip

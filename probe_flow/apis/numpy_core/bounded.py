@@ -22,7 +22,10 @@ COPIES = 12
 
 _MODULES = frozenset(each.__name__ for each in (elementwise, normalising, reductions))
 _PRODUCTS = frozenset((products.matmul, products.mm, products.mv, products.linear, products.addmm, products.baddbmm))
-_LOSSES = frozenset((losses.mse_loss, losses.l1_loss, losses.smooth_l1_loss, losses.bce_with_logits))
+_LOSSES = frozenset((
+    losses.mse_loss, losses.l1_loss, losses.smooth_l1_loss, losses.bce_with_logits, losses.binary_cross_entropy,
+    losses.kl_div, losses.huber_loss, losses.pairwise_distance, losses.triplet_margin_loss,
+))  # fmt: skip
 
 
 def surely_bytes(function: Function, call: Call) -> int | None:

@@ -14,6 +14,9 @@ from probe_flow.apis.calls import UnusableError
 Array = NDArray[Any]
 Operand = Array | float
 
+_SELU, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+"""Scale and alpha of Klambauer et al. (2017), by which activations keep a mean of 0 and a variance of 1."""
+
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
@@ -160,6 +163,60 @@ def hardsigmoid(input: Array, inplace: bool = False) -> Array:
 def hardswish(input: Array, inplace: bool = False) -> Array:
     """Return ``input * hardsigmoid(input)``."""
     return np.asarray(input * hardsigmoid(input, inplace))
+
+
+def selu(input: Array, inplace: bool = False) -> Array:
+    """Return the input scaled by 1.0507, of what is negative its `elu` of 1.6733."""
+    return np.asarray(_SELU * elu(input, _SELU_ALPHA, inplace))
+
+
+def celu(input: Array, alpha: float = 1.0, inplace: bool = False) -> Array:
+    """Return the input, ``alpha * (exp(input / alpha) - 1)`` where it is negative."""
+    _not_in_place(inplace)
+    return np.where(input > 0, input, alpha * np.expm1(np.minimum(input, 0) / alpha))
+
+
+def softsign(input: Array) -> Array:
+    """Return ``input / (1 + |input|)``."""
+    return np.asarray(input / (1 + np.abs(input)))
+
+
+def tanhshrink(input: Array) -> Array:
+    """Return ``input - tanh(input)``."""
+    return np.asarray(input - np.tanh(input))
+
+
+def hardshrink(input: Array, lambd: float = 0.5) -> Array:
+    """Return the input, 0 where its size is ``lambd`` at most."""
+    return np.where(np.abs(input) > lambd, input, 0)
+
+
+def softshrink(input: Array, lambd: float = 0.5) -> Array:
+    """Return the input, ``lambd`` nearer to 0, and 0 where its size is less than that."""
+    return np.asarray(np.sign(input) * np.maximum(np.abs(input) - lambd, 0))
+
+
+def threshold(input: Array, threshold: float, value: float, inplace: bool = False) -> Array:
+    """Return the input where it is above the threshold, else the value."""
+    _not_in_place(inplace)
+    return np.where(input > threshold, input, value)
+
+
+def logsigmoid(input: Array) -> Array:
+    """Return the logarithm of `sigmoid`, without overflow on either side."""
+    return np.asarray(-np.logaddexp(0, -input))
+
+
+def prelu(input: Array, weight: Array) -> Array:
+    """Return the input, times the weight where it is negative: one for all, or one for each channel (axis 1)."""
+    shaped = weight.reshape(1, -1, *[1] * (input.ndim - 2)) if weight.size > 1 else weight.reshape(())
+    return np.where(input > 0, input, input * shaped)
+
+
+def glu(input: Array, dim: int = -1) -> Array:
+    """Return the first half along an axis times the `sigmoid` of the second."""
+    first, second = np.split(input, 2, axis=dim)
+    return np.asarray(first * sigmoid(second))
 
 
 def swiglu(input: Array, dim: int = -1) -> Array:

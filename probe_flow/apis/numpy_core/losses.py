@@ -115,6 +115,74 @@ def bce_with_logits(
     return _reduced(losses if weight is None else losses * weight, reduction)
 
 
+def binary_cross_entropy(
+    input: Array,
+    target: Array,
+    weight: Array | None = None,
+    size_average: object = None,
+    reduce: object = None,
+    reduction: str = "mean",
+) -> Array:
+    """Return the cross entropy of two classes by the probability of one; no logarithm counts below -100."""
+    _not_older(size_average, reduce)
+    with np.errstate(divide="ignore"):
+        logs = [np.maximum(np.log(each), -100.0) for each in (input, 1 - input)]
+    losses = -(target * logs[0] + (1 - target) * logs[1])
+    return _reduced(losses if weight is None else losses * weight, reduction)
+
+
+def kl_div(
+    input: Array,
+    target: Array,
+    size_average: object = None,
+    reduce: object = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Array:
+    """Return ``target * (log(target) - input)``, 0 where the target is; ``batchmean`` divides by the first axis."""
+    _not_older(size_average, reduce)
+    if log_target:
+        losses = np.exp(target) * (target - input)
+    else:
+        known = np.where(target > 0, target, 1.0)
+        losses = np.where(target > 0, known * np.log(known), 0.0) - target * input
+    return _reduced(losses, "sum", None) / input.shape[0] if reduction == "batchmean" else _reduced(losses, reduction)
+
+
+def huber_loss(
+    input: Array, target: Array, reduction: str = "mean", delta: float = 1.0, weight: Array | None = None
+) -> Array:
+    """Return half the square of the difference; beyond delta, delta times its size less half of delta."""
+    gap = np.abs(input - target)
+    losses = np.where(gap <= delta, 0.5 * gap * gap, delta * (gap - 0.5 * delta))
+    return _reduced(losses if weight is None else losses * weight, reduction)
+
+
+def pairwise_distance(x1: Array, x2: Array, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Array:
+    """Return the norm along the last axis of the difference, to which ``eps`` is added."""
+    return np.asarray(np.linalg.norm(x1 - x2 + eps, ord=p, axis=-1, keepdims=keepdim))
+
+
+def triplet_margin_loss(
+    anchor: Array,
+    positive: Array,
+    negative: Array,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: object = None,
+    reduce: object = None,
+    reduction: str = "mean",
+) -> Array:
+    """Return by how much less than the margin the negative is further away than the positive."""
+    _not_older(size_average, reduce)
+    near, far = (pairwise_distance(anchor, each, p, eps) for each in (positive, negative))
+    if swap:
+        far = np.minimum(far, pairwise_distance(positive, negative, p, eps))
+    return _reduced(np.maximum(margin + near - far, 0), reduction)
+
+
 def _of_class(values: Array, target: Array, axis: int, ignored: int) -> tuple[Array, Array]:
     """Return the values of the classes that are due, and which of these count."""
     counts = target != ignored

@@ -78,6 +78,40 @@ def expand_as(input: Array, other: Array) -> Array:
     return np.broadcast_to(input, other.shape)
 
 
+def movedim(input: Array, source: Any, destination: Any) -> Array:
+    """Return the input with axes at other places, and the others in their order."""
+    return np.moveaxis(input, source, destination)
+
+
+def unflatten(input: Array, dim: int, sizes: Sequence[int]) -> Array:
+    """Return the input with one axis laid out as several."""
+    axis = dim % input.ndim
+    return input.reshape(*input.shape[:axis], *sizes, *input.shape[axis + 1 :])
+
+
+def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+    """Return the diagonal of two axes, as the last axis."""
+    return np.diagonal(input, offset, dim1, dim2)
+
+
+def pixel_shuffle(input: Array, upscale_factor: int) -> Array:
+    """Return images that are larger by a factor, each square of pixels made of that many channels (axis -3)."""
+    *batch, channels, height, width = input.shape
+    factor, first = upscale_factor, len(batch)
+    parts = input.reshape(*batch, channels // factor**2, factor, factor, height, width)
+    order = (*range(first), first, first + 3, first + 1, first + 4, first + 2)
+    return parts.transpose(order).reshape(*batch, channels // factor**2, height * factor, width * factor)
+
+
+def pixel_unshuffle(input: Array, downscale_factor: int) -> Array:
+    """Return images that are smaller by a factor, of each square of pixels that many channels."""
+    *batch, channels, height, width = input.shape
+    factor, first = downscale_factor, len(batch)
+    parts = input.reshape(*batch, channels, height // factor, factor, width // factor, factor)
+    order = (*range(first), first, first + 2, first + 4, first + 1, first + 3)
+    return parts.transpose(order).reshape(*batch, channels * factor**2, height // factor, width // factor)
+
+
 def repeat(input: Array, *sizes: Any) -> Array:
     """Return the input laid side by side so many times along each axis."""
     return np.tile(input, _unpacked(sizes))
@@ -99,6 +133,16 @@ def cat(tensors: Sequence[Array], dim: int = 0) -> Array:
 def stack(tensors: Sequence[Array], dim: int = 0) -> Array:
     """Return tensors one behind the other along a new axis."""
     return np.stack(list(tensors), axis=dim)
+
+
+def hstack(tensors: Sequence[Array]) -> Array:
+    """Return tensors one behind the other along the second axis, vectors along the only one."""
+    return np.hstack(list(tensors))
+
+
+def vstack(tensors: Sequence[Array]) -> Array:
+    """Return tensors one below the other, vectors as rows."""
+    return np.vstack(list(tensors))
 
 
 def split(input: Array, split_size_or_sections: Any, dim: int = 0) -> tuple[Array, ...]:
@@ -208,6 +252,32 @@ def torch_embedding(
 ) -> Array:
     """Return the same with the arguments in the order of ``torch.embedding``."""
     return weight[_places(indices, weight.shape[0])]
+
+
+def embedding_bag(
+    input: Array,
+    weight: Array,
+    offsets: Array | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,  # noqa: ARG001
+    scale_grad_by_freq: bool = False,  # noqa: ARG001
+    mode: str = "mean",
+    sparse: bool = False,  # noqa: ARG001
+    per_sample_weights: Array | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Array:
+    """Return the sum, mean or largest of the rows of the weight that each row of the input names."""
+    if max_norm is not None:
+        raise UnusableError("it changes its weight in place")
+    if offsets is not None or include_last_offset or padding_idx is not None or input.ndim != 2:
+        raise UnusableError("its bags are of several lengths")
+    rows = weight[_places(input, weight.shape[0])]
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights[..., None]
+    if mode not in ("sum", "mean", "max"):
+        raise UnusableError(f"mode `{mode}` is not known")
+    return np.asarray(getattr(rows, mode)(axis=1))
 
 
 def ms_gather(input_params: Array, input_indices: Array, axis: int, batch_dims: int = 0) -> Array:

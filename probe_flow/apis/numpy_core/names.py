@@ -21,7 +21,8 @@ _ONE = {
     "abs": np.abs, "absolute": np.abs, "neg": np.negative, "negative": np.negative, "square": np.square,
     "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "sign": np.sign, "isnan": np.isnan,
     "isinf": np.isinf, "isfinite": np.isfinite, "logical_not": np.logical_not, "bitwise_not": np.invert,
-    "sinh": np.sinh, "cosh": np.cosh, "atan": np.arctan,
+    "sinh": np.sinh, "cosh": np.cosh, "atan": np.arctan, "arctan": np.arctan, "asin": np.arcsin, "arcsin": np.arcsin,
+    "acos": np.arccos, "arccos": np.arccos, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
 }  # fmt: skip
 _TWO = {
     "mul": np.multiply, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum, "eq": np.equal,
@@ -30,6 +31,7 @@ _TWO = {
     "greater": np.greater, "greater_equal": np.greater_equal, "logical_and": np.logical_and,
     "logical_or": np.logical_or, "logical_xor": np.logical_xor, "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "atan2": np.arctan2,
+    "logaddexp": np.logaddexp, "hypot": np.hypot,
 }  # fmt: skip
 _MUL = elementwise.of_two(np.multiply)
 
@@ -47,10 +49,15 @@ TORCH: Mapping[str, Function] = MappingProxyType(
         "clip": elementwise.clamp, "clamp_min": elementwise.clamp_min, "clamp_max": elementwise.clamp_max,
         "where": elementwise.where, "masked_fill": elementwise.masked_fill, "addcmul": elementwise.addcmul,
         "addcdiv": elementwise.addcdiv, "lerp": elementwise.lerp, "npu_swiglu": elementwise.swiglu,
-        "dropout": elementwise.dropout,
+        "dropout": elementwise.dropout, "selu": elementwise.selu, "celu": elementwise.celu,
+        "softsign": elementwise.softsign, "tanhshrink": elementwise.tanhshrink, "hardshrink": elementwise.hardshrink,
+        "softshrink": elementwise.softshrink, "threshold": elementwise.threshold,
+        "logsigmoid": elementwise.logsigmoid, "prelu": elementwise.prelu, "glu": elementwise.glu,
         "matmul": products.matmul, "mm": products.mm, "bmm": products.mm, "mv": products.mv,
         "outer": products.outer, "linear": products.linear, "addmm": products.addmm, "baddbmm": products.baddbmm,
-        "einsum": products.einsum, "scaled_dot_product_attention": products.attention,
+        "addmv": products.addmv, "addbmm": products.addbmm, "dot": products.matmul, "tensordot": products.tensordot,
+        "kron": products.kron, "cross": products.cross, "linalg.cross": products.linalg_cross,
+        "bilinear": products.bilinear, "einsum": products.einsum, "scaled_dot_product_attention": products.attention,
         "conv1d": convolution.conv, "conv2d": convolution.conv, "conv3d": convolution.conv,
         "convolution": convolution.conv_aten,
         "conv_transpose1d": convolution.conv_transpose, "conv_transpose2d": convolution.conv_transpose,
@@ -61,14 +68,18 @@ TORCH: Mapping[str, Function] = MappingProxyType(
         "layer_norm": normalising.layer_norm, "rms_norm": normalising.rms_norm,
         "npu_rms_norm": normalising.npu_rms_norm, "batch_norm": normalising.batch_norm,
         "group_norm": normalising.group_norm, "normalize": normalising.normalize, "softmax": normalising.softmax,
-        "log_softmax": normalising.log_softmax,
+        "log_softmax": normalising.log_softmax, "softmin": normalising.softmin,
+        "instance_norm": normalising.instance_norm, "local_response_norm": normalising.local_response_norm,
+        "cosine_similarity": normalising.cosine_similarity,
         "sum": reductions.total, "mean": reductions.mean, "prod": reductions.prod, "cumsum": reductions.cumsum,
         "var": reductions.variance, "std": reductions.deviation, "norm": reductions.norm,
         "vector_norm": reductions.vector_norm, "linalg.vector_norm": reductions.vector_norm,
         "logsumexp": reductions.logsumexp, "all": reductions.every, "any": reductions.some,
         "amax": reductions.amax, "amin": reductions.amin, "max": reductions.largest, "min": reductions.smallest,
         "argmax": reductions.argmax, "argmin": reductions.argmin, "topk": reductions.topk, "sort": reductions.sort,
-        "argsort": reductions.argsort,
+        "argsort": reductions.argsort, "cumprod": reductions.cumprod, "nansum": reductions.nansum,
+        "count_nonzero": reductions.count_nonzero, "dist": reductions.dist, "quantile": reductions.quantile,
+        "var_mean": reductions.var_mean, "std_mean": reductions.std_mean,
         "clone": moves.same, "contiguous": moves.same, "detach": moves.same, "cpu": moves.same, "npu": moves.same,
         "cuda": moves.same, "reshape": moves.reshape, "view": moves.reshape, "view_as": moves.view_as,
         "reshape_as": moves.view_as, "flatten": moves.flatten, "transpose": moves.transpose,
@@ -80,6 +91,9 @@ TORCH: Mapping[str, Function] = MappingProxyType(
         "select": moves.select, "slice": moves.aten_slice, "getitem": moves.get_item, "flip": moves.flip,
         "roll": moves.roll, "tril": moves.tril, "triu": moves.triu, "pad": moves.pad, "gather": moves.gather,
         "take_along_dim": moves.take_along, "index_select": moves.index_select, "embedding": moves.embedding,
+        "embedding_bag": moves.embedding_bag, "movedim": moves.movedim, "moveaxis": moves.movedim,
+        "unflatten": moves.unflatten, "diagonal": moves.diagonal, "pixel_shuffle": moves.pixel_shuffle,
+        "pixel_unshuffle": moves.pixel_unshuffle, "hstack": moves.hstack, "vstack": moves.vstack,
         "one_hot": moves.one_hot, "to": moves.to, "type": moves.cast, "type_as": moves.type_as,
         "float": moves.cast_to("float32"), "double": moves.cast_to("float64"), "half": moves.cast_to("float16"),
         "bfloat16": moves.cast_to("bfloat16"), "int": moves.cast_to("int32"), "long": moves.cast_to("int64"),
@@ -87,6 +101,9 @@ TORCH: Mapping[str, Function] = MappingProxyType(
         "cross_entropy": losses.cross_entropy, "nll_loss": losses.nll_loss, "mse_loss": losses.mse_loss,
         "l1_loss": losses.l1_loss, "smooth_l1_loss": losses.smooth_l1_loss,
         "binary_cross_entropy_with_logits": losses.bce_with_logits,
+        "binary_cross_entropy": losses.binary_cross_entropy, "kl_div": losses.kl_div,
+        "huber_loss": losses.huber_loss, "pairwise_distance": losses.pairwise_distance,
+        "triplet_margin_loss": losses.triplet_margin_loss,
     }
 )  # fmt: skip
 """Functions of torch and torch.nn.functional, methods of its tensors, and those of mint, which has the same."""
@@ -109,6 +126,7 @@ OPERATORS: Mapping[str, Function] = MappingProxyType(
 _OF_KIND: Mapping[tuple[str, str], Function] = MappingProxyType(
     {
         ("Torch", "batch_norm"): normalising.torch_batch_norm,
+        ("Torch", "instance_norm"): normalising.torch_instance_norm,
         ("Torch", "embedding"): moves.torch_embedding,
         ("Aten", "embedding"): moves.torch_embedding,
         ("Tensor", "where"): elementwise.tensor_where,

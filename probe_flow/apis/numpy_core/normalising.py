@@ -21,6 +21,11 @@ def softmax(input: Array, dim: int | None = None, _stacklevel: int = 3, dtype: o
     return np.asarray(powers / powers.sum(axis=axis, keepdims=True))
 
 
+def softmin(input: Array, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Array:
+    """Return `softmax` of what is negated."""
+    return softmax(-input, dim, _stacklevel, dtype)
+
+
 def log_softmax(input: Array, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Array:  # noqa: ARG001
     """Return the logarithm of `softmax`, without computing that first."""
     axis = _axis_of_softmax(input, dim)
@@ -122,6 +127,52 @@ def group_norm(
     """Return the channels (axis 1), normalised in groups of neighbours."""
     grouped = input.reshape(input.shape[0], num_groups, -1)
     return _per_channel(_standardised(grouped, (2,), eps).reshape(input.shape), weight, bias)
+
+
+def instance_norm(
+    input: Array,
+    running_mean: Array | None = None,
+    running_var: Array | None = None,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,  # noqa: ARG001
+    eps: float = 1e-5,
+) -> Array:
+    """Return each channel (axis 1) of each element of the batch normalised, or all by the running statistics."""
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
+    return _per_channel(_standardised(input, tuple(range(2, input.ndim)), eps), weight, bias)
+
+
+def torch_instance_norm(
+    input: Array,
+    weight: Array | None,
+    bias: Array | None,
+    running_mean: Array | None,
+    running_var: Array | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,  # noqa: ARG001
+) -> Array:
+    """Return `instance_norm` with the arguments in the order of ``torch.instance_norm``."""
+    return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Array:
+    """Return the input over a power of the mean square of ``size`` neighbouring channels (axis 1)."""
+    before = size // 2
+    sides = [(0, 0), (before, size - 1 - before), *[(0, 0)] * (input.ndim - 2)]
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(np.square(input), sides), size, axis=1)
+    return np.asarray(input / np.power(k + alpha * windows.mean(axis=-1), beta))
+
+
+def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> Array:
+    """Return the product of both over their norms along an axis, which are taken for ``eps`` where they are smaller."""
+    first, second = np.broadcast_arrays(x1, x2)
+    sizes = [np.maximum(_l2(each, dim), eps) for each in (first, second)]
+    return np.asarray((first / sizes[0] * (second / sizes[1])).sum(axis=dim))
 
 
 def normalize(input: Array, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Array:

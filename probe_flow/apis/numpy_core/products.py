@@ -51,6 +51,48 @@ def baddbmm(input: Array, batch1: Array, batch2: Array, *, beta: float = 1, alph
     return addmm(input, batch1, batch2, beta=beta, alpha=alpha)
 
 
+def addmv(input: Array, mat: Array, vec: Array, *, beta: float = 1, alpha: float = 1) -> Array:
+    """Return the same of matrix times vector."""
+    return addmm(input, mat, vec, beta=beta, alpha=alpha)
+
+
+def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: float = 1, alpha: float = 1) -> Array:
+    """Return the same of the sum of a batch of products."""
+    product = alpha * matmul(batch1, batch2).sum(axis=0)
+    return product if beta == 0 else beta * input + product
+
+
+def tensordot(a: Array, b: Array, dims: Any = 2) -> Array:
+    """Return the sum over pairs of axes: so many of the last and first ones, or those named of each side."""
+    if not isinstance(dims, int):
+        dims = tuple(tuple(map(int, each)) for each in dims)
+    return np.asarray(np.tensordot(a, b, axes=dims))
+
+
+def kron(input: Array, other: Array) -> Array:
+    """Return each element of one times all of the other."""
+    return np.asarray(np.kron(input, other))
+
+
+def cross(input: Array, other: Array, dim: int | None = None) -> Array:
+    """Return the vector product along an axis of length 3, the first one where none is given."""
+    axis = dim if dim is not None else input.shape.index(3)
+    a, b = (np.moveaxis(each, axis, -1) for each in np.broadcast_arrays(input, other))
+    found = [a[..., i] * b[..., j] - a[..., j] * b[..., i] for i, j in ((1, 2), (2, 0), (0, 1))]
+    return np.stack(found, axis=axis)
+
+
+def linalg_cross(input: Array, other: Array, *, dim: int = -1) -> Array:
+    """Return `cross` along the last axis where none is given."""
+    return cross(input, other, dim)
+
+
+def bilinear(input1: Array, input2: Array, weight: Array, bias: Array | None = None) -> Array:
+    """Return ``input1 @ weight[o] @ input2`` for each of the outputs; weight ``(out, in1, in2)``."""
+    product = np.einsum("...i,oij,...j->...o", input1, weight, input2, optimize=True)
+    return np.asarray(product if bias is None else product + bias)
+
+
 def gemm(a: Array, b: Array, c: Array | None = None, *, alpha: float = 1, beta: float = 1, **turned: int) -> Array:
     """Return the ``Gemm`` of ONNX: ``alpha * A' @ B' + beta * C``, with ``transA`` and ``transB``."""
     unknown = turned.keys() - {"transA", "transB"}

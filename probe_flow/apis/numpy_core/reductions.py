@@ -34,6 +34,51 @@ def cumsum(input: Array, dim: int, *, dtype: object = None) -> Array:  # noqa: A
     return np.asarray(_summable(input).cumsum(axis=dim))
 
 
+def cumprod(input: Array, dim: int, *, dtype: object = None) -> Array:  # noqa: ARG001
+    """Return the running product along an axis."""
+    return np.asarray(_summable(input).cumprod(axis=dim))
+
+
+def nansum(input: Array, dim: Axes = None, keepdim: bool = False, *, dtype: object = None) -> Array:
+    """Return the sum over axes of what is not NaN."""
+    return total(np.where(np.isnan(input), 0, input), dim, keepdim, dtype=dtype)
+
+
+def count_nonzero(input: Array, dim: Axes = None) -> Array:
+    """Return how many elements over axes are not 0."""
+    return np.asarray(np.count_nonzero(input, axis=_axes(dim)))
+
+
+def dist(input: Array, other: Array, p: float = 2) -> Array:
+    """Return the norm of the difference of all elements."""
+    return np.asarray(np.linalg.norm(np.subtract(input, other).reshape(-1), ord=p))
+
+
+def quantile(
+    input: Array, q: Array | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Array:
+    """Return what lies at a share of the elements in order, between two of them in proportion; of several, axis 0."""
+    if interpolation != "linear":
+        raise UnusableError(f"interpolation `{interpolation}` is not computed")
+    return np.asarray(np.quantile(input, q, axis=dim, keepdims=keepdim))
+
+
+def var_mean(
+    input: Array, dim: Axes = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> tuple[Array, Array]:
+    """Return `variance` and `mean`."""
+    axes = None if isinstance(dim, bool) else dim
+    return variance(input, dim, unbiased, keepdim, correction=correction), mean(input, axes, keepdim)
+
+
+def std_mean(
+    input: Array, dim: Axes = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> tuple[Array, Array]:
+    """Return `deviation` and `mean`."""
+    axes = None if isinstance(dim, bool) else dim
+    return deviation(input, dim, unbiased, keepdim, correction=correction), mean(input, axes, keepdim)
+
+
 def variance(
     input: Array, dim: Axes = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> Array:

@@ -41,6 +41,7 @@ def of_torch(form: Form) -> list[np.ndarray]:
     return [each.to(torch.float32).numpy() if each.dtype == torch.bfloat16 else each.numpy() for each in several]
 
 
+@pytest.mark.filterwarnings("ignore:reduction:UserWarning", "ignore:Using torch.cross:UserWarning")
 @pytest.mark.parametrize("form", FORMS, ids=[form.label for form in FORMS])
 def test_it_computes_what_torch_computes(form):
     due = of_torch(form)
