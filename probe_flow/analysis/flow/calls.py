@@ -26,7 +26,7 @@ GRADIENTS = ".parameters_grad"
 
 GATED = re.compile(
     r"(?i)(relu|selu|threshold|hardtanh|hardsigmoid|hardswish|hardshrink|softshrink|clamp|clip|maximum|minimum|"
-    r"max_?pool|amax|amin|topk|sort|median|gather|scatter|index_select|take_along|hinge|(?<!soft_)margin_(ranking_)?loss)|"
+    r"max_?pool|amax|amin|topk|sort|median|kthvalue|quantile|cum(max|min)|gather|scatter|index_select|take_along|hinge|(?<!soft_)margin_(ranking_)?loss)|"
     r"^_*(f?max|f?min|abs|l1_?loss)_*$"
 )
 """Types whose derivative jumps somewhere, by a part of their name."""

@@ -156,6 +156,7 @@ def test_no_gate_flips_where_none_is_expected():
         ("relu", True), ("max_pool2d", True), ("ReLU", True), ("max", True), ("selu", True), ("fmin", True),
         ("hinge_embedding_loss", True), ("triplet_margin_loss", True), ("margin_ranking_loss", True),
         ("gelu", False), ("elu", False), ("smooth_l1_loss", False), ("soft_margin_loss", False),
+        ("kthvalue", True), ("cummax", True), ("quantile", True), ("cumsum", False),
     ],
 )  # fmt: skip
 def test_gates_are_known_by_name(op_type, is_gated):
