@@ -26,7 +26,9 @@ def command() -> None:
 
 
 @command.command("ls")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path(), metavar="[DIR]")
+@click.argument(
+    "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path(), metavar="[DIR]"
+)
 @format_option
 def list_runs(*, folder: Path, output_format: str) -> None:
     """List the runs in DIR (default: the working directory), the newest first, each with its verdict."""

@@ -94,6 +94,9 @@ def test_runs_are_listed_newest_first_with_their_verdict(project, probe_flow):
     found = probe_flow("runs", "ls", "--format", "json").json
     assert [each["folder"] for each in found] == ["out", f"probe_flow_runs/{older.name}"]
     assert found[0]["size_bytes"] == sum(path.stat().st_size for path in newer.rglob("*"))
+    missing = probe_flow("runs", "ls", newer / "nothing")
+    assert (missing.code, "does not exist" in missing.err) == (2, True)
+    (newer / "nothing").mkdir()
     assert probe_flow("runs", "ls", newer / "nothing").out == f"no runs in `{newer / 'nothing'}`\n"
 
 

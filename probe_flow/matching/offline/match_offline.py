@@ -126,7 +126,7 @@ def _pair_steps(target: Catalog, golden: Catalog, *, step_offset: int) -> Execut
 
 
 def _several_steps(target: Catalog, golden: Catalog) -> tuple[Diagnostic, ...]:
-    """Return a note where one golden run that was chosen of several is compared with several steps."""
+    """Return a warning where one golden run that was chosen of several is compared with several steps."""
     steps = sorted({run.step for run in target.executions if run.step is not None})
     if len(steps) < 2 or golden.framework != TFDBG:
         return ()
@@ -134,8 +134,8 @@ def _several_steps(target: Catalog, golden: Catalog) -> tuple[Diagnostic, ...]:
     return (
         Diagnostic(
             "PF4205",
-            f"steps {shown} of the target are all compared with one run of the golden",
-            severity=Severity.NOTE,
+            f"steps {shown} of the target are all compared with one run of the golden, so that at most one can agree",
+            severity=Severity.WARNING,
             help="select the step that the run stands for (`select: {steps: [0]}`), or read all runs with `run: all`",
         ),
     )

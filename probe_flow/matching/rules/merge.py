@@ -129,7 +129,7 @@ def _repeated(ops: Sequence[FusionOp], file: str) -> Iterator[Diagnostic]:
             cleaned,
             file,
             "names in dump files that several operators have",
-            "dump files of that name count as the first's",
+            "a dump file that does not hold the name of its operator counts as the first's",
         )
 
 

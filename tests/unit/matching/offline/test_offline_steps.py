@@ -15,6 +15,7 @@ from probe_flow.dumps.offline.npy_folder import read_npy_folder
 from probe_flow.dumps.offline.om_dump import read_om
 from probe_flow.dumps.rules.rule_file import read_rule_file
 from probe_flow.dumps.tfdbg.reader import read_tfdbg
+from probe_flow.errors import Severity
 from probe_flow.matching.offline.models import RuleBook
 
 X = np.arange(32, dtype="f4").reshape(1, 2, 4, 4)
@@ -52,7 +53,7 @@ def test_a_chosen_run_is_compared_with_every_rank_and_step(tmp_path, runs):
 
     assert len([pair for pair in pairs.pairs if pair.target and pair.golden]) == 3
     (note,) = [each for each in pairs.problems if each.code == "PF4205"]
-    assert "steps 2, 10 of the target" in note.message
+    assert (note.severity, "steps 2, 10 of the target" in note.message) == (Severity.WARNING, True)
     check_complete(pairs)
 
 
