@@ -25,6 +25,7 @@ from probe_flow.analysis.model.growth import (
     TYPICAL,
     Allowance,
     bounded,
+    gain_of,
 )
 from probe_flow.analysis.model.products import coherent_product, typical_product
 from probe_flow.analysis.number_types import common_share
@@ -101,7 +102,7 @@ def gradient_allowance(
             peak += 2.0 * top
             common += GATE_GAIN * share
     gain = max(output.systematic, common)
-    gain += 2.0 * sum([abs(tensor.gain) for tensor in incoming]) + doubt
+    gain += gain_of(incoming) + doubt
     return Allowance(min(floor, HUGE), min(explained, HUGE), min(peak, HUGE), min(gain, HUGE), min(scale, HUGE))
 
 

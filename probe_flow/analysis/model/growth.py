@@ -88,7 +88,7 @@ def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) ->
     peak = _peak(family, output, inputs, unit, floor + explained)
     if _is_rounded(output, inputs):
         floor, peak = floor + ROUNDED, peak + 1.0
-    gain = 2.0 * sum([abs(tensor.gain) for tensor in inputs])
+    gain = gain_of(inputs)
     gain += max(output.systematic, _common_share(family, output, inputs) * (floor + explained) / max(output.size, TINY))
     if floor + explained + peak + gain + scale <= HUGE:
         return Allowance(floor, explained, peak, gain, scale)
@@ -112,6 +112,11 @@ def _of_output(family: Family, output: Deviation) -> Family:
     if family is not Family.ORDER:
         return family
     return Family.MOVE if output.unit else Family.DISCRETE
+
+
+def gain_of(inputs: Sequence[Deviation]) -> float:
+    """Return the change of scale that inputs bring: of a single element, by which all others are scaled, its error."""
+    return 2.0 * sum([abs(tensor.gain) if tensor.count > 1 else bounded(tensor) for tensor in inputs])
 
 
 def bounded(tensor: Deviation) -> float:

@@ -115,6 +115,14 @@ def test_scaling_adds_relative_errors():
     assert found.explained == pytest.approx(1.5 * 4.0 * (0.01 + 0.02))
 
 
+def test_a_single_element_that_scales_others_is_off_by_a_factor():
+    """The norm that gradients are clipped by: its error is a change of scale, which is told of more elements only."""
+    output, gradient = deviation(gain=8e-3, count=4096), deviation(gain=1e-4, count=4096)
+    norm = deviation(rms=1e-2, size=1.0, gain=0.0, count=1)
+    assert allowance(Family.SCALE, output, [gradient, norm]).gain >= 2.0 * 1e-2
+    assert allowance(Family.SCALE, output, [gradient, replace(norm, count=4096)]).gain < 5e-3
+
+
 def test_what_is_off_where_the_golden_is_zero_goes_through_a_product():
     """AdamW decays the second moment of a gradient that is zero by mathematics: 1.2e-31 times 0.999."""
     nothing = deviation(size=0.0, top=0.0, rms=1e-31, unit=0.0)
