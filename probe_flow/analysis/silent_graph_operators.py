@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 from probe_flow.dumps.file_names import node_of, parse_output_name
 from probe_flow.dumps.graph.links import GraphLinks, graph_of
 from probe_flow.dumps.graph.op_types import is_private, may_leave_no_file
-from probe_flow.dumps.selection import Selection
+from probe_flow.dumps.selection import Selection, selected_nodes
 from probe_flow.records import Catalog, Execution, Graph, GraphOp, Node, NodeKey, SlotRole
 
 Silent = tuple[NodeKey, str, int]
@@ -24,7 +24,7 @@ def silent_on_device(catalog: Catalog, other: Catalog | None) -> Iterator[Silent
     Nothing is told where nodes were selected (a fused operator has a name of its own), where the text is cut off or
     belongs to another graph, and where no output at all was dumped.
     """
-    if _selected_nodes(catalog) is not None:
+    if selected_nodes(catalog) is not None:
         return
     outputs = _outputs(catalog)
     links: dict[int, GraphLinks] = {}
@@ -38,7 +38,7 @@ def silent_on_device(catalog: Catalog, other: Catalog | None) -> Iterator[Silent
 
 def silent_under_fx(catalog: Catalog, other: Catalog | None) -> Iterator[Silent]:
     """Yield the FX nodes that the graph texts of the device name and that an FX dump lacks, or outputs of them."""
-    takes = Selection(nodes=_selected_nodes(catalog)).node_filter()
+    takes = Selection(nodes=selected_nodes(catalog)).node_filter()
     outputs = _outputs(catalog)
     named = [(graph, _fx_outputs(graph)) for graph in (other.graphs if other is not None else ())]
     for execution, nodes in _nodes(catalog).items():
@@ -50,11 +50,6 @@ def silent_under_fx(catalog: Catalog, other: Catalog | None) -> Iterator[Silent]
             lacking = due - outputs.get(node, _NONE)
             if lacking and takes(node.name):
                 yield node, key.partition("-")[2], len(lacking)
-
-
-def _selected_nodes(catalog: Catalog) -> Sequence[str] | None:
-    select = catalog.attrs.get("select")
-    return select.get("nodes") if isinstance(select, Mapping) else None
 
 
 def _nodes(catalog: Catalog) -> Mapping[Execution, list[Node]]:

@@ -21,6 +21,7 @@ from typing import Literal
 from msgspec import Struct
 
 from probe_flow.analysis.silent_graph_operators import silent_on_device, silent_under_fx
+from probe_flow.dumps.selection import Selection, selected_nodes
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.records import (
     CallFacts,
@@ -117,10 +118,13 @@ def silent_operators(catalog: Catalog, other: Catalog | None = None) -> tuple[Si
     elif catalog.attrs.get("format") == "dump_json":
         return tuple(_silent_calls(catalog))
     else:
+        takes = Selection(nodes=selected_nodes(catalog)).node_filter()
         return tuple(
             SilentOperator(node.key, node.op_type, outputs, "rules")
             for node in catalog.nodes.values()
-            if node.rules is not None and (outputs := node.rules.silent_outputs) is not None
+            if node.rules is not None
+            and (outputs := node.rules.silent_outputs) is not None
+            and any(takes(name) for name in (node.key.name, node.clean_name or node.key.name))
         )
     return tuple(SilentOperator(node, op_type, outputs, "graph") for node, op_type, outputs in found)
 

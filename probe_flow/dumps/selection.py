@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeVar
 
 from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.files.walk import DumpFile
-from probe_flow.records import Execution, Problem
+from probe_flow.records import Catalog, Execution, Problem
 
 Duplicates = Literal["newest", "largest", "first"]
 Item = TypeVar("Item")
@@ -71,6 +71,12 @@ class Selection(Struct, frozen=True):
 
 
 EVERYTHING = Selection()
+
+
+def selected_nodes(catalog: Catalog) -> Sequence[str] | None:
+    """Return the glob patterns of the nodes that were asked for when a dump was read; None for all."""
+    select = catalog.attrs.get("select")
+    return select.get("nodes") if isinstance(select, Mapping) else None
 
 
 def choose(

@@ -8,9 +8,10 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from probe_flow.dumps.selection import Selection, selected_nodes
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.shared.vocabulary import CommonReason
-from probe_flow.records import Catalog, Execution, Pair, Pairs
+from probe_flow.records import Catalog, Execution, Node, NodeKey, Pair, Pairs
 
 _WAYS_OF_RUNNING = {"graph", "pynative"}
 
@@ -52,19 +53,47 @@ def other_leaves_out(target: Catalog, golden: Catalog) -> LeavesOut:
 
 
 def with_selections(pairs: Pairs) -> Pairs:
-    """Return the pairs with what the other side's selection leaves out outside the comparison, not missing."""
-    is_left = other_leaves_out(pairs.target, pairs.golden)
+    """Return the pairs with what the other side's selection leaves out outside the comparison, not missing.
+
+    That are executions, and nodes whose own name the selected names of the other side do not take.
+    """
     if not any(catalog.attrs.get("select") for catalog in (pairs.target, pairs.golden)):
         return pairs
-    return replace(pairs, pairs=tuple(_outside(pair, is_left) for pair in pairs.pairs))
+    leaves = _LeftOut(pairs.target, "target"), _LeftOut(pairs.golden, "golden")
+    catalogs = pairs.target, pairs.golden
+    return replace(pairs, pairs=tuple(_outside(pair, *leaves, catalogs) for pair in pairs.pairs))
 
 
-def _outside(pair: Pair, is_left: LeavesOut) -> Pair:
-    run, is_target = pair.shown.node.execution, pair.golden is None
-    if (pair.target is not None and not is_target) or not is_left("target" if is_target else "golden", run):
+class _LeftOut:
+    """What the selection of a side says of tensors of the other side that have no partner."""
+
+    def __init__(self, catalog: Catalog, side: str) -> None:
+        self._catalog, self._side = catalog, side
+        self._nodes = selected_nodes(catalog)
+        self._takes = Selection(nodes=self._nodes).node_filter()
+
+    def of_execution(self, key: NodeKey) -> str | None:
+        """Return why a tensor is outside of the comparison by where it was made; None where it is not."""
+        is_left = leaves_out(self._catalog, key.execution)
+        return f"{key.execution} is not selected on the {self._side} side" if is_left else None
+
+    def of_name(self, key: NodeKey, node: Node | None) -> str | None:
+        """Return why it is by the name of its node; None where it is not."""
+        names = (key.name, node.clean_name if node is not None else None)
+        if self._nodes is None or any(name is not None and self._takes(name) for name in names):
+            return None
+        return f"`{key.name}` is not among the selected {self._side} nodes"
+
+
+def _outside(pair: Pair, target: _LeftOut, golden: _LeftOut, catalogs: tuple[Catalog, Catalog]) -> Pair:
+    if pair.target is not None and pair.golden is not None:
         return pair
-    text = f"{run} is not selected on the {'golden' if is_target else 'target'} side"
-    return replace(pair, reason=CommonReason.FILTERED.outside(text))
+    side, other = (catalogs[1], target) if pair.target is None else (catalogs[0], golden)
+    key = pair.shown.node
+    why = other.of_execution(key)
+    if why is None and pair.reason is not None and pair.reason.is_gap:
+        why = other.of_name(key, side.nodes.get(key))
+    return pair if why is None else replace(pair, reason=CommonReason.FILTERED.outside(why))
 
 
 def pair_executions(

@@ -164,6 +164,20 @@ def test_calls_of_two_known_callers_are_never_paired_across() -> None:
     assert (None, linear([0])[0]) in found
 
 
+@pytest.mark.parametrize("side", ["target", "golden"])
+def test_nodes_that_the_other_side_did_not_select_are_outside_the_question(side: str) -> None:
+    others = ["Torch.exp.0.forward", "Tensor.add.0.forward"]
+    narrow = catalog(linear([0]), attrs={"select": {"nodes": ("*linear", "Torch.e*")}})
+    whole = catalog([*linear([0]), *others])
+    pairs = match_name(*((narrow, whole) if side == "target" else (whole, narrow)))
+
+    reasons = {pair.shown.node.name: pair.reason for pair in pairs.pairs if pair.reason}
+    assert (linear([0])[0], linear([0])[0]) in entry_pairs(pairs)
+    assert reasons["Tensor.add"].expectation is Expectation.OUTSIDE
+    assert f"`Tensor.add` is not among the selected {side} nodes" == reasons["Tensor.add"].text
+    assert reasons["Torch.exp"].expectation is Expectation.MISSING, "it was asked for and is not there"
+
+
 def test_a_dump_that_lacks_the_first_calls_pairs_by_number() -> None:
     found = entry_pairs(match_name(catalog(linear([3, 4])), catalog(linear(range(6)))))
 

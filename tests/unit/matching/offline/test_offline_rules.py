@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from offline_builders import Case, by_golden, by_target, check_complete, codes, partners
 from om_writer import tensor
 from rule_builders import desc, op
@@ -654,6 +655,12 @@ def test_operators_of_the_rules_without_file_are_silent(
     case: Case, dumped: str, types: dict[str, str], found: list[str]
 ) -> None:
     assert silent(four(case, dumped=dumped, types=types)) == [(name, 1, "rules") for name in found]
+
+
+def test_an_operator_that_was_not_selected_is_not_silent(case: Case) -> None:
+    target = four(case, dumped="ad", types={}).target
+    selected = replace(target, attrs={**target.attrs, "select": {"nodes": ("[ab]",)}})
+    assert [each.node.name for each in silent_operators(selected)] == ["b"]
 
 
 def test_an_operator_that_no_rule_names_may_be_the_silent_one(case: Case) -> None:
