@@ -85,25 +85,44 @@ STEEP_PIXELS = 1.5
 """Difference of neighbouring pixels that are unrelated, in the size of a picture."""
 
 
-def _in_pixels(
-    families: frozenset[Family], output: Deviation, inputs: Sequence[Deviation]
+def _as_sums(
+    families: frozenset[Family], output: Deviation, inputs: Sequence[Deviation], factor: Callable[[], float]
 ) -> Iterator[tuple[Family, Sequence[Deviation]]]:
     """Yield each kind of arithmetic with the inputs as it takes them.
 
-    A picture read at computed places is a sum: of its values, and of what its slope makes of the places. These are
-    pairs of numbers from -1 to 1 over all pixels; several pictures count as one.
+    A picture read at computed places is a sum: of its values, and of what its slope makes of the places. So is what a
+    product of elements is added to; ``factor`` gives the number that this is multiplied with.
     """
     for family in families:
-        if family is not Family.SAMPLE or len(inputs) < 2:
+        if family is Family.SAMPLE and len(inputs) >= 2:
+            yield Family.SUM, (inputs[0], _in_pixels(inputs[0], inputs[1], output))
+        elif family is Family.PRODUCT_ADDED:
+            if len(inputs) == 3:
+                yield Family.SUM, (inputs[0], _multiplied(inputs[1], inputs[2], output, factor()))
+            else:
+                yield Family.UNKNOWN, inputs
+        else:
             yield family, inputs
-            continue
-        picture, places = inputs[:2]
-        steps = 0.5 * STEEP_PIXELS * math.sqrt(places.count / 2.0)
-        made = replace(
-            places, rms=steps * places.rms * picture.size, peak=min(2.0, steps * places.peak) * picture.top,
-            size=steps * places.size * picture.size, count=output.count, gain=0.0,
-        )  # fmt: skip
-        yield Family.SUM, (picture, made)
+
+
+def _in_pixels(picture: Deviation, places: Deviation, output: Deviation) -> Deviation:
+    """Return what places that are off make of a picture.
+
+    These are pairs of numbers from -1 to 1 over all pixels; several pictures count as one.
+    """
+    steps = 0.5 * STEEP_PIXELS * math.sqrt(places.count / 2.0)
+    return replace(
+        places, rms=steps * places.rms * picture.size, peak=min(2.0, steps * places.peak) * picture.top,
+        size=steps * places.size * picture.size, count=output.count, gain=0.0,
+    )  # fmt: skip
+
+
+def _multiplied(one: Deviation, other: Deviation, output: Deviation, factor: float) -> Deviation:
+    """Return the product of elements that is added to something, which no dump shows, times a number."""
+    size = abs(factor) * min(one.size * other.top, one.top * other.size)
+    product = replace(output, size=size, top=abs(factor) * one.top * other.top, spread=size, offset=0.0)
+    allowed = allowance(Family.SCALE, product, (one, other))
+    return replace(product, rms=allowed.rms, peak=allowed.peak, gain=abs(one.gain) + abs(other.gain))
 
 
 class Arithmetic(Protocol):
@@ -150,9 +169,15 @@ class Forward:
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], _hidden: float
     ) -> Allowance:
         """Return the error that a result may have."""
-        terms = _in_pixels(_of_places(call, output, families), output, known)
+        terms = _as_sums(_of_places(call, output, families), output, known, lambda: self._factor(call))
         allowed = widest([allowance(family, output, read) for family, read in terms])
         return with_flips(allowed, output, known, self._deciding(call)) if call.is_gate_gradient else allowed
+
+    def _factor(self, call: Call) -> float:
+        """Return the number that a call multiplies a product with that it adds."""
+        given = (self._rows[n].pair.shown for n in call.read)
+        values = [each.value for each in given if each.slot.path[:1] in (("value",), (3,))]
+        return next((float(value) for value in values if isinstance(value, (int, float))), 1.0)
 
     def _deciding(self, call: Call) -> Sequence[Deviation]:
         """Return the inputs of the derivative of a gate that decide where the gradient passes."""
@@ -163,7 +188,7 @@ class Forward:
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family]
     ) -> float:
         """Return how much of it the errors of the inputs explain."""
-        terms = _in_pixels(_of_places(call, output, families), output, known)
+        terms = _as_sums(_of_places(call, output, families), output, known, lambda: self._factor(call))
         return max([explained_error(family, output, read) for family, read in terms])
 
     def coherent(

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call
-from probe_flow.analysis.model.arithmetic import COPY, Arithmetic
+from probe_flow.analysis.model.arithmetic import Arithmetic
 from probe_flow.analysis.model.decisions import is_decided
-from probe_flow.analysis.model.deviation import PEAK_OVER_RMS, TINY, Deviation, mean_of
+from probe_flow.analysis.model.deviation import TINY, Deviation, mean_of
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import Allowance
@@ -36,8 +36,9 @@ UNSHOWN = 2.0
 """How much larger than what statistics prove the difference of means may be that comes of it."""
 
 AT_EXTREMES = 1.6
-"""Largest error at the two extremes of a computed tensor of which nothing else is known, in what is explained of values
-of their size: two elements are off by less than the worst of all may be. The largest healthy ratio measured is 1."""
+"""Largest error at the two extremes of a computed tensor, in what is explained of values of their size: two elements
+are off by less than the worst of all may be. Of tensors of which nothing else is known the largest healthy ratio is 1.
+"""
 
 TWICE = 2.0
 """Change of a mean square, in that of what is squared."""
@@ -128,15 +129,12 @@ class StatisticsAllowances:
         extra = (STATISTICS_SLACK - 1.0) * allowed.explained + coherent
         # Gates and rounding to whole numbers turn single elements; what else is hidden is noise.
         is_noise = not call.is_gradient and not any(map(self._crossed.error, behind))
-        stands_out = math.sqrt(output.count)
         share = AVERAGED * common_share(output.count)
         alike = AVERAGED * common_share(_of_one_mean(output, shown)) if Family.NORMALISE in families else share
         return Allowance(
             allowed.floor,
             allowed.explained + extra,
-            _at_extremes(allowed, output)
-            if output.is_bare and families is not COPY
-            else allowed.peak + extra * (min(PEAK_OVER_RMS, stands_out) if is_noise else stands_out),
+            _at_extremes(allowed, output, extra) if is_noise else allowed.peak + extra * math.sqrt(output.count),
             AVERAGED * allowed.gain
             + output.unit
             + (share * extra + coherent) / size
@@ -230,7 +228,12 @@ def _of_one_mean(output: Deviation, inputs: Sequence[Deviation]) -> int:
     return min((tensor.count for tensor in inputs if 1 < tensor.count < output.count), default=output.count)
 
 
-def _at_extremes(allowed: Allowance, output: Deviation) -> float:
-    """Return the largest error that minimum and maximum may have where they are all there is."""
+def _at_extremes(allowed: Allowance, output: Deviation, extra: float) -> float:
+    """Return the largest error that minimum and maximum of a result may have: two elements, and not the worst of all.
+
+    Where mean and norm are known, what was read is told by these as well. So noise may be larger than the extremes show
+    (``extra``), and largest errors more than noise.
+    """
     at_top = math.sqrt(max(1.0, output.top / max(output.size, TINY)))
-    return AT_EXTREMES * (allowed.rms * at_top + 2.0 * output.unit * output.top)
+    noise, single = (allowed.rms, 0.0) if output.is_bare else (allowed.rms + extra, allowed.single)
+    return AT_EXTREMES * (noise * at_top + 2.0 * output.unit * output.top) + single

@@ -17,6 +17,7 @@ class Family(enum.Enum):
     SUM = "sum"  # add, sub: absolute errors add
     REDUCE = "reduce"  # mean, norm, deviation over axes
     TOTAL = "total"  # sum over axes: errors add over everything summed
+    PRODUCT_ADDED = "product added"  # addcmul: the product of two elements, added to a third
     SCALE = "scale"  # mul, pow: relative errors add
     UNITS = "units"  # quantise, dequantise: relative errors add, those of whole numbers relative to their spread
     QUOTIENT = "quotient"  # div: the same, but single elements follow the smallest denominators
@@ -36,7 +37,8 @@ class Family(enum.Enum):
 
 
 _KEYWORDS: tuple[tuple[Family, str], ...] = (
-    (Family.UNKNOWN, "muladd addcmul addcdiv"),  # a product and a sum in one
+    (Family.PRODUCT_ADDED, "addcmul"),
+    (Family.UNKNOWN, "muladd addcdiv"),  # a product or quotient and a sum in one
     (
         Family.SLOPE,
         "relugrad tanhgrad sigmoidgrad gelugrad silugrad swishgrad hardswishgrad hardsigmoidgrad mishgrad elugrad "

@@ -163,6 +163,7 @@ def with_flips(
         explained=min(explained, HUGE),
         peak=min(allowed.peak + 2.0 * output.top, HUGE),
         gain=min(allowed.gain + MOVED_GAIN * share, HUGE),
+        single=min(allowed.single + 2.0 * output.top, HUGE),
     )
 
 

@@ -55,7 +55,8 @@ class Allowance(Struct, frozen=True, gc=False):
     """Error that needs no fault, absolute, as root mean square and as peak.
 
     ``scale`` is the size of the terms whose rounding the floor stands for; ``offset`` bounds the difference of the
-    means where only statistics are known.
+    means where only statistics are known. ``single`` is the part of ``peak`` that is no noise: what the largest errors
+    of the inputs and turned decisions leave in single elements.
     """
 
     floor: float
@@ -64,6 +65,7 @@ class Allowance(Struct, frozen=True, gc=False):
     gain: float
     scale: float = 0.0
     offset: float = HUGE
+    single: float = 0.0
 
     @property
     def rms(self) -> float:
@@ -85,14 +87,16 @@ def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) ->
     scale = _summed_size(family, output, inputs)
     floor = unit * scale + output.step
     explained = _explained(family, output, inputs)
-    peak = _peak(family, output, inputs, unit, floor + explained)
+    single = _single(family, output, inputs)
+    peak = PEAK_OVER_RMS * (floor + explained) + 2.0 * unit * output.top + single
     if _is_rounded(output, inputs):
-        floor, peak = floor + ROUNDED, peak + 1.0
+        floor, peak, single = floor + ROUNDED, peak + 1.0, single + 1.0
     gain = gain_of(inputs)
     gain += max(output.systematic, _common_share(family, output, inputs) * (floor + explained) / max(output.size, TINY))
     if floor + explained + peak + gain + scale <= HUGE:
-        return Allowance(floor, explained, peak, gain, scale)
-    return Allowance(_bounded(floor), _bounded(explained), _bounded(peak), _bounded(gain), _bounded(scale))
+        return Allowance(floor, explained, peak, gain, scale, single=single)
+    floor, explained, peak, gain, scale = map(_bounded, (floor, explained, peak, gain, scale))
+    return Allowance(floor, explained, peak, gain, scale, single=_bounded(single))
 
 
 def explained_error(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
@@ -138,7 +142,8 @@ def _decisions(output: Deviation, inputs: Sequence[Deviation]) -> Allowance:
     explained = flip * math.sqrt(share)
     peak = floor + (flip if relative else 0.0)
     gain = (floor + explained) / max(output.size, TINY)
-    return Allowance(_bounded(floor), _bounded(explained), _bounded(peak), _bounded(gain), output.size)
+    floor, explained, peak, gain = map(_bounded, (floor, explained, peak, gain))
+    return Allowance(floor, explained, peak, gain, output.size, single=peak)
 
 
 def _steps(output: Deviation, inputs: Sequence[Deviation]) -> Allowance:
@@ -151,7 +156,9 @@ def _steps(output: Deviation, inputs: Sequence[Deviation]) -> Allowance:
     step = 1.0 + worst if worst > 0.0 else 0.0
     gain = (floor + step) / max(output.size, TINY)
     peak = floor + step + 2.0 * output.unit * output.top
-    return Allowance(_bounded(floor), _bounded(step), _bounded(peak), _bounded(gain), output.size)
+    return Allowance(
+        _bounded(floor), _bounded(step), _bounded(peak), _bounded(gain), output.size, single=_bounded(floor + step)
+    )
 
 
 def _is_rounded(output: Deviation, inputs: Sequence[Deviation]) -> bool:
@@ -186,6 +193,7 @@ def widest(allowances: Sequence[Allowance]) -> Allowance:
         max(allowed.peak for allowed in allowances),
         max(allowed.gain for allowed in allowances),
         max(allowed.scale for allowed in allowances),
+        single=max(allowed.single for allowed in allowances),
     )
 
 
@@ -303,22 +311,21 @@ def _of_zeros(inputs: Sequence[Deviation]) -> float:
     return wrong * max([1.0, *(tensor.top for tensor in inputs)]) if wrong else 0.0
 
 
-def _peak(family: Family, output: Deviation, inputs: Sequence[Deviation], unit: float, rms: float) -> float:
-    own = PEAK_OVER_RMS * rms + 2.0 * unit * output.top
+def _single(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
+    """Return what the largest errors of the inputs leave in a single element of the output."""
     worst = max([tensor.peak for tensor in inputs], default=0.0)
     if not worst:
-        return own
+        return 0.0
     if family in (Family.MOVE, Family.CONTRACT, Family.REDUCE, Family.TOTAL):
-        return own + AMPLIFIED[family] * worst
+        return AMPLIFIED[family] * worst
     if family is Family.SUM:
-        return own + sum(tensor.peak for tensor in inputs)
+        return sum(tensor.peak for tensor in inputs)
     relative = max(tensor.peak / max(_yardstick(family, tensor), TINY) for tensor in inputs)
     if family is Family.SLOPE:
-        return own + 2.0 * _of_slope(output.top, [tensor.top for tensor in inputs]) * min(relative, MOST)
-    own += _at_smallest(family, output, inputs)
+        return 2.0 * _of_slope(output.top, [tensor.top for tensor in inputs]) * min(relative, MOST)
     if family in (Family.EXPONENTIAL, Family.ATTENTION):
         relative = max(relative, min(worst, 1.0))
-    return own + output.top * min(relative, MOST)
+    return _at_smallest(family, output, inputs) + output.top * min(relative, MOST)
 
 
 def _at_smallest(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:

@@ -10,6 +10,7 @@ import pytest
 from comparison_rows import (
     IN,
     OUT,
+    argument,
     deviation,
     edge,
     key,
@@ -285,3 +286,47 @@ def test_the_norm_of_a_gradient_that_is_zero_is_that_of_its_noise(norm, named):
         for role, sides, count in ((IN, given, 1536), (OUT, made, 64))
     ]
     assert accused(rows, {"linear": "linear"}) == named
+
+
+def recorded(node, role, place, target, golden):
+    """A row of the statistics of two arrays."""
+    sides = [
+        statistics(min=each.min(), max=each.max(), mean=each.mean(), l2norm=float(np.linalg.norm(each)))
+        for each in (target, golden)
+    ]
+    measured = statistics_measured(*sides, count=golden.size)
+    return row(node, role, place, measurement=measured, dtype="bfloat16", golden_dtype="float32")
+
+
+@pytest.mark.parametrize(("wrong", "due"), [(0.0, []), (0.06, ["call"])])
+def test_two_extremes_are_off_by_less_than_the_worst_of_all_elements_may_be(wrong, due):
+    """A product of 24 terms in bfloat16, whose largest element alone is 6 % too large."""
+    for seed in range(8):
+        chance = np.random.default_rng(seed)
+        data, weight = chance.standard_normal((40, 24)), 0.2 * chance.standard_normal((12, 24))
+        result = bfloat16(bfloat16(data) @ bfloat16(weight).T)
+        result[np.unravel_index(result.argmax(), result.shape)] *= 1.0 + wrong
+        rows = [
+            recorded("call", IN, 0, bfloat16(data), data),
+            recorded("call", IN, 1, bfloat16(weight), weight),
+            recorded("call", OUT, 0, bfloat16(result), data @ weight.T),
+        ]
+        assert accused(rows, {"call": "linear"}) == due, seed
+
+
+@pytest.mark.parametrize(("wrong", "due"), [(0.0, []), (0.06, ["call"])])
+def test_what_a_product_of_elements_is_added_to_is_a_sum(wrong, due):
+    """``addcmul``: half of a product, a tenth of what it is added to, and a largest element that is 6 % too large."""
+    for seed in range(8):
+        chance = np.random.default_rng(seed)
+        added, one, other = (size * chance.standard_normal((40, 24)) for size in (1.0, 0.4, 0.5))
+        mine = [bfloat16(each) for each in (added, one, other)]
+        result = mine[0] + 0.5 * mine[1] * mine[2]
+        result[np.unravel_index(result.argmax(), result.shape)] *= 1.0 + wrong
+        rows = [
+            recorded("call", IN, place, *sides)
+            for place, sides in enumerate(zip(mine, (added, one, other), strict=True))
+        ]
+        rows.append(argument("call", 0.5, 0.5, 3))
+        rows.append(recorded("call", OUT, 0, bfloat16(result), added + 0.5 * one * other))
+        assert accused(rows, {"call": "addcmul"}) == due, seed

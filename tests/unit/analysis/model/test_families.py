@@ -40,7 +40,8 @@ ATEN = {
     Family.CONTRACT: "upsample_bilinear2d.vec gelu.default silu.default neg.default amax.default relu_.default",
     Family.DISCRETE: "eq.Scalar argmax.default logical_not.default bitwise_and.Tensor",
     Family.ORDER: "topk.default sort.default",
-    Family.UNKNOWN: "log.default addcmul.default",
+    Family.PRODUCT_ADDED: "addcmul.default Addcmul",
+    Family.UNKNOWN: "log.default addcdiv.default",
 }
 FUNCTIONS = {
     Family.PRODUCT: "linear matmul __matmul__ __rmatmul__ einsum conv2d conv_transpose2d",
