@@ -39,7 +39,7 @@ from probe_flow.analysis.model.past_errors import (
     PastErrors,
     SharedRows,
 )
-from probe_flow.analysis.model.rounding import LostBits, lost_bits, rounding_between
+from probe_flow.analysis.model.rounding import rounding_between
 from probe_flow.analysis.model.unseen_inputs import (
     HiddenInputs,
     LatestGradients,
@@ -56,6 +56,7 @@ from probe_flow.records.row import Row
 if TYPE_CHECKING:
     from probe_flow.analysis.flow.across_ranks import AcrossRanks
     from probe_flow.analysis.model.families import Family
+    from probe_flow.analysis.model.fewer_bits import FewerBits, LostBits
     from probe_flow.analysis.model.update_fits import Fit, UpdateFits
     from probe_flow.analysis.statistics.handed_on import HandedOn
     from probe_flow.analysis.statistics.own_inputs import Contradiction, OwnInputs
@@ -170,14 +171,14 @@ class Allowances:
         return UpdateFits(self.rows, self.deviations, self.updates, self.links.producers)
 
     def lost_bits(self, number: int) -> LostBits | None:
-        """Return the bits that the extremes of a 16-bit result lack, where statistics are all that is known of it.
+        """Return the bits that the extremes of a 16-bit result lack, where statistics are all that is known of it."""
+        return self._fewer_bits.of(number) if self.rows[number].is_by_statistics else None
 
-        None of gradients, and of what shows again what came in: that was judged where it was made.
-        """
-        row, call = self.rows[number], self.calls.of[number]
-        if call is None or call.is_gradient or not (row.is_produced and row.is_by_statistics):
-            return None
-        return None if self._families.of(call) == COPY else lost_bits(row)
+    @cached_property
+    def _fewer_bits(self) -> FewerBits:
+        from probe_flow.analysis.model.fewer_bits import FewerBits
+
+        return FewerBits(self.rows, self.calls, self.links.producers, self._families.of)
 
     def contradiction(self, number: int, *, is_other: bool) -> Contradiction | None:
         """Return what a result of a program is not by its own inputs, where statistics are all that is known.
@@ -188,10 +189,8 @@ class Allowances:
         if not row.is_by_statistics or self.pairs.target.edges:
             return None
         if row.is_produced:
-            if is_other:
-                return self._own_inputs.contradiction(number)
             apart = partial(self._by_statistics.apart, number, self.calls.of[number], self.deviations)
-            return self._own_inputs.contradiction(number, apart)
+            return self._own_inputs.contradiction(number, *(() if is_other else (apart,)))
         if self.sources(number) is not None:
             return None
         joined = self.handed.joined.contradiction(number) if self.handed is not None else None

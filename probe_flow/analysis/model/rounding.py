@@ -8,19 +8,13 @@ float32 value does so once in 65,536 for bfloat16, in 8,192 for float16).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.narrowed import BOTH_SIDES, PLAIN_BITS
-from probe_flow.analysis.number_types import SIGNIFICANT_BITS, STEP, SUMMED, UNIT, significand_bits
+from probe_flow.analysis.number_types import STEP, SUMMED, UNIT
 from probe_flow.records import Mode, Pair, Pairs, TensorRef
-from probe_flow.records.row import Row
-
-Extremes: TypeAlias = "tuple[float | None, float | None]"
 
 SYSTEMATIC = 2.0**-19
 """Change of scale that does not average out: approximated functions and reduced products err in one direction."""
@@ -29,14 +23,6 @@ OTHER_FRAMEWORK = 8.0
 """How many times as large both are for float32 where two frameworks are compared: their kernels are made of other
 approximations and default settings. The epsilon of a layer norm is 1e-5 in one and 1e-7 in the other, which scales
 tensors of variance 1 by 5e-6, five steps of `UNIT`."""
-
-SUBNORMAL = 24
-"""Exponent of float16 whose numbers have no bits left: those below 2**-14 are 2**-24 apart."""
-
-TELLING = 16.0
-"""How many times the distance to its golden a step may be to which a value was rounded: it is a sixteenth by chance
-once in eight times."""
-
 
 UNLOST = 2.0**-16
 """What is lost so of fewer elements than 32,768 counts as nothing: there norms tell float32 from float32."""
@@ -89,62 +75,6 @@ def _of_digits(*sides: TensorRef) -> float:
 def are_bounds(extremes: Sequence[float | None]) -> bool:
     """Whether extremes are those of what lies between bounds, as a window or a mask does: they tell of no rounding."""
     return all(value in (-1.0, 0.0, 1.0) for value in extremes)
-
-
-class LostBits(Struct, frozen=True):
-    """What extremes say of a result: how many bits both lack together, and that in words."""
-
-    bits: float
-    told: str
-
-
-def lost_bits(row: Row) -> LostBits | None:
-    """Return the bits of a significand that both extremes of a target lack; None where one lacks none, or few elements.
-
-    A value is rounded to ``k`` bits fewer by accident once in ``2 ** k`` times, both extremes once in ``2 ** (2 k)``.
-    """
-    dtype, measured = row.pair.shown.dtype, row.measurement
-    held = SIGNIFICANT_BITS.get(dtype, 0)
-    if not held or measured is None or measured.count <= BOTH_SIDES:
-        return None
-    sides = measured.target_statistics, measured.golden_statistics
-    target, golden = ((each.min, each.max) if each is not None else (None, None) for each in sides)
-    bits = bits_fewer(target, golden, held)
-    if not bits:
-        return None
-    told = (
-        f"minimum and maximum have {bits / 2.0:.2g} bits fewer than {dtype} holds ({target[0]:.6g} and "
-        f"{target[1]:.6g}, golden {golden[0]:.6g} and {golden[1]:.6g}), by accident once in {2.0**bits:.0f} times"
-    )
-    return LostBits(bits, told)
-
-
-def bits_fewer(target: Extremes, golden: Extremes, held: int) -> float:
-    """Return how many bits the extremes of a target lack together, each as many; 0.0 where one lacks none.
-
-    Bits that are worth more than 16 times the distance to the golden tell nothing. An extreme that is a plain number or
-    zero in the golden, or differs by no more than a rounding step, tells nothing: it must lack as many, and does not
-    count. Nor do the two ends of one range (-1 and 1).
-
-    Args:
-        target, golden: smallest and largest value of both sides.
-        held: bits of the target's type.
-    """
-    least, telling, step = float(held), 0, 0.0
-    for value, other in zip(target, golden, strict=True):
-        if value == other == 0.0:
-            continue
-        if not value or not other or not math.isfinite(value) or not math.isfinite(other):
-            return 0.0
-        exponent = math.frexp(max(abs(value), abs(other)))[1]
-        kept = min(held, exponent + SUBNORMAL) if held == SIGNIFICANT_BITS["float16"] else held
-        step = math.ldexp(1.0, exponent - kept)
-        apart = abs(value - other) / step
-        least = min(least, kept - significand_bits(value))
-        if apart > 1.0 and significand_bits(other) > PLAIN_BITS:
-            least, telling = min(least, math.log2(TELLING * apart)), telling + 1
-    is_range = all(abs(low + high) <= step for low, high in (target, golden))  # type: ignore[operator]
-    return 0.0 if is_range else telling * max(0.0, least)
 
 
 def rounding_between(pairs: Pairs) -> Rounding:

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from comparison_rows import IN, RUN, edge, pairs_of, passes, row, statistics, statistics_measured
+from comparison_rows import IN, OUT, RUN, edge, pairs_of, passes, row, statistics, statistics_measured
 from hypothesis import given
 from hypothesis import strategies as st
 
 from probe_flow.analysis.flow.calls import Calls
 from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import deviation_of
-from probe_flow.analysis.model.rounding import bits_fewer
+from probe_flow.analysis.model.fewer_bits import bits_fewer
 from probe_flow.analysis.narrowed import rounded_before
 from probe_flow.analysis.number_types import UNIT, nearest_record
 from probe_flow.analysis.search.conclude import conclude
@@ -164,3 +164,31 @@ def test_numbers_of_float16_near_zero_have_few_bits_of_themselves():
     near = bits_fewer((-1.78814e-07, 1.78814e-07), (-1.81945e-07, 2.04055e-07), 11)
     assert near == 0.0
     assert bits_fewer((-0.125, 0.1875), (-0.1494, 0.1621), 11) > 8.0
+
+
+def joined(node, role, place, low, high, count, golden, dtype="bfloat16"):
+    """A row of some extremes, whose golden has its own."""
+    mine, other = (statistics(min=ends[0], max=ends[1], mean=ends[0] / 7.0) for ends in ((low, high), golden))
+    return row(node, role, place, measurement=statistics_measured(mine, other, count=count), dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("third", "mixes", "bits"),
+    [(0.75, False, 5 * 4), (0.76171875, False, None), (0.76171875, True, 5 * 2)],
+)
+def test_extremes_of_parts_lack_the_bits_of_what_they_are_parts_of(third, mixes, bits):
+    """-7/8 and 1/2 of the whole, -5/8 and 3/4 of a part have three bits of eight; 195/256 has all, so nothing lacks.
+
+    What puts other data together with it has extremes of its own.
+    """
+    whole, part = (-0.8601, 0.5399), (-0.6099, 0.7301)
+    rows = [
+        joined("product", OUT, 0, -0.875, 0.5, 300, whole),
+        joined("move", IN, 0, -0.875, 0.5, 300, whole),
+        *([joined("move", IN, 1, -2.0, 2.0, 300, (-2.0, 2.0))] if mixes else []),
+        joined("move", OUT, 0, -0.625, third, 100, part),
+    ]
+    pairs = pairs_of(rows, {"product": "linear", "move": "chunk"})
+    found = Allowances(rows, pairs, Calls(rows, pairs)).lost_bits(0)
+    assert (None if found is None else found.bits) == bits
+    assert found is None or mixes or "those of 1 parts of it" in found.told
