@@ -5,12 +5,15 @@ noise. Over all parameters such noise averages out. A wrong learning rate, momen
 target's updates are the golden's times a number, plus a share of the parameters themselves (decay). Mean and square of
 a parameter change by weighted sums of its elements' updates, so statistics suffice, and both numbers are fitted by
 least squares to two observations a parameter. How far they scatter says how sure the fit is.
+
+Another kind of step (another moment of Adam) may leave one factor. Then weights whose gradients agree are still apart
+by more than these explain: a share ``r`` of elements goes the other way where gradients are off by ``r``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -38,7 +41,12 @@ STORED = 4.0
 """Rounding steps that a parameter must change by: smaller updates get lost where parameters are stored in 16 bits."""
 
 
-Observation: TypeAlias = "tuple[float, float, float]"
+SCATTERED = 2.0
+"""Difference of a weight's updates, in mean and norm together and in what its gradient and storing explain, from which
+it is another optimizer's where as much is true of half of a step's weights. Both at what is explained make 1.4; healthy
+ones reach 0.8."""
+
+Observation: TypeAlias = "tuple[float, ...]"
 
 
 class Fit(Struct, frozen=True):
@@ -50,6 +58,7 @@ class Fit(Struct, frozen=True):
         error: standard error of the factor.
         score: how far the worse of both is off, in what accuses.
         rows: of the parameters in that step, in order.
+        scatter: how far the weights are apart, in what accuses; 0 where factor and decay tell why.
     """
 
     factor: float
@@ -57,9 +66,15 @@ class Fit(Struct, frozen=True):
     error: float
     score: float
     rows: tuple[int, ...]
+    scatter: float = 0.0
 
     def told(self) -> str:
         """Return what was fitted, in words."""
+        if self.scatter:
+            return (
+                f"is one of {len(self.rows)} parameters whose changes are apart from the golden's by "
+                f"{SCATTERED * self.scatter:.2g} x what their gradients explain, which agree"
+            )
         word = "shrank" if self.decay > 0.0 else "grew"
         shrunk = f" and {word} by {abs(self.decay):.2g} of themselves" if abs(self.decay) > 1e-3 else ""
         return (
@@ -92,6 +107,12 @@ class UpdateFits:
         self._fits: dict[object, Fit | None] = {}
         self._latest: dict[object, dict[object, int]] | None = None
 
+    def _changed(self, row: Row) -> Iterator[tuple[int, int]]:
+        """Yield the rows of each parameter before the step of a row and in it."""
+        run, steps = row.node.execution, self._of_steps()
+        now, before = (steps.get((run.rank, run.graph, step), {}) for step in (run.step, (run.step or 0) - 1))
+        yield from ((before[identity], number) for identity, number in now.items() if identity in before)
+
     def of(self, number: int) -> Fit | None:
         """Return the fit of the step of a parameter; None for others and where nothing can be fitted."""
         row = self._rows[number]
@@ -102,18 +123,34 @@ class UpdateFits:
         return found if found is not None and number in found.rows else None
 
     def _fit(self, row: Row) -> Fit | None:
-        run = row.node.execution
-        steps = self._of_steps()
-        now, before = (steps.get((run.rank, run.graph, step), {}) for step in (run.step, (run.step or 0) - 1))
         seen: dict[int, Sequence[Observation]] = {}
-        for identity, number in now.items():
-            earlier = before.get(identity)
-            observed = None if earlier is None else self._observed(earlier, number)
-            if observed is not None:
+        for earlier, number in self._changed(row):
+            if (observed := self._observed(earlier, number)) is not None:
                 seen[number] = observed
         if len(seen) < LEAST:
             return None
-        return fitted([each for observed in seen.values() for each in observed], tuple(seen))
+        found = fitted([each for observed in seen.values() for each in observed], tuple(seen))
+        if found is None or found.score > 1.0:
+            return found
+        scatter = self._scatter(row)
+        return replace(found, score=max(found.score, scatter), scatter=scatter if scatter > 1.0 else 0.0)
+
+    def _scatter(self, row: Row) -> float:
+        """Return how far the updates of a step's weights are apart (`SCATTERED`): of half of them no further."""
+        weights = [each for each in self._changed(row) if self._updates.is_weight(each[1])]
+        turned: dict[object, float] = {}  # what several calls read is one weight, and changed by all of its gradients
+        for earlier, _ in weights:
+            key = _identity(moments_of(self._rows[earlier], "golden"))
+            turned[key] = max(turned.get(key, 0.0), *self._wrong(earlier), 0.0)
+        found = []
+        for earlier, number in weights:
+            old = moments_of(self._rows[earlier], "golden")
+            observed = self._observed(earlier, number)
+            if observed is not None and old is not None:
+                share = turned[_identity(old)]
+                others = 2.0 * math.sqrt(share) + share * math.sqrt(old.count)
+                found.append(math.hypot(*((v - u) / math.hypot(others * s, left) for u, _, v, s, left in observed)))
+        return sorted(found)[len(found) // 2] / SCATTERED if len(found) >= LEAST else 0.0
 
     def _of_steps(self) -> Mapping[object, Mapping[object, int]]:
         """Return the parameters of each step by what they are, each where it is read first."""
@@ -126,11 +163,18 @@ class UpdateFits:
                     of_run.setdefault(self._updates.identity(number), number)
         return self._latest
 
+    def _wrong(self, number: int) -> Iterator[float]:
+        """Yield the relative errors of a parameter's gradients."""
+        for n in self._updates.gradients_of(number):
+            if (each := self._deviations[n]) is not None:
+                yield min(1.0, max(each.likely / each.size, each.unit)) if each.size else 0.0
+
     def _observed(self, before: int, number: int) -> Sequence[Observation] | None:
         """Return the golden's update, the parameter and the target's update, by mean and by norm, in units of noise.
 
-        Besides the elements' own noise that is what storing and recording them in 16 bits leaves. Storing does not
-        average out over elements of about one value, as the weights of a norm are: all of them are rounded alike.
+        Then both parts of that noise: that each element's update may be another one, and what storing and recording
+        them in 16 bits leaves, where that has one sign: of updates below half a step nothing is left. Besides, storing
+        does not average out over elements of about one value, as the weights of a norm are: all are rounded alike.
         """
         rows = self._rows[before], self._rows[number]
         old, new = (moments_of(row, "golden") for row in rows)
@@ -156,8 +200,17 @@ class UpdateFits:
                 _of_squares(own_old, own_new, new.size),
             ),
         )
-        noise = [math.hypot(change / math.sqrt(new.count), rounding, each) for each in recorded]
-        return [(u / n, z / n, v / n) for (u, z, v), n in zip(seen, noise, strict=True)]
+        others, lost = change / math.sqrt(new.count), unit * new.size
+        noise = [math.hypot(others, rounding, each) for each in recorded]
+        return [
+            (u / n, z / n, v / n, others / n, math.hypot(lost, each) / n)
+            for (u, z, v), n, each in zip(seen, noise, recorded, strict=True)
+        ]
+
+
+def _identity(tensor: Moments | None) -> object:
+    """Return what tells a tensor from others."""
+    return tensor and (tensor.count, tensor.low, tensor.high, tensor.mean, tensor.norm)
 
 
 def _of_squares(old: Moments, new: Moments, scale: float) -> float:
@@ -181,7 +234,7 @@ def fitted(observed: Sequence[Observation], rows: tuple[int, ...]) -> Fit | None
         return None
     uv, zv = (math.fsum(o[i] * o[2] for o in observed) for i in (0, 1))
     factor, grown = (uv * zz - zv * uz) / determinant, (zv * uu - uv * uz) / determinant
-    left = math.fsum((v - factor * u - grown * z) ** 2 for u, z, v in observed)
+    left = math.fsum((v - factor * u - grown * z) ** 2 for u, z, v, *_ in observed)
     noise = left / max(1, len(rows) - 2)
     errors = math.sqrt(noise * zz / determinant), math.sqrt(noise * uu / determinant)
     off = abs(factor - 1.0), abs(grown)

@@ -99,7 +99,7 @@ class Updates:
         gradient = max((min(max(each.relative, each.blind), 1e3) for each in found), default=usual)
         likely = max((min(each.likely / each.size, 1.0) for each in found if each.size), default=usual)
         # Where an optimizer keeps little but signs, a share of about `likely` of the elements is off by a whole step.
-        signs = math.sqrt(likely) if self._is_weight(number) else 0.0
+        signs = math.sqrt(likely) if self.is_weight(number) else 0.0
         self._hidden[number] = min(1.0, change * max(UPDATE * likely, signs) / error.size) if error.size else 0.0
         decided = max(gradient, self._decided(number, max(gradient, likely)))
         one = WHOLE * change / math.sqrt(max(1, error.count)) if gradient else 0.0
@@ -145,14 +145,15 @@ class Updates:
         """
         moves = self._moves.setdefault(self._rows[number].node.execution.step, [])
         insort(moves, change)
-        return change if self._is_weight(number) else max(change, moves[(len(moves) - 1) // 2])
+        return change if self.is_weight(number) else max(change, moves[(len(moves) - 1) // 2])
 
     def _decided(self, number: int, gradient: float) -> float:
         """Return the error of an update whose optimizer keeps little but the signs of a gradient."""
-        is_sure = self._is_weight(number) or not gradient
+        is_sure = self.is_weight(number) or not gradient
         return min(DECIDED, UNDECIDED * math.sqrt(gradient)) if is_sure else DECIDED
 
-    def _is_weight(self, number: int) -> bool:
+    def is_weight(self, number: int) -> bool:
+        """Return True for a parameter of two axes or more."""
         return len(self._rows[number].pair.shown.shape or ()) > 1
 
     def kept(self, number: int) -> float:

@@ -146,3 +146,24 @@ def test_parameters_that_the_target_did_not_record_are_left_out():
     rows = network(adam(rate=2.0 * RATE))
     rows[0] = replace(rows[0], pair=replace(rows[0].pair, target=None), measurement=None)
     assert [each.slot for each in origins(rows)] == [rows[2].pair.shown.slot]
+
+
+def half_as_even(weight, gradient):
+    """Steps of another size in each element, 1 on average: as another second moment makes them."""
+    return weight - RATE * np.sign(gradient) * np.where(np.abs(gradient) > 0.67, 1.5, 0.5)
+
+
+def in_float32(rows):
+    """The same rows of a target in float32."""
+    sides = [replace(each.pair.target, traits=each.pair.golden.traits) for each in rows]
+    return [replace(each, pair=replace(each.pair, target=side)) for each, side in zip(rows, sides, strict=True)]
+
+
+def test_steps_of_other_sizes_are_another_optimizer_though_they_leave_no_factor():
+    """Not in bfloat16, where storing may lose as much."""
+    rows = network(half_as_even, wrong=0.0)
+    (found,) = origins(in_float32(rows))
+    assert (found.node.name, found.node.execution.step) == ("linear0", 1)
+    assert "what their gradients explain, which agree" in found.evidence
+    assert not any("gradients explain" in each.evidence for each in origins(rows))
+    assert origins(in_float32(network(adam(), wrong=0.0))) == []
