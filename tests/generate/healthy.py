@@ -149,7 +149,7 @@ def _leave_out(side: Path, chance: random.Random) -> None:
 
 KINDS = (
     "plain", "deep", "trained", "routed", "deciding", "int8", "fused", "in_place", "summed", "tokens", "mindspore",
-    "checksums", "both_16_bits", "dropout",
+    "checksums", "both_16_bits", "dropout", "descended",
 )  # fmt: skip
 """Kinds of programs: those of `generate.evidence.suites.HEALTHY`, which needs torch to be read."""
 

@@ -244,6 +244,7 @@ HEALTHY: dict[str, Callable[[random.Random], Case]] = {
     "plain": lambda chance: _healthy("plain", MODELS, chance),
     "deep": lambda chance: _healthy("24 and 48 blocks", ("deep24", "deep48", "residual48"), chance),
     "trained": _trained,
+    "descended": lambda chance: _healthy("three steps of descent", MODELS, chance, steps=3),
     "routed": lambda chance: _healthy("near-tied routing", ("tied_routes", "routed", "mixture"), chance),
     "deciding": lambda chance: _healthy("decisions and rounding", ("deciding",), chance),
     "int8": lambda chance: _healthy(
