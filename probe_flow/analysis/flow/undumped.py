@@ -1,9 +1,10 @@
-"""What calls made that a dump of a program does not hold: it may have a part of them only (a list of names, a scope).
+"""What calls made that a comparison does not hold: of a dump's part (a list of names, a scope), or of selected nodes.
 
 What these made may be random, decisions, or any number of roundings, so an error of it says nothing of its reader.
-Three signs tell such a part. Calls of one name are numbered from 0 as the program makes them, so numbers that no step
-shows are of calls that were left out. In a whole dump few inputs are unlike all that was recorded before them. And what
-has another size than the golden's has that of an earlier result, or a row for each number of one.
+Besides a selection three signs tell such a part. Calls of one name are numbered from 0 as the program makes them, so
+numbers that no step shows are of calls that were left out. In a whole dump few inputs are unlike all that was recorded
+before them. And what has another size than the golden's has that of an earlier result, or a row for each number of
+one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import cached_property
 
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.limits import UNFED
+from probe_flow.dumps.selection import selected_nodes
 from probe_flow.records import NodeKey, NodeKind, Pairs, Phase, SlotRole
 from probe_flow.records.row import Row
 from probe_flow.relations.call_tree import left_out
@@ -45,10 +47,17 @@ class Undumped:
     @cached_property
     def is_any(self) -> bool:
         """Whether the dump holds a part of the calls of its program only."""
+        if self._is_selected:
+            return True
         nodes = self._pairs.target.nodes.values()
         if self._pairs.target.edges or not any(node.kind is NodeKind.API for node in nodes):
             return False
         return self._is_numbered_with_gaps() or self._is_mostly_unfed()
+
+    @cached_property
+    def _is_selected(self) -> bool:
+        """Whether nodes were selected, on either side: a graph then leads to what was left out."""
+        return any(selected_nodes(side) is not None for side in (self._pairs.target, self._pairs.golden))
 
     def made(self, number: int, maker: Call) -> bool:
         """Whether such calls made a row, or what its own call made it of.
@@ -61,7 +70,8 @@ class Undumped:
         """
         if self._rows[number].is_produced or maker is not self._calls.of[number]:
             return maker.key.phase is Phase.BACKWARD and not maker.forward and self.is_any
-        return self._sources(number) is None and self.is_any
+        sources = self._sources(number)
+        return self.is_any and (sources is None or (self._is_selected and not sources))
 
     def _is_numbered_with_gaps(self) -> bool:
         """Whether a number below the largest of a name is that of no call, in no step.

@@ -197,7 +197,7 @@ _WHY = {
     ),
     "part": (
         "and the dump holds a part of the calls only, not those that it was made by: they may be wrong, or have "
-        "drawn or decided otherwise; a dump without `list` and `scope` would tell"
+        "drawn or decided otherwise; a dump without `list` and `scope`, compared without `select`, would tell"
     ),
 }
 
