@@ -12,10 +12,11 @@ import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from msgspec import structs
 
+from probe_flow.analysis.communication import PREFIXES
 from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.model.families import is_product
 from probe_flow.analysis.number_types import UNIT
@@ -86,7 +87,8 @@ def with_recomputed(
     limit = wanted.limit if wanted.limit is not None else None if wanted.mode == "all" else LIMIT
     budget = _budget(rows, wanted.mode)
     jobs = dict(islice(calls.jobs(budget=budget, sure=SURE), limit))
-    sums = dict(islice(_within(budget, _handed_jobs(rows, diagnosis.handed)), limit))
+    others = chain(_handed_jobs(rows, diagnosis.handed), _exchanged_jobs(rows, diagnosis))
+    sums = dict(islice(_within(budget, others), limit))
     found = list(_computed([*jobs.values(), *sums.values()], context))
     outcomes = dict(zip(jobs, found, strict=False))
     done = 0
@@ -189,6 +191,15 @@ def _handed_jobs(rows: Sequence[Row], handed: Mapping[int, Given]) -> Iterator[t
         if all(each.kind is TensorKind.TENSOR for each in (*targets, *goldens)):
             target, golden = _given_by(given, targets), _given_by(given, goldens)
             yield number, Job(target, golden, is_suspect=True, units=UNIT, limit_bytes=LIMIT_BYTES)
+
+
+def _exchanged_jobs(rows: Sequence[Row], diagnosis: Diagnosis) -> Iterable[tuple[int, Job]]:
+    """Return the jobs of what communications gave, which few dumps hold."""
+    if not any(row.node.name.startswith(PREFIXES) for row in rows):
+        return ()
+    from probe_flow.comparing.exchanges import exchanged_jobs
+
+    return exchanged_jobs(rows, diagnosis)
 
 
 def _given_by(given: Given, tensors: Sequence[TensorRef]) -> SideCall:

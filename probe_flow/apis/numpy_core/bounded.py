@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from probe_flow.apis.calls import Call, TensorSpec, argument_leaves, leaves
-from probe_flow.apis.numpy_core import elementwise, losses, normalising, products, reductions
+from probe_flow.apis.numpy_core import elementwise, losses, moves, normalising, products, reductions
 from probe_flow.apis.numpy_core.compute import WIDE
 from probe_flow.apis.numpy_core.forms.device import BOUNDED_DEVICE_FORMS
 from probe_flow.apis.numpy_core.names import DEVICE, Function
@@ -40,6 +40,8 @@ def surely_bytes(function: Function, call: Call) -> int | None:
         largest = _of_product(shapes)
     elif function.__module__ in _MODULES or function in _LOSSES or _is_bounded(call):
         largest = _of_all(shapes)
+    elif function in (moves.added, moves.joined):
+        largest = 0  # its parts are no larger than all that it takes
     else:
         return None
     return None if largest is None else WIDE * COPIES * max(largest, sum(map(math.prod, shapes)), sum(results))

@@ -135,6 +135,21 @@ def stack(tensors: Sequence[Array], dim: int = 0) -> Array:
     return np.stack(list(tensors), axis=dim)
 
 
+def added(*tensors: Array, ranges: Sequence[tuple[int, int]], shape: Sequence[int]) -> Array:
+    """Return the sum of flat ranges of tensors, all of one length, in a shape: what a collective adds up."""
+    first, *others = _ranges(tensors, ranges)
+    return np.asarray(sum(others, start=first)).reshape(shape)
+
+
+def joined(*tensors: Array, ranges: Sequence[tuple[int, int]], shape: Sequence[int]) -> Array:
+    """Return flat ranges of tensors one behind the other, in a shape: what a collective puts together."""
+    return np.concatenate(_ranges(tensors, ranges)).reshape(shape)
+
+
+def _ranges(tensors: Sequence[Array], ranges: Sequence[tuple[int, int]]) -> list[Array]:
+    return [tensor.reshape(-1)[start:stop] for tensor, (start, stop) in zip(tensors, ranges, strict=True)]
+
+
 def hstack(tensors: Sequence[Array]) -> Array:
     """Return tensors one behind the other along the second axis, vectors along the only one."""
     return np.hstack(list(tensors))

@@ -9,7 +9,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from probe_flow.apis.calls import UnusableError
-from probe_flow.apis.numpy_core import convolution, elementwise, losses, moves, normalising, products, reductions
+from probe_flow.apis.numpy_core import (
+    convolution,
+    elementwise,
+    losses,
+    moves,
+    normalising,
+    products,
+    reductions,
+)
 from probe_flow.apis.numpy_core.binding import Named, keyword_only
 from probe_flow.apis.numpy_core.forms.device import DEVICE_FORMS
 
@@ -176,6 +184,8 @@ def find(kind: str, api: str, *, is_mindspore: bool = False) -> Function:
     """
     if kind in _OF_GRAPHS:
         return _of_graph(kind, api)
+    if kind == "Distributed" and api in _EXCHANGED:
+        return _EXCHANGED[api]
     word = api.split(".")[0] if kind == "Aten" else api
     own = word.strip("_")
     if own in _RANDOM:
@@ -235,6 +245,8 @@ DEVICE, ONNX = "Device", "Onnx"
 """Kinds of operators of graphs, whose attributes are known."""
 
 _OF_GRAPHS = frozenset([DEVICE, ONNX])
+_EXCHANGED: Mapping[str, Function] = MappingProxyType({"added": moves.added, "joined": moves.joined})
+"""What communications do with what ranks gave: no names of a dump."""
 
 
 def _onnx_forms() -> Mapping[str, Function]:
