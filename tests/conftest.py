@@ -53,3 +53,9 @@ def _own_result_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
         patch.setenv("PROBE_FLOW_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("PROBE_FLOW_WARM_UP", "never")
         yield
+
+
+@pytest.fixture
+def all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have results of pairs of any size kept, so that small tensors show what the cache does."""
+    monkeypatch.setattr("probe_flow.measure.result_keys.LEAST_KEPT_BYTES", 0)

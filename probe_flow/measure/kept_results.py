@@ -53,7 +53,7 @@ class KeptResults:
         self._sources = Sources(cache.key, small_files)
         self._stamps = array("q", bytes(8 * pairs))
         self._unsettled: set[int] = set()
-        """Pairs with a file that was too young to be sure of; their results are not kept."""
+        """Pairs that are small, or with a file that was too young to be sure of; their results are not kept."""
 
     @property
     def sources(self) -> Sources:

@@ -26,6 +26,14 @@ _in_json = json.JSONEncoder(default=str).encode
 Identify = Callable[[Extent], str | None]
 """Returns what identifies the bytes of an extent, as JSON values behind each other; None when nothing does for sure."""
 
+LEAST_KEPT_BYTES = 32 * 2**10
+"""Of elements, both sides together, from which the result of a pair is kept.
+
+To find a result costs as much as to measure 32 KiB. Of 2,000 pairs of 256 float32, keeping took 104 us of CPU each, and
+another run took 40 us each more to find them than to measure again; of 2,048 elements 117 and 12 us. Of 8,192 elements
+keeping took 113 us and saved 21.
+"""
+
 LOOKS = 1 << 10
 """Files of which the last look is remembered: tasks that follow one another share files."""
 
@@ -87,7 +95,9 @@ def _digest(small_files: SmallFiles, extent: Extent) -> str | None:
 
 
 def task_text(task: Task, asked: str, *, identify: Identify) -> str | None:
-    """Return everything that the result of a task depends on, None when a file cannot be identified for sure.
+    """Return everything that the result of a task depends on.
+
+    None where the result is not kept: of less than `LEAST_KEPT_BYTES`, or of a file that nothing identifies for sure.
 
     Args:
         task: what is measured.
@@ -97,6 +107,8 @@ def task_text(task: Task, asked: str, *, identify: Identify) -> str | None:
     Returns:
         Text of a JSON object, its fields in the order of their names.
     """
+    if sum(tensor.nbytes for tensor in task.tensors) < LEAST_KEPT_BYTES:
+        return None
     target = _source_text(task.target, identify)
     golden = None if task.golden is None else _source_text(task.golden, identify)
     if target is None or (task.golden is not None and golden is None):

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from probe_flow.measure.result_keys import LEAST_KEPT_BYTES
+
 ROOT = Path(__file__).parents[2]
 WORKFLOW = str(ROOT / "workflows" / "torchair_ge_vs_fx.yaml")
 PAIRS = 141
 RESULTS = PAIRS + 65  # and a closer look at the rows that fail the row rule
 SHARDS = Path("cache") / "v2" / "pairs"
+
+pytestmark = pytest.mark.usefixtures("all_kept")
 
 
 @pytest.fixture
@@ -230,3 +234,17 @@ def test_converted_tensors_that_cannot_be_kept_cost_a_warning(probe_flow, sets, 
     done = probe_flow("run", str(workflow), *sets, "--format", "json")
     assert done.code == 0
     assert [problem["code"] for problem in done.json["problems"]] == ["PF6205"]
+
+
+def test_what_is_too_small_to_be_kept_is_no_miss(probe_flow, sets, tmp_path, monkeypatch):
+    monkeypatch.setattr("probe_flow.measure.result_keys.LEAST_KEPT_BYTES", LEAST_KEPT_BYTES)
+    assert "cache: nothing is kept" in probe_flow("plan", WORKFLOW, *sets).out
+    first = probe_flow("run", WORKFLOW, *sets, "--format", "json")
+    assert not (tmp_path / SHARDS).exists()
+    assert "cache: result: the comparison is kept\n" in probe_flow("plan", WORKFLOW, *sets).out
+    second = probe_flow("run", WORKFLOW, *sets, "--format", "json")
+    assert [cache_facts(run).get("misses", 0) for run in (first, second)] == [0, 0]
+    assert probe_flow("cache", "why", WORKFLOW, *sets).out == "result: the comparison is kept\n"
+    shutil.rmtree(tmp_path / SHARDS.with_name("comparisons"))
+    expected = "result: there is no result that is worth keeping\n"
+    assert probe_flow("cache", "why", WORKFLOW, *sets).out == expected

@@ -39,6 +39,15 @@ TARGET = frozenset(
 GOLDEN = frozenset(name.lower() for name in TARGET)
 """The tensors of the small FX dump."""
 
+KEEPS_ALL = """
+import sys
+import probe_flow.measure.result_keys as result_keys
+result_keys.LEAST_KEPT_BYTES = 0
+from probe_flow.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""The command, with results of pairs of any size kept."""
+
 
 @dataclass(frozen=True)
 class Done:

@@ -86,6 +86,7 @@ def test_an_unchanged_dump_is_not_opened(probe_flow: Command, dumps: Dumps, open
     assert not opened
 
 
+@pytest.mark.usefixtures("all_kept")
 def test_a_plan_reads_no_unchanged_dump_and_writes_nothing(tmp_path, probe_flow: Command, dumps: Dumps, opened):
     sets = dumps.sets()
     probe_flow("plan", TORCHAIR, *sets, output=None, cache="c")

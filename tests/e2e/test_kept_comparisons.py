@@ -63,6 +63,7 @@ def variant(tmp_path: Path, name: str, text: str) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("all_kept")
 def test_a_second_run_says_what_it_would_say_by_measuring(tmp_path, probe_flow: Command, dumps: Dumps, monkeypatch):
     first = probe_flow("run", TORCHAIR, *dumps.sets(), output="one", cache="c")
     assert recalled(first) == []
@@ -81,6 +82,7 @@ def test_a_second_run_says_what_it_would_say_by_measuring(tmp_path, probe_flow: 
     assert (first.code, second.code) == (measured.code, measured.code)
 
 
+@pytest.mark.usefixtures("all_kept")
 def test_a_plan_matches_nothing_where_nothing_changed(tmp_path, probe_flow: Command, dumps: Dumps, monkeypatch):
     hits = probe_flow("run", TORCHAIR, *dumps.sets(), cache="c").record["cache"]["misses"]
     told = f"result: all {hits} results are kept, and the comparison that they make\n"

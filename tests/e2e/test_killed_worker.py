@@ -15,6 +15,7 @@ EACH_ALONE = 1 << 60
 """Parts of all that is read, so many that no two pairs of one golden tensor share a batch."""
 
 
+@pytest.mark.usefixtures("all_kept")
 def test_a_run_whose_cluster_is_gone_ends_and_goes_on_elsewhere(probe_flow, dumps, monkeypatch):
     pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
     settle(dumps.root)

@@ -6,10 +6,11 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 
-from e2e.projects import TORCHAIR
+from e2e.projects import KEEPS_ALL, TORCHAIR
 from probe_flow.cli import main as cli
 from probe_flow.comparing import steps
 from probe_flow.errors import ProbeFlowError, out_of_memory
@@ -18,10 +19,12 @@ from probe_flow.files.machine import START_BYTES, THREAD_BYTES, address_space_ne
 MIB = 2**20
 
 
-def limited(limit: int, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def limited(
+    limit: int, *arguments: object, code: Sequence[str] = ("-m", "probe_flow"), **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command in a process with so many bytes of address space."""
     return subprocess.run(
-        [sys.executable, "-m", "probe_flow", *map(str, arguments)],
+        [sys.executable, *code, *map(str, arguments)],
         env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=300,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
     )  # fmt: skip
@@ -65,7 +68,7 @@ def test_a_plan_does_without_the_cache_where_it_cannot_be_read(tmp_path):
     """An empty cache is not looked into; one with results would load numpy. Those of the bundled dumps are kept, since
     their files are older than those that a test writes."""
     kept = {"PROBE_FLOW_CACHE": str(tmp_path / "cache"), "OPENBLAS_NUM_THREADS": "1"}
-    limited(2**34, "run", TORCHAIR, "--output", tmp_path / "out", **kept)
+    limited(2**34, "run", TORCHAIR, "--output", tmp_path / "out", code=("-c", KEEPS_ALL), **kept)
     done = limited(120 * MIB, "plan", TORCHAIR, **kept)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("cache: not known: this process may use 120 MiB of address space")

@@ -64,6 +64,7 @@ def test_every_result_has_the_third_side(probe_flow: Command):
     assert "154 x (limit 2)" in first_divergence(done.record)["evidence"]
 
 
+@pytest.mark.usefixtures("all_kept")
 def test_a_second_run_measures_nothing_again(tmp_path, probe_flow: Command):
     first = probe_flow("run", WORKFLOW, output="first", cache="kept")
     assert probe_flow("run", WORKFLOW, output="whole", cache="kept").rows == first.rows

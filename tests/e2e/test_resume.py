@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.projects import settle
+from e2e.projects import KEEPS_ALL, settle
+from probe_flow.measure.result_keys import LEAST_KEPT_BYTES
 from probe_flow.record.run_folder import read_run
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +31,7 @@ import probe_flow.measure.batches as measuring
 import probe_flow.measure.result_keys as result_keys
 
 measuring.MAX_TASKS_PER_BATCH = {tasks}
+result_keys.LEAST_KEPT_BYTES = {least}
 point, number = sys.argv[1], int(sys.argv[2])
 seen = 0
 
@@ -117,8 +119,8 @@ def run(command: list[str], cache: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=env, cwd=cache.parent, check=False)
 
 
-def victim(point: str, number: int, given: list[str], cache: Path) -> int:
-    code = VICTIM.format(tasks=TASKS_PER_BATCH)
+def victim(point: str, number: int, given: list[str], cache: Path, *, least: int = 0) -> int:
+    code = VICTIM.format(tasks=TASKS_PER_BATCH, least=least)
     return run([sys.executable, "-c", code, point, str(number), *given], cache).returncode
 
 
@@ -150,7 +152,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(point, number, cached, settled_s
         assert [stage.name for stage in skeleton.stages] == list(ended), "a skeleton after each stage"
         assert (skeleton.status, skeleton.findings) == ("running", ())
     given = arguments(settled_sample, output, "--resume", *more)
-    done = run([sys.executable, "-m", "probe_flow", *given], cache)
+    done = run([sys.executable, "-c", KEEPS_ALL, *given], cache)
     assert done.returncode == 1, done.stderr
     assert results_of(output) == expected
     record = json.loads((output / "run.json").read_text())
@@ -160,6 +162,20 @@ def test_a_killed_run_resumes_to_the_same_bytes(point, number, cached, settled_s
     kept_before = {"batch": number - 1, "written": number - 1, "renamed": 0, "kept": number, "record": 0}
     at_least = kept_before.get(point, 8) * TASKS_PER_BATCH
     assert record["cache"]["hits"] >= min(at_least, 141), "more than the batch under way was lost"
+
+
+@pytest.mark.parametrize(("point", "number"), [("batch", 4), ("jsonl", 1)])
+def test_a_killed_run_of_small_pairs_keeps_none_and_resumes_to_the_same_bytes(
+    point, number, settled_sample, tmp_path, expected
+):
+    output, cache = tmp_path / "run", tmp_path / "cache"
+    given = arguments(settled_sample, output)
+    assert victim(point, number, given, cache, least=LEAST_KEPT_BYTES) == -signal.SIGKILL
+    assert not (cache / "v2" / "pairs").exists()
+    done = run([sys.executable, "-m", "probe_flow", *given, "--resume"], cache)
+    assert done.returncode == 1, done.stderr
+    assert results_of(output) == expected
+    assert not (cache / "v2" / "pairs").exists()
 
 
 def test_of_runs_that_begin_at_once_in_one_folder_all_end_whole_or_are_refused_by_name(
@@ -191,7 +207,7 @@ def test_resuming_nothing_says_so(tmp_path):
 
 
 def test_a_cache_that_is_full_costs_the_cache_and_not_the_result(tmp_path, expected, settled_sample):
-    code = VICTIM.format(tasks=TASKS_PER_BATCH) + ""
+    code = VICTIM.format(tasks=TASKS_PER_BATCH, least=0)
     full = code.replace(
         "from probe_flow.cli.main import main",
         "def no_space(*_):\n    raise OSError(28, 'No space left on device')\n"

@@ -87,10 +87,10 @@ def plan_lines(plan: Plan, cwd: Path) -> Iterator[str]:
 
 def cache_lines(plan: Plan) -> Iterator[str]:
     """Yield what the cache holds of the plan's comparisons, and what caused the misses. An empty cache is not read."""
-    from probe_flow.engine.cache import cache_folder, shared_store
+    from probe_flow.engine.cache import cache_folder, comparison_store, shared_store
 
     folder = cache_folder(plan.workflow.cache.dir, os.environ)
-    if not any(shared_store(folder).glob("*.h5")):
+    if not any(shared_store(folder).glob("*.h5")) and not any(comparison_store(folder).glob("*")):
         yield f"cache: nothing is kept in {folder} yet"
         return
     from probe_flow.files.machine import check_address_space

@@ -148,6 +148,8 @@ def _read_only(stage: str, plan: Plan) -> Context:
 
 def causes_text(state: CacheState) -> str:
     """Return one line about a state, for people."""
+    if not state.kept and not state.misses:
+        return "the comparison is kept" if state.is_whole else "there is no result that is worth keeping"
     if state.is_whole:
         return f"all {state.kept} results are kept, and the comparison that they make"
     if not state.misses:

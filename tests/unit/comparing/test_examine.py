@@ -188,6 +188,7 @@ def test_an_operator_of_the_graph_that_left_no_tensor_is_not_examined(tmp_path: 
     assert run(tmp_path / "dump", tmp_path / "half", coverage=0.5).exit_code == 0
 
 
+@pytest.mark.usefixtures("all_kept")
 def test_cache_why_says_what_an_examination_would_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     WRITERS["arrays"](tmp_path / "dump")
     for path in (tmp_path / "dump").rglob("*.npy"):  # what is this young is not kept

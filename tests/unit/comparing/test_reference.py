@@ -115,6 +115,7 @@ def test_coverage_does_not_count_the_reference(tmp_path):
     assert set(compare(three(tmp_path / "d")).coverage) == {"target", "golden"}
 
 
+@pytest.mark.usefixtures("all_kept")
 def test_planned_results_are_those_of_all_sides(tmp_path):
     pairs = three(tmp_path / "d")
     ids = chosen_metrics(Options.model_validate({"uses": "compare", "pairs": "pairs"}).asked(), pairs)

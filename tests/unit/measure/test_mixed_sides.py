@@ -191,6 +191,7 @@ class _Memory:
         self.texts.update({key: text for key, (text, _) in texts.items()})
 
 
+@pytest.mark.usefixtures("all_kept")
 class TestCache:
     def run(self, cache, pairs, batches):
         def in_order(function, given, **_):

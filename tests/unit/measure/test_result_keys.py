@@ -15,6 +15,8 @@ from probe_flow.metrics.accumulators.moments import Moments
 from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef
 
+pytestmark = pytest.mark.usefixtures("all_kept")
+
 
 def tensor(file: str) -> TensorRef:
     node = NodeKey(Execution(step=0, rank=1), "Add_1")

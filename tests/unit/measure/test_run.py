@@ -66,6 +66,7 @@ def context(
 
 
 @pytest.mark.parametrize("change", ["time", "size", "bytes"])
+@pytest.mark.usefixtures("all_kept")
 def test_a_file_that_changes_while_it_is_read_costs_its_row_and_is_not_kept(tmp_path, change):
     changing, quiet = (pair(tmp_path, name, np.ones(10, np.float32)) for name in ("changing", "quiet"))
 
@@ -101,6 +102,7 @@ def at_look(monkeypatch, number: int, path: str, change) -> None:
     monkeypatch.setattr("probe_flow.measure.result_keys.state_of", looked)
 
 
+@pytest.mark.usefixtures("all_kept")
 def test_a_file_that_changes_until_its_result_is_kept_is_not_kept_under_the_new_file(tmp_path, monkeypatch):
     changing = pair(tmp_path, "changing", np.ones(10, np.float32))
     path = Path(changing.target.extents[0].file)
@@ -116,6 +118,7 @@ def test_a_file_that_changes_until_its_result_is_kept_is_not_kept_under_the_new_
     assert cache.texts == {}
 
 
+@pytest.mark.usefixtures("all_kept")
 def test_a_file_that_was_too_young_when_it_was_looked_up_is_not_kept_later(tmp_path, monkeypatch):
     young = pair(tmp_path, "young", np.ones(10, np.float32))
     ages = iter([False, True, True, True])
@@ -189,6 +192,7 @@ def test_nothing_of_small_files_is_held_once_they_are_measured(tmp_path):
 
 
 @pytest.mark.parametrize("by", ["stat", "content"])
+@pytest.mark.usefixtures("all_kept")
 def test_a_result_of_held_content_is_that_of_the_file_as_it_was(tmp_path, by):
     files, cache, calls = SmallFiles(), Memory(), []
     cache.key = by
@@ -205,6 +209,7 @@ def test_a_result_of_held_content_is_that_of_the_file_as_it_was(tmp_path, by):
     assert len(cache.texts) == 2
 
 
+@pytest.mark.usefixtures("all_kept")
 def test_what_was_measured_is_taken_from_the_cache(tmp_path):
     pairs = [pair(tmp_path, name, np.arange(5, dtype=np.float32)) for name in ("a", "b")]
     cache, calls = Memory(), []
@@ -237,3 +242,13 @@ def test_a_pair_is_measured_by_one_backend(tmp_path, monkeypatch):
     rows = measure_pairs(pairs, IDS, context(cache, calls=calls))
     assert calls == [3], "spans of two backends are not folded"
     assert rows[0].measurement.backend.startswith("numpy ")
+
+
+@pytest.mark.parametrize(("elements", "kept"), [(4095, 0), (4096, 1)])
+def test_a_result_is_kept_of_32_kib_of_both_sides(tmp_path, elements, kept):
+    cache, calls = Memory(), []
+    given = [pair(tmp_path, "a", np.ones(elements, np.float32))]
+    first = measure_pairs(given, IDS, context(cache, calls=calls))
+    assert len(cache.texts) == kept
+    assert measure_pairs(given, IDS, context(cache, calls=calls)) == first
+    assert sum(calls) == 2 - kept
