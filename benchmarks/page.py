@@ -117,12 +117,12 @@ turn more than seconds.
 ## What the cases are
 
 - `startup`: `--help`, `version` and `validate` of a workflow; how many heavy modules (numpy, dask ...) they load.
-- `bundled`: a workflow on the packaged dumps, 84 KB, with the byte code of our modules kept and without. It loads 348
+- `bundled`: a workflow on the packaged dumps, 84 KB, with the byte code of our modules kept and without. It loads 347
   modules of ours (`tests/repo/test_lazy_imports.py` counts them; a table above may be of an earlier version), nearly
-  all of which do work in it. Against the version before the work on speed began (aaec585a), in turn on one machine, it
-  takes 0.67 of the CPU time (15 pairs, 0.61 to 0.76; 0.43 of 0.63 s), 0.80 without byte code (9 pairs, 0.69 to 0.87),
-  and 0.69 of the instructions (2.85 of 4.13 billion). To start Python and import numpy, h5py, pydantic, yaml, click and
-  msgspec takes 0.12 s of the 0.43.
+  all of which do work in it. Against the version before the work on speed began (aaec585a), in turn on a busy machine,
+  it takes 0.66 of the CPU time (15 pairs, 0.55 to 0.75; 0.57 of 0.86 s). While it kept results of small pairs, for
+  which h5py is loaded, it took 0.12 more than now (11 pairs), 0.80 of the first version without byte code, and 0.69 of
+  its instructions.
 - `kernel`: the metric kernel on arrays in memory, one thread, by CPU time; the ratio sets the bytes of both tensors a
   second against the bytes that memcpy copies a second. With two threads it says how many times the work of one they do
   in the same time. Figures of numba appear where it is installed.

@@ -75,8 +75,8 @@ class RowReader:
 
     def golden_catalog(self, row: Row) -> Catalog:
         """Return the catalog of the row's golden tensor: the target's own for pairs within one side."""
-        pair = row.pair
-        is_self = pair.target is not None and (pair.rule.is_self or pair.group in self._self_groups)
+        pair, groups = row.pair, self._self_groups
+        is_self = pair.target is not None and (pair.rule.is_self or bool(groups and pair.group in groups))
         return self._target if is_self else self._golden
 
     def node(self, row: Row) -> Node | None:

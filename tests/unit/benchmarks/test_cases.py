@@ -156,7 +156,7 @@ def test_torch_reads_a_torch_file(tmp_path, dtype):
 
 
 def test_a_rerun_measures_what_has_changed_and_nothing_else(tmp_path):
-    dumps = write_ge_fx(tmp_path / "dumps", operators=11, elements=100)
+    dumps = write_ge_fx(tmp_path / "dumps", operators=11, elements=10_000)
     found = round_of(dumps, tmp_path, 0)
     assert len(list((dumps.target / DEVICE_FOLDER).iterdir())) == 11
     assert {name: (run.hits, run.misses) for name, run in found.items()} == {
@@ -167,7 +167,7 @@ def test_a_rerun_measures_what_has_changed_and_nothing_else(tmp_path):
 
 
 def test_a_killed_run_loses_little_and_resumes_to_the_same_bytes(tmp_path):
-    dumps = write_ge_fx(tmp_path / "dumps", operators=12, elements=100)
+    dumps = write_ge_fx(tmp_path / "dumps", operators=12, elements=10_000)
     resumed = kill_and_resume(dumps, tmp_path, tasks=2)
     assert resumed.begun == 12, "half of the batches"
     assert 0 <= resumed.kept < resumed.begun
