@@ -109,11 +109,11 @@ def _judge_plain(one: object, other: object, limit: float) -> Judgement:
         assert isinstance(one, float)
         assert isinstance(other, float)
         return _judge_figures(_figures_of(np.array([one]), np.array([other])), "float64", limit)
-    is_equal = type(one) is type(other) and (one == other or _is_one_type(one, other))
+    is_equal = type(one) is type(other) and (one == other or is_one_type(one, other))
     return Judgement(is_equal, Figures(), "" if is_equal else f"it is {one!r}, the benchmark's is {other!r}")
 
 
-def _is_one_type(one: object, other: object) -> bool:
+def is_one_type(one: object, other: object) -> bool:
     """Return True for two names of one element type, each in the words of its framework."""
     try:
         return canonical_dtype(str(one)) == canonical_dtype(str(other))

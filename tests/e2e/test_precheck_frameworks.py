@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +249,13 @@ def test_a_network_is_right_by_the_standards_too(net: Path, tmp_path: Path):
     code, tables = check(net / "net_dump_statistics.json", tmp_path / "out", "--judge", "standard")
     assert code == 0
     assert {state for states in tables.states.values() for state in states} == {"pass", "SKIP", ""}
+
+
+def test_a_script_knows_an_element_type_by_both_names(tmp_path: Path):
+    dump = write_dump(tmp_path, {"Tensor.type.0.forward": forward(tensor(4), outputs=[one("Float32")])})
+    config = {"dump_json_path": str(dump), "api_name": "Tensor.type.0", "extract_api_path": str(tmp_path / "type.json")}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert main(["op_generate", "-i", str(tmp_path / "config.json"), "-o", str(tmp_path)]) == 0
+    script = [sys.executable, "Tensor.type.0.forward.py", "--device", "cpu"]
+    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

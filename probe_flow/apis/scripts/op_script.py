@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path as FilePath
 from typing import Any
 
-from probe_flow.apis.acc_check import Figures, Judgement
+from probe_flow.apis.acc_check import Figures, Judgement, is_one_type
 from probe_flow.apis.calls import FLOATS, Call, Gradients, TensorSpec, UnusableError, leaves, read_call, read_gradients
 from probe_flow.apis.mindspore_side import MindSporeSide
 from probe_flow.apis.op_figures import ERROR, OP_GENERATE, PASS, ROWS, STANDARD_NAMES, verdicts
@@ -233,7 +233,7 @@ def _judge(api: str, input_dtype: str, tested: Result, benchmark: Result) -> Jud
     """Return the figures of the standard that judges an output; one run alone passes where nothing is to be equal."""
     one, other = tested.value, benchmark.value
     if not isinstance(one, Held) or not isinstance(other, Held):
-        is_equal = type(one) is type(other) and one == other
+        is_equal = type(one) is type(other) and (one == other or is_one_type(one, other))
         return Judgement(is_equal, Figures(), "" if is_equal else f"it is {one!r}, the benchmark's is {other!r}")
     if one.values.shape != other.values.shape:
         return Judgement(
