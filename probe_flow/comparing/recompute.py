@@ -190,7 +190,8 @@ def _handed_jobs(rows: Sequence[Row], handed: Mapping[int, Given]) -> Iterator[t
         targets, goldens = zip(*map(aligned_sides, pairs), strict=True)
         if all(each.kind is TensorKind.TENSOR for each in (*targets, *goldens)):
             target, golden = _given_by(given, targets), _given_by(given, goldens)
-            yield number, Job(target, golden, is_suspect=True, units=UNIT, limit_bytes=LIMIT_BYTES)
+            units = {dtype: max(unit, given.cast) for dtype, unit in UNIT.items()} if given.cast else UNIT
+            yield number, Job(target, golden, is_suspect=True, units=units, limit_bytes=LIMIT_BYTES)
 
 
 def _exchanged_jobs(rows: Sequence[Row], diagnosis: Diagnosis) -> Iterable[tuple[int, Job]]:

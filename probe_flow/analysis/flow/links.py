@@ -40,12 +40,14 @@ class Given(Struct, frozen=True, gc=False):
         gate: row of the result of a relu in place, by whose sign the gradient passed or did not.
         slope: what passed of it where that result is negative.
         cut: axis, first place and length of the part of a tensor that was handed on; None where it is all of it.
+        cast: rounding of the narrower type that some of it went through on its way; 0 where none is known.
     """
 
     rows: tuple[int, ...]
     gate: int | None = None
     slope: float = 0.0
     cut: tuple[int, int, int] | None = None
+    cast: float = 0.0
 
     @classmethod
     def part_of(

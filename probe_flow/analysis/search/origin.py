@@ -296,7 +296,7 @@ class Search:
             )  # fmt: skip
         if row.recomputed is None and not row.is_by_statistics:
             is_sum = len(parts) > 1 and found.score >= ASKED
-            given = Given(parts) if gap > 1.0 or is_sum else self._through_gate(found)
+            given = handed.given(parts) if gap > 1.0 or is_sum else self._through_gate(found)
             if given is None and found.score >= ASKED:
                 given = handed.of_joined(found.row)
             if given is not None:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import GRADIENTS, Call, Calls
 from probe_flow.analysis.flow.links import Given, Links
+from probe_flow.analysis.narrowed import rounded_before
 from probe_flow.analysis.number_types import UNIT
 from probe_flow.analysis.statistics.joined_gradients import JoinedGradients
 from probe_flow.analysis.statistics.moments import Moments, apart, differing, moments_of
@@ -166,12 +167,31 @@ class HandedOn:
         if whole is None or len(known) < len(terms):
             return None
         if len(known) > 1:
-            return _gap_of_sum(whole, known)
+            return _gap_of_sum(whole, known, self._cast(parts, side))
         (same,) = known
         if same.unit != whole.unit or same.count != whole.count or whole.is_two_valued:
             return None
         # What a call inside of a module got came from that, and may have been cast on the way.
         return apart(same, whole) if self._is_inside(parts[0], number) else apart(whole, same)
+
+    def given(self, parts: tuple[int, ...]) -> Given:
+        """Return what others gave, to be computed with."""
+        return Given(parts, cast=self._cast(parts, "target"))
+
+    def _cast(self, parts: Sequence[int], side: str) -> float:
+        """Return the rounding of the narrower type that some of what adds up went through on its way; or 0.
+
+        A layer that reads a residual in float32 as 16 bits hands its gradient back through that cast, where it may have
+        been added up before: no dump shows that, but what the layer read is rounded.
+        """
+        cast = 0.0
+        for number in parts:
+            forward = self._calls.by_key.get(replace(self._rows[number].node, phase=Phase.FORWARD))
+            for read in forward.read if forward is not None else ():
+                found = moments_of(self._rows[read], side)
+                if found is not None and found.count == self._rows[number].pair.shown.numel:
+                    cast = max(cast, rounded_before((found.low, found.high), UNIT))
+        return cast
 
     def _is_in_place(self, key: NodeKey) -> bool:
         """Whether the target alone shows one tensor at both ends of a call, or it is a collective.
@@ -190,9 +210,10 @@ class HandedOn:
         return False
 
 
-def _gap_of_sum(whole: Moments, terms: Sequence[Moments]) -> float:
+def _gap_of_sum(whole: Moments, terms: Sequence[Moments], cast: float) -> float:
     known = (whole, *terms)
-    explained = whole.share * whole.unit * sum(each.size for each in known) + sum(each.mean_recorded for each in known)
+    rounded = whole.share * max(whole.unit, cast) * sum(each.size for each in known)
+    explained = rounded + sum(each.mean_recorded for each in known)
     return abs(whole.mean - sum(each.mean for each in terms)) / explained if explained else 0.0
 
 
@@ -251,7 +272,7 @@ def _adds_up(whole: Moments, terms: Sequence[Moments | None]) -> bool:
     if max(means) < TELLING * max(each.size for each in known) / math.sqrt(whole.count):
         return False
     gap = abs(whole.mean - sum(each.mean for each in known))
-    return gap <= SAME * max(means) and _gap_of_sum(whole, known) <= 1.0
+    return gap <= SAME * max(means) and _gap_of_sum(whole, known, 0.0) <= 1.0
 
 
 def _readers(rows: Sequence[Row]) -> Mapping[int, Sequence[int]]:

@@ -98,3 +98,29 @@ def test_what_a_call_inside_of_a_module_got_may_have_been_cast_on_its_way():
     assert handed._gap(1, (0,), "target") > 1.0
     calls.of[0].container = calls.of[1]
     assert handed._gap(1, (0,), "target") <= 1.0
+
+
+@pytest.mark.parametrize(("read", "is_the_sum"), [(2.609375, True), (2.6094, False)])
+def test_a_sum_may_hold_gradients_that_a_cast_on_the_way_rounded(read, is_the_sum):
+    """A norm of Mamba reads the residual as bfloat16: two of its gradients are added up, and cast, before the third."""
+    backward = {name: replace(key(name), phase=Phase.BACKWARD) for name in ("pow", "mul", "next", "add")}
+    seen = {
+        "pow": (-1.4018698382112747e-06, 0.0063236733313325865),
+        "mul": (-1.3152967891991163e-05, 0.03242298657085726),
+        "next": (1.147245806976116e-05, 0.09237669089208896),
+        "add": (-3.0489334434946613e-06, 0.097339614846036),
+    }
+    ends = {"min": -0.01, "max": 0.0123456}
+    rows = [row("pow", IN, dtype="float32", measurement=of_values(min=-2.5, max=read, mean=0.01, l2norm=45.0))]
+    rows += [
+        row(backward[name], IN if name == "add" else OUT, dtype="float32",
+            measurement=of_values(mean=mean, l2norm=norm, **ends))
+        for name, (mean, norm) in seen.items()
+    ]  # fmt: skip
+    pairs = pairs_of(rows)
+    handed = HandedOn(rows, Calls(rows, pairs), link(rows, pairs))
+    assert (handed._gap(4, (1, 2, 3), "target") <= 1.0) is is_the_sum
+
+
+def of_values(**values):
+    return statistics_measured(statistics(**values), statistics(**values), count=2048)
