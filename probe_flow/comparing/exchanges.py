@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from probe_flow.analysis.communication import PREFIXES, Network, exchanges_of
+from probe_flow.analysis.limits import ASKED
 from probe_flow.analysis.number_types import UNIT
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.apis.calls import Call, Plain, TensorSpec
@@ -26,7 +27,7 @@ LIMIT_BYTES = 2**30
 """Memory that computing one result may take."""
 
 ROUNDED = 8.0
-"""Roundings from which a result that differs is asked about; a suspect is in any case."""
+"""Roundings from which a result that differs is asked about; what stands out of its allowance is in any case."""
 
 KIND, ADDED, JOINED = "Distributed", "added", "joined"
 """How the numpy core knows what it has to do with the ranges."""
@@ -162,7 +163,12 @@ def exchanged_jobs(rows: Sequence[Row], diagnosis: Diagnosis) -> Iterator[tuple[
         if row.is_produced
         and row.node.name.startswith(PREFIXES)
         and (found := diagnosis.deviations[number]) is not None
-        and (number in suspects or found.relative > ROUNDED * found.unit)
+        and (
+            number in suspects
+            or diagnosis.scores.get(number, 0.0) >= ASKED
+            or found.relative > ROUNDED * found.unit
+            or found.crest >= 1.0
+        )
     ]
     if not wanted:
         return

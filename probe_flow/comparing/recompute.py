@@ -92,10 +92,11 @@ def with_recomputed(
     found = list(_computed([*jobs.values(), *sums.values()], context))
     outcomes = dict(zip(jobs, found, strict=False))
     done = 0
-    for number, result in zip(sums, found[len(jobs) :], strict=True):
-        done += _put(rows, {(0,): number}, result)
     for key, result in {**{key: Outcome(reason=why) for key, why in calls.refused.items()}, **outcomes}.items():
         done += _put(rows, calls.results[key], result)
+    # Last, for the arguments of a collective are refused: a group of processes is no value.
+    for number, result in zip(sums, found[len(jobs) :], strict=True):
+        done += _put(rows, {(0,): number}, result)
     context.emit(
         "compare.recomputed",
         calls=sum(1 for each in found if each.results),

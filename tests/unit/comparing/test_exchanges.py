@@ -116,7 +116,9 @@ def scattered(path: Path, dtype: str, *, noise: float = 0.0, wrong: float = 1.0,
         entry = "Distributed.reduce_scatter.0.forward"
         listed = [tensor(folder, f"{entry}.input.1.{n}", x) for n, x in enumerate(given[rank])]
         result = tensor(folder, f"{entry}.output.0", due.astype(dtype))
-        data[entry] = {"input_args": [None, listed], "input_kwargs": {}, "output": [result, listed]}
+        group = {"type": "torch.ProcessGroup", "group_ranks": [0, 1, 2, 3], "group_id": "3f72ac6e"}
+        outputs = [result, listed, group]
+        data[entry] = {"input_args": [None, listed], "input_kwargs": {"group": group}, "output": outputs}
         dump = {"task": "tensor", "level": "L1", "framework": "pytorch", "data": data}
         dump["dump_data_dir"] = str(folder / "dump_tensor_data")
         (folder / "dump.json").write_text(json.dumps(dump), encoding="utf-8")
