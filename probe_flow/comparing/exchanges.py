@@ -94,6 +94,11 @@ class Member(Struct, frozen=True):
     tensors: Mapping[Place, tuple[int, int]]
     values: Mapping[Place, object]
 
+    def root(self, form: Form) -> object:
+        """Return the rank of the root, by its position or its name; None where there is none."""
+        places: tuple[Place, ...] = ((form.root,), ("src",), ("dst",))
+        return next((value for place in places if (value := self.values.get(place)) is not None), None)
+
 
 def made_of(api: str, place: Place, me: int, members: Sequence[Member], root: int, numel: int) -> Made | None:
     """Return what a result of a communication has to be; None where its form does not tell.
@@ -234,7 +239,8 @@ class _Meetings:
         form, numel = FORMS.get(api), row.pair.shown.numel or 0
         if form is None:
             return None
-        root = self._peer[row.node] if api in ("recv", "irecv") else members[ranks.index(rank)].values.get((form.root,))
+        own = members[ranks.index(rank)]
+        root = self._peer[row.node] if api in ("recv", "irecv") else own.root(form)
         at = ranks.index(root) if isinstance(root, int) and root in ranks else -1
         return made_of(api, row.pair.shown.slot.path, ranks.index(rank), members, at, numel)
 

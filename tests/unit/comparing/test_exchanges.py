@@ -10,7 +10,7 @@ import pytest
 
 from probe_flow.apis.numpy_core import moves
 from probe_flow.comparing.asked import Asked, Recompute
-from probe_flow.comparing.exchanges import Made, Member, made_of
+from probe_flow.comparing.exchanges import FORMS, Made, Member, made_of
 from probe_flow.comparing.steps import compare_pairs
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.matching.name.match_name import match_name
@@ -78,6 +78,12 @@ SUM = [30.0, 33.0, 36.0, 39.0, 42.0, 45.0]
 )  # fmt: skip
 def test_what_a_result_has_to_be(api, place, me, arguments, due):
     assert of_call(api, place, me, **arguments) == due
+
+
+@pytest.mark.parametrize("place", [(1,), ("src",)])
+def test_the_root_is_known_by_its_position_or_its_name(place):
+    assert Member({}, {place: 2, ("async_op",): False}).root(FORMS["broadcast"]) == 2
+    assert Member({}, {}).root(FORMS["broadcast"]) is None
 
 
 def tensor(folder: Path, name: str, value: np.ndarray) -> dict[str, object]:
