@@ -53,7 +53,7 @@ def test_a_margin_is_that_over_the_largest_of_both_halves(corpora):
 
 
 def test_pairs_of_the_same_seed_are_the_same(tmp_path):
-    assert len(SCENARIOS) == 18
+    assert len(SCENARIOS) == 19
     names = []
     for turn in ("once", "again"):
         (tmp_path / turn).mkdir()
