@@ -37,6 +37,9 @@ _PEER_AT = 1
 _MAY_WRITE_FIRST = re.compile(r"_?(all_gather|reduce_scatter|all_to_all)(?!_object)")
 """APIs that may be given the memory of their result, before what they send."""
 
+_PARTS = {"reduce_scatter": 1, "all_to_all": 1, "scatter": 1}
+"""Position of the list that has a part for each rank."""
+
 _FIRST = frozenset((0, "tensor", "tensor_list", "output", "output_tensor", "output_tensor_list", "output_list"))
 
 _SENT, _RECEIVED = ("dst", "group_dst"), ("src", "group_src")
@@ -71,6 +74,18 @@ def exchanges_of(name: str, inputs: Sequence[TensorRef]) -> tuple[Exchange, ...]
     if api in _RECEIVES:
         return (Exchange("recv", api, _peer(inputs, _RECEIVED, group)),)
     return (Exchange("all", api, group=group),)
+
+
+def reaches(name: str, slot: Slot, member: int) -> bool:
+    """Return whether what a rank gives to a communication reaches a member: of a list of parts each reaches one.
+
+    Args:
+        name: true name of the node.
+        slot: of the input.
+        member: number of the receiver in the group, in the order of ranks.
+    """
+    is_part = len(slot.path) > 1 and _PARTS.get(name.rpartition(".")[2]) == slot.path[0]
+    return not is_part or slot.path[1] == member
 
 
 def received_into(name: str, inputs: Sequence[TensorRef], rank: int | None) -> frozenset[Slot]:

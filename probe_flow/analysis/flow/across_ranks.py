@@ -18,6 +18,7 @@ from probe_flow.analysis.communication import (
     Exchange,
     Network,
     exchanges_of,
+    reaches,
     received_into,
 )
 from probe_flow.analysis.flow.calls import Call, Calls
@@ -151,7 +152,10 @@ class AcrossRanks:
             return ()
         partners = self.partners(call)
         if partners is not None:
-            return tuple(n for each in partners.calls for n in each.read if not self.is_buffer(self._rows[n]))
+            ranks = sorted(each.key.execution.rank or 0 for each in (call, *partners.calls))
+            me, name = ranks.index(call.key.execution.rank or 0), call.key.name
+            given = [(n, self._rows[n]) for each in partners.calls for n in each.read]
+            return tuple(n for n, row in given if not self.is_buffer(row) and reaches(name, row.pair.shown.slot, me))
         by_call, by_value = self._in_graphs
         found = by_call.get(same_call(call.key), ())
         if not call.read:  # it only receives; what the golden received is what its sender gave, to the bit
