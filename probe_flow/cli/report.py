@@ -77,18 +77,24 @@ def command(*, run: Path | None, formats: Sequence[str], columns: Sequence[str],
 def _options(formats: Sequence[str], columns: Sequence[str], output: Path, kind: Any) -> Any:
     from pydantic import ValidationError
 
-    from probe_flow.errors import Diagnostic, UsageError
+    from probe_flow.errors import Diagnostic, UsageError, did_you_mean
+    from probe_flow.stages.report.report import FormatWithOption, plain_words
 
-    entries = [{word: option} if equals else word for word, equals, option in (each.partition("=") for each in formats)]
+    usual = "write e.g. `--format html --format csv=torchair`"
+    known = sorted({*plain_words(), *FormatWithOption.model_fields})
+    parts = [each.partition("=") for each in formats]
+    for word, *_ in parts:
+        if word not in known:
+            message = f"`{word}` is no format of a report; there are {', '.join(known)}"
+            raise UsageError(Diagnostic("PF7118", message, help=did_you_mean(word, known) or usual))
+    entries = [{word: option} if equals else word for word, equals, option in parts]
     given = {"uses": "report", "comparison": "result", "formats": entries, "columns": list(columns)}
     try:
         return kind.model_validate({**given, "output": str(output)})
     except ValidationError as error:
         said = dict.fromkeys(each["msg"].removeprefix("Value error, ") for each in error.errors(include_url=False))
         message = f"`--format` or `--column` is not understood: {'; '.join(said)}"
-        raise UsageError(
-            Diagnostic("PF7118", message, help="write e.g. `--format html --format csv=torchair`")
-        ) from error
+        raise UsageError(Diagnostic("PF7118", message, help=usual)) from error
 
 
 def _before_reports(record: RunRecord) -> RunRecord:

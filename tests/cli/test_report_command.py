@@ -162,4 +162,5 @@ def test_a_format_that_is_none_is_named(written: Path, tmp_path: Path, probe_flo
         done = probe_flow("report", written, "--format", text, "-o", tmp_path / "out")
         assert done.code == 2
         assert "PF7118" in done.err
+        assert ("did you mean `html`?" in done.err) is (text == "htlm")
     assert not (tmp_path / "out").exists()
