@@ -36,7 +36,7 @@ IMAGE, SIGNAL, VOLUME = floats(2, 4, 7, 6), floats(2, 4, 9), floats(1, 2, 4, 5, 
 
 ONE_FLOAT = (
     "exp expm1 sin cos tan tanh abs absolute neg negative square floor ceil round trunc sign isnan isinf isfinite "
-    "sigmoid erf logical_not sinh cosh atan arctan asinh reciprocal exp2"
+    "sigmoid erf logical_not sinh cosh atan arctan asinh reciprocal exp2 angle"
 )
 ONE_POSITIVE = "log log2 log10 log1p sqrt rsqrt"
 ONE_SHARE = "asin arcsin acos arccos atanh"

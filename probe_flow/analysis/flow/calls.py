@@ -32,10 +32,11 @@ GATED = re.compile(
 """Types whose derivative jumps somewhere, by a part of their name."""
 
 SINGULAR = re.compile(
-    r"(?i)_*(r|i|real|true|r_?true|i_?true|addc)?_?(sqrt|reciprocal|pow(er)?|div(ide)?(_?no_?nan)?|log(2|10|1p)?)"
+    r"(?i)_*(r|i|real|true|r_?true|i_?true|addc)?_?(sqrt|reciprocal|pow(er)?|div(ide)?(_?no_?nan)?|log(2|10|1p)?|"
+    r"a(rc)?tan_?2|angle)"
     r"(d|v\d+|_?grad|_\d+)*_*"
 )
-"""Types, whole, whose derivative grows without bound where what they read comes near to zero."""
+"""Types, whole, whose derivative grows without bound where what they read comes near to zero; angles jump by a turn."""
 
 
 @lru_cache(maxsize=4096)

@@ -165,6 +165,11 @@ def hardswish(input: Array, inplace: bool = False) -> Array:
     return np.asarray(input * hardsigmoid(input, inplace))
 
 
+def angle(input: Array) -> Array:
+    """Return the angle of complex numbers, from -pi to pi; of others 0, or pi where they are negative."""
+    return np.asarray(np.angle(input))
+
+
 def selu(input: Array, inplace: bool = False) -> Array:
     """Return the input scaled by 1.0507, of what is negative its `elu` of 1.6733."""
     return np.asarray(_SELU * elu(input, _SELU_ALPHA, inplace))

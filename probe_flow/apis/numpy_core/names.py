@@ -57,7 +57,7 @@ TORCH: Mapping[str, Function] = MappingProxyType(
         "clip": elementwise.clamp, "clamp_min": elementwise.clamp_min, "clamp_max": elementwise.clamp_max,
         "where": elementwise.where, "masked_fill": elementwise.masked_fill, "addcmul": elementwise.addcmul,
         "addcdiv": elementwise.addcdiv, "lerp": elementwise.lerp, "npu_swiglu": elementwise.swiglu,
-        "dropout": elementwise.dropout, "selu": elementwise.selu, "celu": elementwise.celu,
+        "angle": elementwise.angle, "dropout": elementwise.dropout, "selu": elementwise.selu, "celu": elementwise.celu,
         "softsign": elementwise.softsign, "tanhshrink": elementwise.tanhshrink, "hardshrink": elementwise.hardshrink,
         "softshrink": elementwise.softshrink, "threshold": elementwise.threshold,
         "logsigmoid": elementwise.logsigmoid, "prelu": elementwise.prelu, "glu": elementwise.glu,
