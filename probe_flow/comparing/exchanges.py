@@ -107,7 +107,7 @@ def made_of(api: str, place: Place, me: int, members: Sequence[Member], root: in
         api: its name, without that of its module.
         place: of the result.
         me: which of the members this rank is.
-        members: what each rank of the group gave, in their order; of a receiver, the sender alone.
+        members: what each rank that took part gave, in their order.
         root: which of the members the root is; -1 where there is none.
         numel: elements of the result.
     """
