@@ -62,6 +62,7 @@ def test_errors_beyond_the_limit_are_not_seen_and_details_stop_there(tmp_path):
     assert sum(detail.counts) + detail.equal == 12
 
 
+@pytest.mark.usefixtures("all_kept")
 def test_what_is_kept_of_some_elements_is_not_taken_for_others(tmp_path):
     golden = np.ones(50, np.float32)
     pairs = pairs_of([(raw(tmp_path, "t", "n", golden), raw(tmp_path, "g", "n", golden))])
