@@ -37,13 +37,57 @@ _PEER_AT = 1
 _MAY_WRITE_FIRST = re.compile(r"_?(all_gather|reduce_scatter|all_to_all)(?!_object)")
 """APIs that may be given the memory of their result, before what they send."""
 
-_PARTS = {"reduce_scatter": 1, "all_to_all": 1, "scatter": 1}
-"""Position of the list that has a part for each rank."""
-
 _FIRST = frozenset((0, "tensor", "tensor_list", "output", "output_tensor", "output_tensor_list", "output_list"))
 
 _SENT, _RECEIVED = ("dst", "group_dst"), ("src", "group_src")
 _NUMBERS = re.compile(r"\d+")
+
+
+class Form(Struct, frozen=True):
+    """Where a communication has its tensors, by position.
+
+    Args:
+        into: what it receives, which the dump shows among its results.
+        source: what it gives.
+        root: number of the root; -1 where there is none.
+        operation: what combines; -1 where nothing is combined.
+        is_of_root: whether it receives what the root, or a sender, gives, and not what all do.
+        is_of_parts: whether what is given has a part for each rank: a list, or one tensor of as many parts.
+        is_listed: whether what it receives is a list, with a tensor of each rank.
+        is_receiver: whether it meets a sender alone.
+    """
+
+    into: int
+    source: int
+    root: int = -1
+    operation: int = -1
+    is_of_root: bool = False
+    is_of_parts: bool = False
+    is_listed: bool = False
+    is_receiver: bool = False
+
+
+_SCATTER = Form(0, 1, operation=2, is_of_parts=True)
+_RECEIVE = Form(0, 0, is_of_root=True, is_receiver=True)
+
+FORMS: Mapping[str, Form] = {
+    "all_reduce": Form(0, 0, operation=1),
+    "reduce": Form(0, 0, root=1, operation=2),
+    "reduce_scatter": _SCATTER,
+    "reduce_scatter_tensor": _SCATTER,
+    "_reduce_scatter_base": _SCATTER,
+    "broadcast": Form(0, 0, root=1, is_of_root=True),
+    "scatter": Form(0, 1, root=2, is_of_root=True, is_of_parts=True),
+    "all_gather": Form(0, 1, is_listed=True),
+    "gather": Form(1, 0, root=2, is_listed=True),
+    "all_gather_into_tensor": Form(0, 1),
+    "_all_gather_base": Form(0, 1),
+    "all_to_all": Form(0, 1, is_of_parts=True, is_listed=True),
+    "all_to_all_single": Form(0, 1, is_of_parts=True),
+    "recv": _RECEIVE,
+    "irecv": _RECEIVE,
+}
+"""Collectives and receivers of ``torch.distributed``, whose results are shown at the places of their arguments."""
 
 
 class Exchange(Struct, frozen=True):
@@ -84,7 +128,8 @@ def reaches(name: str, slot: Slot, member: int) -> bool:
         slot: of the input.
         member: number of the receiver in the group, in the order of ranks.
     """
-    is_part = len(slot.path) > 1 and _PARTS.get(name.rpartition(".")[2]) == slot.path[0]
+    form = FORMS.get(name.rpartition(".")[2])
+    is_part = form is not None and form.is_of_parts and len(slot.path) > 1 and slot.path[0] == form.source
     return not is_part or slot.path[1] == member
 
 

@@ -13,14 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from probe_flow.analysis.communication import PREFIXES, Network, exchanges_of
+from probe_flow.analysis.communication import FORMS, PREFIXES, Form
+from probe_flow.analysis.flow.across_ranks import AcrossRanks
+from probe_flow.analysis.flow.calls import Calls
 from probe_flow.analysis.limits import ASKED
 from probe_flow.analysis.number_types import UNIT
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.apis.calls import Call, Plain, TensorSpec
 from probe_flow.apis.calls import Path as Place
 from probe_flow.comparing.recompute_worker import Job, SideCall
-from probe_flow.records import NodeKey, SlotRole, TensorKind, TensorRef
+from probe_flow.records import NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row
 
 LIMIT_BYTES = 2**30
@@ -31,47 +33,6 @@ ROUNDED = 8.0
 
 KIND, ADDED, JOINED = "Distributed", "added", "joined"
 """How the numpy core knows what it has to do with the ranges."""
-
-
-class Form(Struct, frozen=True):
-    """Where a communication has its tensors.
-
-    Args:
-        into: position of what it receives, which the dump shows among its results.
-        source: position of what it gives.
-        way: ``all``: of all ranks; ``mine``: of each rank the part for this one; ``root``: of the root or sender alone,
-            ``root_mine``: the part for this rank of what the root gives.
-        root: position of the root; -1 where there is none.
-        operation: position of the operation that combines; -1 where nothing is combined.
-        is_listed: whether what it receives is a list, with a tensor of each rank.
-    """
-
-    into: int
-    source: int
-    way: str
-    root: int = -1
-    operation: int = -1
-    is_listed: bool = False
-
-
-FORMS: Mapping[str, Form] = {
-    "all_reduce": Form(0, 0, "all", operation=1),
-    "reduce": Form(0, 0, "all", root=1, operation=2),
-    "reduce_scatter": Form(0, 1, "mine", operation=2),
-    "reduce_scatter_tensor": Form(0, 1, "mine", operation=2),
-    "_reduce_scatter_base": Form(0, 1, "mine", operation=2),
-    "broadcast": Form(0, 0, "root", root=1),
-    "scatter": Form(0, 1, "root_mine", root=2),
-    "all_gather": Form(0, 1, "all", is_listed=True),
-    "gather": Form(1, 0, "all", root=2, is_listed=True),
-    "all_gather_into_tensor": Form(0, 1, "all"),
-    "_all_gather_base": Form(0, 1, "all"),
-    "all_to_all": Form(0, 1, "mine", is_listed=True),
-    "all_to_all_single": Form(0, 1, "mine"),
-    "recv": Form(0, 0, "root"),
-    "irecv": Form(0, 0, "root"),
-}
-"""Collectives and receivers of ``torch.distributed``, whose results are shown at the places of their arguments."""
 
 
 class Part(Struct, frozen=True):
@@ -108,22 +69,18 @@ def made_of(api: str, place: Place, me: int, members: Sequence[Member], root: in
         place: of the result.
         me: which of the members this rank is.
         members: what each rank that took part gave, in their order.
-        root: which of the members the root is; -1 where there is none.
+        root: which of the members the root, or the sender, is; -1 where there is none.
         numel: elements of the result.
     """
     form = FORMS.get(api)
     if form is None or place[0] != form.into or len(place) != 1 + form.is_listed or not _is_plain(form, members[me]):
         return None
-    if root < 0 and (form.way.startswith("root") or form.root >= 0):
+    if root < 0 and (form.is_of_root or form.root >= 0):
         return None
-    if form.root >= 0 and form.way == "all" and root != me:
+    if form.root >= 0 and not form.is_of_root and root != me:
         return None  # the result is the root's alone
-    givers = [root] if form.way.startswith("root") else [int(place[1])] if form.is_listed else range(len(members))
-    parts = [
-        _part_of(members[giver], form.source, me, len(members), is_part=form.way.endswith("mine"))
-        for giver in givers
-        if giver < len(members)
-    ]
+    givers = [root] if form.is_of_root else [int(place[1])] if form.is_listed else range(len(members))
+    parts = [_part_of(members[giver], form, me, len(members)) for giver in givers if giver < len(members)]
     known = [part for part in parts if part is not None]
     lengths = [length for _, length in known]
     is_sum = form.operation >= 0
@@ -145,115 +102,81 @@ def _is_plain(form: Form, member: Member) -> bool:
     return True
 
 
-def _part_of(member: Member, source: int, me: int, count: int, *, is_part: bool) -> tuple[Part, int] | None:
+def _part_of(member: Member, form: Form, me: int, count: int) -> tuple[Part, int] | None:
     """Return the part of what a rank gives that is meant, and its length."""
-    listed = member.tensors.get((source, me)) if is_part else None
-    if listed is not None:
-        return Part(listed[0]), listed[1]
-    whole = member.tensors.get((source,))
-    if whole is None or (is_part and whole[1] % count):
+    listed = member.tensors.get((form.source, me)) if form.is_of_parts else None
+    row, length = listed or member.tensors.get((form.source,)) or (-1, 0)
+    if row < 0:
         return None
-    if not is_part:
-        return Part(whole[0]), whole[1]
-    length = whole[1] // count
-    return Part(whole[0], (me * length, (me + 1) * length)), length
+    if listed is not None or not form.is_of_parts:
+        return Part(row), length
+    each, rest = divmod(length, count)
+    return None if rest else (Part(row, (me * each, (me + 1) * each)), each)
 
 
-def exchanged_jobs(rows: Sequence[Row], diagnosis: Diagnosis) -> Iterator[tuple[int, Job]]:
+def exchanged_jobs(rows: Sequence[Row], pairs: Pairs, diagnosis: Diagnosis) -> Iterator[tuple[int, Job]]:
     """Yield the jobs of results of communications that differ, with their rows, those that stand out most first."""
     suspects = {suspect.row for suspect in diagnosis.suspects}
-    wanted = [
-        number
-        for number, row in enumerate(rows)
-        if row.is_produced
-        and row.node.name.startswith(PREFIXES)
-        and (found := diagnosis.deviations[number]) is not None
-        and (
+    inputs: defaultdict[NodeKey, list[int]] = defaultdict(list)
+    wanted: list[int] = []
+    for number, row in enumerate(rows):
+        if not row.node.name.startswith(PREFIXES):
+            continue
+        if not row.is_produced:
+            inputs[row.node].append(number)
+        elif (found := diagnosis.deviations[number]) is not None and (
             number in suspects
             or diagnosis.scores.get(number, 0.0) >= ASKED
             or found.relative > ROUNDED * found.unit
             or found.crest >= 1.0
-        )
-    ]
+        ):
+            wanted.append(number)
     if not wanted:
         return
-    meetings = _Meetings(rows, diagnosis.order)
+    calls = Calls(rows, pairs)
+    across = AcrossRanks(calls, rows)
     for number in sorted(wanted, key=lambda number: (-diagnosis.scores.get(number, 0.0), number)):
-        made = meetings.made(number)
+        call = calls.of[number]
+        partners = across.partners(call) if call is not None else None
+        if partners is None or not partners.calls or partners.absent:
+            continue
+        given = {each.key.execution.rank or 0: inputs[each.key] for each in partners.calls}
+        made = _made(rows, number, {**given, rows[number].node.execution.rank or 0: inputs[rows[number].node]})
         if made is not None and (job := _job(rows, number, made)) is not None:
             yield number, job
 
 
-class _Meetings:
-    """Which entries of the ranks meet, and what each was given."""
+def _made(rows: Sequence[Row], number: int, given: Mapping[int, Sequence[int]]) -> Made | None:
+    """Return what a row that a communication gave has to be.
 
-    def __init__(self, rows: Sequence[Row], order: Sequence[int]) -> None:
-        self._rows = rows
-        self._inputs: defaultdict[NodeKey, list[int]] = defaultdict(list)
-        runs: defaultdict[object, dict[int, dict[NodeKey, None]]] = defaultdict(dict)
-        for number in order:
-            row = rows[number]
-            if row.pair.target is None or not row.node.name.startswith(PREFIXES):
-                continue
-            run = row.node.execution
-            runs[run.graph, run.step, run.micro_step].setdefault(run.rank or 0, {})[row.node] = None
-            if not row.is_produced:
-                self._inputs[row.node].append(number)
-        self._met: dict[NodeKey, dict[int, NodeKey]] = {}
-        self._group: dict[NodeKey, tuple[int, ...] | None] = {}
-        self._peer: dict[NodeKey, int | None] = {}
-        for ranks in runs.values():
-            self._connect(ranks)
+    Args:
+        rows: all rows.
+        number: the row.
+        given: by each rank that took part, the inputs of its entry.
+    """
+    row = rows[number]
+    rank, api = row.node.execution.rank or 0, row.node.name.rpartition(".")[2]
+    form, ranks = FORMS.get(api), sorted(given)
+    if form is None:
+        return None
+    members = [_member(rows, given[each]) for each in ranks]
+    me = ranks.index(rank)
+    # A receiver meets its sender alone.
+    root = next(each for each in ranks if each != rank) if form.is_receiver else members[me].root(form)
+    at = ranks.index(root) if isinstance(root, int) and root in ranks else -1
+    return made_of(api, row.pair.shown.slot.path, me, members, at, row.pair.shown.numel or 0)
 
-    def _connect(self, ranks: Mapping[int, Mapping[NodeKey, None]]) -> None:
-        lines: dict[int, list[NodeKey]] = {}
-        exchanges = {}
-        for rank, keys in ranks.items():
-            lines[rank] = []
-            for key in keys:
-                found = exchanges_of(key.name, [self._rows[n].pair.shown for n in self._inputs[key]])
-                if found:
-                    exchanges[key] = found
-                    lines[rank].append(key)
-        network = Network({rank: [exchanges[key] for key in line] for rank, line in lines.items()})
-        for rank, line in lines.items():
-            for number, key in enumerate(line):
-                if len(exchanges[key]) == 1:
-                    met = {other: lines[other][place] for other, place in network.partners((rank, number))}
-                    self._met[key] = met | {rank: key}
-                    self._group[key] = exchanges[key][0].group
-                    self._peer[key] = exchanges[key][0].peer
 
-    def made(self, number: int) -> Made | None:
-        """Return what a row of a result has to be."""
-        row = self._rows[number]
-        met = self._met.get(row.node)
-        if met is None or len(met) < 2:
-            return None
-        rank, api = row.node.execution.rank or 0, row.node.name.rpartition(".")[2]
-        ranks = sorted(met)
-        group = self._group[row.node]
-        if group is not None and set(group) != set(ranks):
-            return None  # a rank of the group was not dumped
-        members = [self._member(met[each]) for each in ranks]
-        form, numel = FORMS.get(api), row.pair.shown.numel or 0
-        if form is None:
-            return None
-        own = members[ranks.index(rank)]
-        root = self._peer[row.node] if api in ("recv", "irecv") else own.root(form)
-        at = ranks.index(root) if isinstance(root, int) and root in ranks else -1
-        return made_of(api, row.pair.shown.slot.path, ranks.index(rank), members, at, numel)
-
-    def _member(self, key: NodeKey) -> Member:
-        tensors: dict[Place, tuple[int, int]] = {}
-        values: dict[Place, object] = {}
-        for number in self._inputs[key]:
-            tensor = self._rows[number].pair.shown
-            if tensor.kind is TensorKind.TENSOR:
-                tensors[tensor.slot.path] = number, tensor.numel or 0
-            elif tensor.slot.role is SlotRole.INPUT:
-                values[tensor.slot.path] = _plain(tensor.value)
-        return Member(tensors, values)
+def _member(rows: Sequence[Row], inputs: Sequence[int]) -> Member:
+    tensors: dict[Place, tuple[int, int]] = {}
+    values: dict[Place, object] = {}
+    for number in inputs:
+        tensor = rows[number].pair.shown
+        if tensor.kind is TensorKind.TENSOR:
+            tensors[tensor.slot.path] = number, tensor.numel or 0
+        elif tensor.slot.role is SlotRole.INPUT:
+            values[tensor.slot.path] = _plain(tensor.value)
+    return Member(tensors, values)
 
 
 def _plain(value: object) -> object:

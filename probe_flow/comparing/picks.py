@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ from probe_flow.work import Context
 SLAB_BYTES = 64 * 2**20
 """Largest part of an input, as float64, that is read at once: as many decisions as fit. Where the values of one take
 more, it is not checked."""
+
+_SIGNS = {"max": (1.0,), "min": (-1.0,), "either": (1.0, -1.0)}
+"""By what values are multiplied, of which the largest are looked for."""
 
 _PICKS = re.compile(
     r"(?i)\b_?((arg_?)?(?P<way>max|min)(WithValue)?|top_?k|(?P<values>sort|(nan)?median|kthvalue|cum(max|min)))(V\d+)?D?\b"
@@ -130,31 +134,40 @@ def _gap(
     Due are the values of ``due``, or else the largest or smallest ones. None where the part that belongs to one
     decision is too large to be read at once, or holds NaN.
     """
-    outer, length, inner, picks = split
-    slab = length * inner
-    if slab * 8 > SLAB_BYTES:
+    _, length, inner, _ = split
+    if length * inner * 8 > SLAB_BYTES:
         return None
-    ways = {"max": (1.0,), "min": (-1.0,), "either": (1.0, -1.0), "values": (1.0,)}[way]
-    worst = [0.0] * len(ways)
-    at_once = max(1, SLAB_BYTES // max(slab * 8, 1))
-    with (
-        open_tensor(source, io=io) as values,
-        open_tensor(indices, io=io) as picked,
-        open_tensor(due or indices, io=io) as given,
-    ):
+    worst: list[list[float]] = []
+    for x, at, *values in _decisions(source, [indices] if due is None else [indices, due], split, io):
+        if np.isnan(x).any():
+            return None
+        if values:
+            with np.errstate(invalid="ignore"):
+                worst.append([_largest(np.abs(np.take_along_axis(x, at, axis=1) - values[0]))])
+        else:
+            worst.append([_behind(sign * x, at) for sign in _SIGNS[way]])
+    return float(np.max(worst, axis=0).min())
+
+
+def _decisions(
+    source: TensorRef, given: Sequence[TensorRef], split: tuple[int, int, int, int], io: str
+) -> Iterator[list[NDArray[Any]]]:
+    """Yield what decisions were taken of, float64 ``(some, length, inner)``, and the same of what they gave.
+
+    Indices come first of that, as int64 ``(some, picks, inner)``, then values as float64.
+    """
+    outer, length, inner, picks = split
+    at_once = max(1, SLAB_BYTES // max(length * inner * 8, 1))
+    with ExitStack() as stack:
+        opened = [stack.enter_context(open_tensor(each, io=io)) for each in (source, *given)]
         for first in range(0, outer, at_once):
             last = min(first + at_once, outer)
-            x = values.read(first * slab, last * slab).astype(np.float64).reshape(-1, length, inner)
-            at = picked.read(first * picks * inner, last * picks * inner).astype(np.int64).reshape(-1, picks, inner)
-            if np.isnan(x).any():
-                return None
-            if due is not None:
-                y = given.read(first * picks * inner, last * picks * inner).astype(np.float64).reshape(at.shape)
-                with np.errstate(invalid="ignore"):
-                    worst = [max(worst[0], _largest(np.abs(np.take_along_axis(x, at, axis=1) - y)))]
-                continue
-            worst = [max(gap, _behind(sign * x, at)) for gap, sign in zip(worst, ways, strict=True)]
-    return min(worst)
+            yield [
+                tensor.read(first * many * inner, last * many * inner).astype(kind).reshape(-1, many, inner)
+                for tensor, many, kind in zip(
+                    opened, (length, picks, picks), (np.float64, np.int64, np.float64), strict=False
+                )
+            ]
 
 
 def _behind(x: NDArray[Any], at: NDArray[Any]) -> float:

@@ -87,7 +87,7 @@ def with_recomputed(
     limit = wanted.limit if wanted.limit is not None else None if wanted.mode == "all" else LIMIT
     budget = _budget(rows, wanted.mode)
     jobs = dict(islice(calls.jobs(budget=budget, sure=SURE), limit))
-    others = chain(_handed_jobs(rows, diagnosis.handed), _exchanged_jobs(rows, diagnosis))
+    others = chain(_handed_jobs(rows, diagnosis.handed), _exchanged_jobs(rows, pairs, diagnosis))
     sums = dict(islice(_within(budget, others), limit))
     found = list(_computed([*jobs.values(), *sums.values()], context))
     outcomes = dict(zip(jobs, found, strict=False))
@@ -195,13 +195,13 @@ def _handed_jobs(rows: Sequence[Row], handed: Mapping[int, Given]) -> Iterator[t
             yield number, Job(target, golden, is_suspect=True, units=units, limit_bytes=LIMIT_BYTES)
 
 
-def _exchanged_jobs(rows: Sequence[Row], diagnosis: Diagnosis) -> Iterable[tuple[int, Job]]:
+def _exchanged_jobs(rows: Sequence[Row], pairs: Pairs, diagnosis: Diagnosis) -> Iterable[tuple[int, Job]]:
     """Return the jobs of what communications gave, which few dumps hold."""
     if not any(row.node.name.startswith(PREFIXES) for row in rows):
         return ()
     from probe_flow.comparing.exchanges import exchanged_jobs
 
-    return exchanged_jobs(rows, diagnosis)
+    return exchanged_jobs(rows, pairs, diagnosis)
 
 
 def _given_by(given: Given, tensors: Sequence[TensorRef]) -> SideCall:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,19 +106,23 @@ def batch_norm(
     )
 
 
-def torch_batch_norm(
-    input: Array,
-    weight: Array | None,
-    bias: Array | None,
-    running_mean: Array | None,
-    running_var: Array | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-    cudnn_enabled: bool = True,  # noqa: ARG001
-) -> Array:
-    """Return `batch_norm` with the arguments in the order of ``torch.batch_norm``."""
-    return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+def in_order_of_torch(norm: Callable[..., Array]) -> Callable[..., Array]:
+    """Return `batch_norm` or `instance_norm` with the arguments in the order of ``torch``'s own functions."""
+
+    def operator(
+        input: Array,
+        weight: Array | None,
+        bias: Array | None,
+        running_mean: Array | None,
+        running_var: Array | None,
+        training: bool,
+        momentum: float,
+        eps: float,
+        cudnn_enabled: bool = True,  # noqa: ARG001
+    ) -> Array:
+        return norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+    return operator
 
 
 def group_norm(
@@ -143,21 +147,6 @@ def instance_norm(
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
     return _per_channel(_standardised(input, tuple(range(2, input.ndim)), eps), weight, bias)
-
-
-def torch_instance_norm(
-    input: Array,
-    weight: Array | None,
-    bias: Array | None,
-    running_mean: Array | None,
-    running_var: Array | None,
-    use_input_stats: bool,
-    momentum: float,
-    eps: float,
-    cudnn_enabled: bool = True,  # noqa: ARG001
-) -> Array:
-    """Return `instance_norm` with the arguments in the order of ``torch.instance_norm``."""
-    return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
 def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Array:
@@ -208,3 +197,7 @@ def _of_channels(values: Array, ndim: int) -> Array:
 
 def _per_channel(values: Array, weight: Array | None, bias: Array | None) -> Array:
     return _affine(values, *(None if each is None else _of_channels(each, values.ndim) for each in (weight, bias)))
+
+
+torch_batch_norm = in_order_of_torch(batch_norm)
+torch_instance_norm = in_order_of_torch(instance_norm)

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probe_flow.analysis.communication import reaches
+from probe_flow.analysis.communication import FORMS, reaches
 from probe_flow.apis.numpy_core import moves
 from probe_flow.comparing.asked import Asked, Recompute
-from probe_flow.comparing.exchanges import FORMS, Made, Member, made_of
+from probe_flow.comparing.exchanges import Made, Member, made_of
 from probe_flow.comparing.steps import compare_pairs
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.matching.name.match_name import match_name
