@@ -177,7 +177,7 @@ class Calls:
     def __init__(self, rows: Sequence[Row], pairs: Pairs) -> None:
         by_key: dict[NodeKey, Call] = {}
         self.of: list[Call | None] = []
-        self._inside: defaultdict[Call, list[Call]] = defaultdict(list)
+        self._inside: dict[Call, Call | list[Call]] = {}
         nodes = pairs.target.nodes
         numbers = zip(shared_numbers(len(rows)), rows, strict=False)
         for key, owned in groupby(numbers, key=_target_node):  # rows of one call mostly follow each other
@@ -217,7 +217,8 @@ class Calls:
 
     def inside(self, module: Call) -> Sequence[Call]:
         """Return the calls that a call contains."""
-        return self._inside.get(module, ())
+        found = self._inside.get(module, ())
+        return (found,) if isinstance(found, Call) else found
 
     def gradients_of(self, module: Call) -> Call | None:
         """Return the call that holds the gradients of a module's parameters."""
@@ -229,7 +230,15 @@ class Calls:
             tree = trees.get(call.key.execution)
             call.container = self._container(call, tree) if tree is not None else None
             if call.container is not None:
-                self._inside[call.container].append(call)
+                self._put_inside(call.container, call)
+
+    def _put_inside(self, module: Call, call: Call) -> None:
+        """Note what a call contains; most contain one, without a list around it."""
+        found = self._inside.setdefault(module, call)
+        if isinstance(found, list):
+            found.append(call)
+        elif found is not call:
+            self._inside[module] = [found, call]
 
     def _container(self, call: Call, tree: CallTree) -> Call | None:
         """Return the nearest call around one that has rows."""

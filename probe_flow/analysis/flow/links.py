@@ -12,11 +12,13 @@ its input is its output by then; what it made of that gradient shows as the next
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from probe_flow.analysis.flow.calls import Calls
 from probe_flow.records import (
     Flow,
     NodeKey,
@@ -24,7 +26,6 @@ from probe_flow.records import (
     Relation,
     SlotRole,
     TensorKind,
-    shared_numbers,
 )
 from probe_flow.records.row import PRODUCED, Row
 
@@ -74,6 +75,31 @@ class Given(Struct, frozen=True, gc=False):
         return cls(rows, cut=(axis, sum(part[axis] for part in parts[:place]), parts[place][axis]))
 
 
+class _Reaching(Mapping[NodeKey, tuple[int, ...]]):
+    """Node -> rows that feed its outputs, as `Links.reaching`: those that its call read, but for some nodes.
+
+    Args:
+        calls: of all rows.
+        others: nodes with inputs that were not compared -> what feeds them; None = unknown.
+    """
+
+    def __init__(self, calls: Calls, others: Mapping[NodeKey, tuple[int, ...] | None]) -> None:
+        self._calls, self._others = calls.by_key, others
+
+    def __getitem__(self, node: NodeKey) -> tuple[int, ...]:
+        call = self._calls[node]
+        found = self._others.get(node, call.read or None)
+        if found is None:
+            raise KeyError(node)
+        return found
+
+    def __iter__(self) -> Iterator[NodeKey]:
+        return (node for node in self._calls if node in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class Links(Struct, frozen=True):
     """Ancestry of rows, by row number.
 
@@ -90,6 +116,12 @@ class Links(Struct, frozen=True):
     through: Mapping[NodeKey, tuple[NodeKey, ...]]
     before: Mapping[int, tuple[NodeKey, ...]] = field(default_factory=dict)
 
+    def with_sums(self, sums: Mapping[int, tuple[int, ...]], count: int) -> Links:
+        """Return it with rows that are the sum of others, by number; ``count`` is that of all rows."""
+        from probe_flow.analysis.flow.equal_values import Producers
+
+        return replace(self, producers=Producers(count, self.producers, sums))
+
 
 def is_flow_unknown(pairs: Pairs) -> bool:
     """Say whether nothing tells what an operator without compared inputs got its values from.
@@ -99,8 +131,8 @@ def is_flow_unknown(pairs: Pairs) -> bool:
     return pairs.target.flow is Flow.GRAPH and not pairs.target.edges
 
 
-def link(rows: Sequence[Row], pairs: Pairs) -> Links:
-    """Return the ancestry of every measured row; ``rows`` in execution order."""
+def link(rows: Sequence[Row], pairs: Pairs, calls: Calls) -> Links:
+    """Return the ancestry of every measured row; ``rows`` in execution order, ``calls`` of them."""
     if pairs.target.edges:
         found = _ByEdges(rows, pairs).links()
         return Links(_with_readers(found.producers, rows), found.reaching, found.through, found.before)
@@ -108,29 +140,29 @@ def link(rows: Sequence[Row], pairs: Pairs) -> Links:
 
     producers, gates = by_value(rows, pairs)
     if is_flow_unknown(pairs):  # outputs of equal values are no copies because one stands before the other
-        producers = {number: these for number, these in producers.items() if not rows[number].is_produced}
-    inputs: dict[NodeKey, list[int]] = defaultdict(list)
+        for number in [number for number in producers if rows[number].is_produced]:
+            producers.forget(number)
     unseen: dict[NodeKey, str] = {}
-    for number, row in zip(shared_numbers(len(rows)), rows, strict=False):
+    for row in rows:
         tensor = row.pair.target
-        if tensor is None or tensor.slot.role in PRODUCED:
+        if row.measurement is not None or tensor is None or tensor.slot.role in PRODUCED:
             continue
-        if row.measurement is not None:
-            inputs[tensor.node].append(number)
-        elif tensor.kind is TensorKind.TENSOR or tensor.kind is TensorKind.STATISTICS:
+        if tensor.kind is TensorKind.TENSOR or tensor.kind is TensorKind.STATISTICS:
             unseen[tensor.node] = row.pair.group
-    reaching = {key: tuple(numbers) for key, numbers in inputs.items()}
-    through = _within_groups(unseen, inputs, pairs) if unseen else {}
-    for key in unseen:
-        reaching.pop(key, None)
-        if key in through:
-            reaching[key] = tuple(n for each in (key, *through[key]) for n in inputs.get(each, ()))
-    return Links(producers, reaching, through, gates)
+    through = _within_groups(unseen, calls, pairs) if unseen else {}
+    reaching = {
+        key: tuple(n for each in (key, *through[key]) for n in _read(each, calls)) if key in through else None
+        for key in unseen
+    }
+    return Links(producers, _Reaching(calls, reaching), through, gates)
 
 
-def _within_groups(
-    unseen: Mapping[NodeKey, str], inputs: Mapping[NodeKey, Sequence[int]], pairs: Pairs
-) -> dict[NodeKey, tuple[NodeKey, ...]]:
+def _read(node: NodeKey, calls: Calls) -> tuple[int, ...]:
+    call = calls.by_key.get(node)
+    return () if call is None else call.read
+
+
+def _within_groups(unseen: Mapping[NodeKey, str], calls: Calls, pairs: Pairs) -> dict[NodeKey, tuple[NodeKey, ...]]:
     """Return the earlier nodes of each node's group: together they are one node of the golden.
 
     An input that was not compared lies between them (the product that a bias is added to).
@@ -140,7 +172,7 @@ def _within_groups(
     for key, group in unseen.items():
         nodes = groups.get(group, ())
         before = nodes[: nodes.index(key)] if key in nodes else ()
-        if any(inputs.get(node) for node in before):
+        if any(_read(node, calls) for node in before):
             found[key] = before
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -88,7 +89,7 @@ class Allowances:
         self._unshown = UnshownSteps(pairs)
         self._gradients = LatestGradients()
         self._masked = MaskedScores()
-        self._read: list[int] = []
+        self._read = array("I")
         self.updates = Updates(rows, self.deviations, calls)
         self._flips, self._steps = FadingNoise(), FadingNoise()
         self.alike = SharedRows(rows, self.deviations).alike
@@ -104,7 +105,7 @@ class Allowances:
     @cached_property
     def links(self) -> Links:
         """Where the rows came from: found when the first of them is off by more than storage explains."""
-        return link(self.rows, self.pairs) if self.handed is None else self.handed.whole
+        return link(self.rows, self.pairs, self.calls) if self.handed is None else self.handed.whole
 
     @cached_property
     def handed(self) -> HandedOn | None:
@@ -113,7 +114,7 @@ class Allowances:
             return None
         from probe_flow.analysis.statistics.handed_on import HandedOn
 
-        return HandedOn(self.rows, self.calls, link(self.rows, self.pairs))
+        return HandedOn(self.rows, self.calls, link(self.rows, self.pairs, self.calls))
 
     def sources(self, number: int) -> tuple[int, ...] | None:
         """Rows whose errors explain this one's; ``()`` = it is a source itself, None = unknown."""
@@ -374,7 +375,7 @@ class Allowances:
         for read in self._read:
             if not self.links.producers.get(read):
                 self.updates.add(read)
-        self._read.clear()
+        del self._read[:]
         return self.updates.error(number, min(1.0, UNSHOWN * self._past.usual_before(step)), is_known=is_known)
 
     def forget(self, number: int) -> None:

@@ -97,7 +97,8 @@ class Origins:
     """Rows of infinity that was asked for, and of what carries it on."""
 
     def __post_init__(self) -> None:
-        self.calls, self.links = Calls(self.rows, self.pairs), link(self.rows, self.pairs)
+        self.calls = Calls(self.rows, self.pairs)
+        self.links = link(self.rows, self.pairs, self.calls)
         self.across = AcrossRanks(self.calls, self.rows)
         states = ((number, self.state(row)) for number, row in enumerate(self.rows))
         found = {number: state for number, state in states if state is not None}

@@ -61,7 +61,7 @@ class HandedOn:
         self._calls = calls
         self.sums: Mapping[int, tuple[int, ...]] = dict(_sums(rows, calls, links))
         """Row of a gradient that reaches a call -> rows of those that add up to it."""
-        self.whole = links if not self.sums else replace(links, producers={**links.producers, **self.sums})
+        self.whole = links if not self.sums else links.with_sums(self.sums, len(rows))
         """Where rows came from, what adds up included."""
 
     def parts(self, number: int) -> tuple[int, ...]:

@@ -94,7 +94,7 @@ def test_what_a_call_inside_of_a_module_got_may_have_been_cast_on_its_way():
     ]
     pairs = pairs_of(rows)
     calls = Calls(rows, pairs)
-    handed = HandedOn(rows, calls, link(rows, pairs))
+    handed = HandedOn(rows, calls, link(rows, pairs, calls))
     assert handed._gap(1, (0,), "target") > 1.0
     calls.of[0].container = calls.of[1]
     assert handed._gap(1, (0,), "target") <= 1.0
@@ -118,7 +118,8 @@ def test_a_sum_may_hold_gradients_that_a_cast_on_the_way_rounded(read, is_the_su
         for name, (mean, norm) in seen.items()
     ]  # fmt: skip
     pairs = pairs_of(rows)
-    handed = HandedOn(rows, Calls(rows, pairs), link(rows, pairs))
+    calls = Calls(rows, pairs)
+    handed = HandedOn(rows, calls, link(rows, pairs, calls))
     assert (handed._gap(4, (1, 2, 3), "target") <= 1.0) is is_the_sum
 
 
