@@ -14,6 +14,8 @@ Codes never change meaning. Ranges: PF1xxx YAML and schema, PF2xxx plan, PF3xxx 
 PF4xxx matching, PF5xxx comparing, PF6xxx execution and cache, PF7xxx reporting, PF9xxx internal.
 """
 
+from typing import TYPE_CHECKING
+
 from probe_flow.errors.diagnostics import (
     Diagnostic,
     FormatError,
@@ -29,7 +31,9 @@ from probe_flow.errors.diagnostics import (
     did_you_mean,
     out_of_memory,
 )
-from probe_flow.errors.explanations import CODES, Code
+
+if TYPE_CHECKING:
+    from probe_flow.errors.explanations import CODES, Code
 
 __all__ = [
     "CODES",
@@ -48,3 +52,12 @@ __all__ = [
     "did_you_mean",
     "out_of_memory",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Return the explanations of all codes, which few commands ask for."""
+    if name in ("CODES", "Code"):
+        from probe_flow.errors import explanations
+
+        return getattr(explanations, name)
+    raise AttributeError(f"module `{__name__}` has no attribute `{name}`")

@@ -10,15 +10,17 @@ import enum
 import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from probe_flow.record.json_values import number
-from probe_flow.record.row_index import RowIndex
-from probe_flow.record.types.rows import RowRecord
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import ALL_PASS, Comparison, FindingKind, Role, Row, Status, TensorKind
+
+if TYPE_CHECKING:
+    from probe_flow.record.row_index import RowIndex
+    from probe_flow.record.types.rows import RowRecord
 
 
 class Mark(enum.Enum):

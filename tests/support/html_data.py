@@ -7,6 +7,7 @@ from typing import Any
 
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison
+from probe_flow.reports.html.packing import plain
 from probe_flow.reports.html.page import html_pieces
 from probe_flow.reports.html.payload import Payload
 
@@ -18,5 +19,5 @@ def page_of(comparison: Comparison, run: RunRecord) -> str:
 
 def payload(comparison: Comparison, *, run: RunRecord) -> dict[str, Any]:
     """The data of the report."""
-    found: dict[str, Any] = json.loads(b"".join(Payload(comparison, run=run).pieces()))
+    found: dict[str, Any] = json.loads(b"".join(plain(Payload(comparison, run=run).pieces())))
     return found

@@ -1,33 +1,30 @@
 """Rows as columns of JSON for the HTML report: made a stretch of rows at a time, so that no column's cells are held.
 
-Texts go by number, numbers are short.
+Texts go by number.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import zlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
-from operator import sub
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 import pydantic_core
 
 from probe_flow.record.json_values import json_value
+from probe_flow.reports.html.packing import Piece, compressed
 from probe_flow.reports.numbering import Numbering
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from probe_flow.records.columns.figure_columns import Cells
-
-    Floats: TypeAlias = NDArray[np.float64]
+    Places: TypeAlias = NDArray[np.intp]
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 
 ROWS_AT_ONCE = 8192
 """Longer stretches take more memory and are not faster."""
@@ -35,10 +32,7 @@ ROWS_AT_ONCE = 8192
 TEXTS_AT_ONCE = 256
 """They may have thousands of characters."""
 
-FAST = 1
-"""Level at which columns are compressed that wait for their turn."""
-
-Pieces = Iterable[bytes]
+Pieces = Iterable[Piece]
 """JSON of one value, cut anywhere."""
 
 Member = tuple[str, Pieces | None]
@@ -61,7 +55,7 @@ def json_bytes(value: object) -> bytes:
         return text.encode("utf-8", errors="backslashreplace")
 
 
-def object_pieces(members: Iterable[Member]) -> Iterator[bytes]:
+def object_pieces(members: Iterable[Member]) -> Iterator[Piece]:
     """Yield an object, each member when it is its turn."""
     before = b"{"
     for name, pieces in members:
@@ -79,7 +73,7 @@ def object_or_nothing(members: Iterable[Member]) -> Pieces | None:
     return None if first is None else object_pieces(chain((first,), found))
 
 
-def list_pieces(cells: Iterable[Sequence[Any]]) -> Iterator[bytes]:
+def list_pieces(cells: Iterable[Sequence[Any]]) -> Iterator[Piece]:
     """Yield a list, given a stretch at a time."""
     before = b"["
     for stretch in cells:
@@ -91,8 +85,8 @@ def list_pieces(cells: Iterable[Sequence[Any]]) -> Iterator[bytes]:
 class Column:
     """A column in the making: the one value that all cells have, nothing when there is none, else a list.
 
-    It holds JSON, since a number is 5 to 12 bytes as text and 32 as an object, and that compressed until its turn: to
-    less than half, in 0.1 us a number.
+    It holds JSON, since a number is 5 to 12 bytes as text and 32 as an object, and that compressed, as it goes into the
+    file.
     """
 
     _begin, _end = b"[", b"]"
@@ -100,34 +94,55 @@ class Column:
     def __init__(self) -> None:
         self._first: Any = None
         self._equal = 0
-        self._pieces: list[bytes] = []
+        self._pieces: list[Piece] = []
 
     def add(self, cells: Sequence[Any]) -> None:
         """Add a stretch of cells."""
-        if not cells:
+        if not len(cells):
             return
         if not self._pieces:
             if not self._equal:
                 self._first = cells[0]
-            if _all_are(cells, self._first):
+            if self._all_are(cells, self._first):
                 self._equal += len(cells)
                 return
             for start in range(0, self._equal, ROWS_AT_ONCE):
-                self._write([self._first] * min(ROWS_AT_ONCE, self._equal - start))
+                self._write(self._repeated(min(ROWS_AT_ONCE, self._equal - start)))
         self._write(cells)
 
     def pieces(self) -> Pieces | None:
         """Return the column's JSON, None where no cell has a value."""
         if self._pieces:
-            return chain(map(zlib.decompress, self._pieces), (self._end,))
-        return None if self._first is None else (json_bytes(self._first),)
+            return chain(self._pieces, (self._end,))
+        value = self._shown(self._first)
+        return None if value is None else (json_bytes(value),)
 
     def _write(self, cells: Sequence[Any]) -> None:
         text = (b"," if self._pieces else self._begin) + json_bytes(self._written(cells))[1:-1]
-        self._pieces.append(zlib.compress(text, FAST))
+        self._pieces.append(compressed(text))
+
+    def _repeated(self, count: int) -> Sequence[Any]:
+        return [self._first] * count
+
+    @staticmethod
+    def _all_are(cells: Sequence[Any], value: object) -> bool:
+        """Return True if all cells are this value; True and 1 are equal, but not the same cell."""
+        return (
+            cells[-1] == value  # mostly not, and then there is no need to count
+            and cells.count(value) == len(cells)
+            and set(map(type, cells)) == {type(value)}
+        )
+
+    @staticmethod
+    def _shown(value: Any) -> Any:
+        return value
 
     def _written(self, cells: Sequence[Any]) -> Sequence[Any]:
         return cells
+
+
+NO_PLACE = -(2**63)
+"""The place of nothing: the number of an order of execution may be below 0."""
 
 
 class PlaceColumn(Column):
@@ -142,55 +157,65 @@ class PlaceColumn(Column):
         super().__init__()
         self._before = 0
 
-    def _written(self, cells: Sequence[int | None]) -> list[int | None]:
-        if None not in cells:
-            places: Any = cells
-            steps: list[int | None] = list(map(sub, places, chain((self._before,), places)))
-            self._before = places[-1]
-            return steps
-        steps, before = [], self._before
-        for cell in cells:
-            if cell is None:
-                steps.append(None)
-            else:
-                steps.append(cell - before)
-                before = cell
-        self._before = before
-        return steps
+    def _repeated(self, count: int) -> Sequence[Any]:
+        import numpy as np
+
+        return cast("Sequence[Any]", np.full(count, self._first))
+
+    @staticmethod
+    def _all_are(cells: Any, value: object) -> bool:
+        return bool((cells == value).all())
+
+    @staticmethod
+    def _shown(value: Any) -> Any:
+        return None if value is None or value == NO_PLACE else int(value)
+
+    def _written(self, cells: Any) -> list[int | None]:
+        import numpy as np
+
+        are_places = cells != NO_PLACE
+        places = cells[are_places]
+        steps: list[int] = np.diff(places, prepend=self._before).tolist()
+        if steps:
+            self._before = int(places[-1])
+        if len(steps) == len(cells):
+            return list(steps)
+        found = iter(steps)
+        return [next(found) if is_place else None for is_place in are_places.tolist()]
 
 
-def packed(cells: Iterable[Sequence[Any]], kind: type[Column] = Column) -> Pieces | None:
+def packed(cells: Iterable[Sequence[Any]]) -> Pieces | None:
     """Return a column of these cells, given a stretch at a time."""
-    column = kind()
+    column = Column()
     for stretch in cells:
         column.add(stretch)
     return column.pieces()
 
 
-def packed_places(cells: Iterable[Sequence[int | None]]) -> Pieces | None:
-    """Return a `PlaceColumn` of these places, given a stretch at a time."""
-    return packed(cells, PlaceColumn)
+class Columns:
+    """Columns that are made together: of each stretch of rows the cells of every column."""
 
+    def __init__(self) -> None:
+        self._columns: dict[str, Column] = {}
 
-def several(
-    names: Sequence[str], cells: Iterable[Iterable[Sequence[Any]]], kind: type[Column] = Column
-) -> Iterator[Member]:
-    """Yield columns that are made together: of each stretch the cells of every column, in the order of the names."""
-    columns = [kind() for _ in names]
-    for stretch in cells:
-        for column, some in zip(columns, stretch, strict=True):
+    def add(self, **cells: Sequence[Any]) -> None:
+        """Add a stretch to columns, by name."""
+        self._add(Column, cells)
+
+    def add_places(self, **places: Places) -> None:
+        """Add a stretch to columns of places."""
+        self._add(PlaceColumn, places)
+
+    def _add(self, kind: type[Column], cells: Mapping[str, Any]) -> None:
+        for name, some in cells.items():
+            column = self._columns.get(name)
+            if column is None:
+                column = self._columns[name] = kind()
             column.add(some)
-    for name, column in zip(names, columns, strict=True):
-        yield name, column.pieces()
 
-
-def _all_are(cells: Sequence[Any], value: object) -> bool:
-    """Return True if all cells are this value; True and 1 are equal, but not the same cell."""
-    return cells.count(value) == len(cells) and set(map(type, cells)) == {type(value)}
-
-
-_C = TypeVar("_C", bound=Hashable)
-_R = TypeVar("_R")
+    def members(self) -> Iterator[Member]:
+        """Yield the columns, in the order in which they were begun."""
+        return ((name, column.pieces()) for name, column in self._columns.items())
 
 
 class Strings:
@@ -204,131 +229,50 @@ class Strings:
         """The texts in order of their places."""
         return self._known.things
 
-    def place(self, text: str | None) -> int | None:
-        """Return the place of a text; None for no text (None or empty)."""
-        return self._known.number(text) if text else None
+    def place(self, text: str | None) -> int:
+        """Return the place of a text; `NO_PLACE` for no text (None or empty)."""
+        return self._known.number(text) if text else NO_PLACE
 
-    def places(self, texts: Iterable[str | None]) -> list[int | None]:
+    def places(self, texts: Sequence[str | None]) -> Places:
         """Return the places of many texts."""
-        return mapped(texts, self.place)
+        return Alike(texts, texts).places(self.place)
 
-    def lists(self, lists: Iterable[tuple[str, ...]]) -> list[int | None]:
+    def lists(self, lists: Sequence[tuple[str, ...]]) -> Places:
         """Return the places of lists of texts, each list as one text of lines."""
-        return mapped(lists, lambda texts: self.place("\n".join(texts)))
+        return Alike(lists, lists).places(lambda texts: self.place("\n".join(texts)))
 
 
-def mapped(cells: Iterable[_C], function: Callable[[_C], _R]) -> list[_R]:
-    """Return ``function`` of every cell, called once for cells that are equal, in order of appearance."""
-    known = list(cells)
-    made = {cell: function(cell) for cell in dict.fromkeys(known)}
-    return list(map(made.__getitem__, known))
+class Alike(Generic[_T]):
+    """Things of which many are alike: what is asked of all is asked of one of each kind, in order of appearance.
 
-
-DIGITS = 6
-"""Significant digits of a number in the report; the exact ones are in comparison.jsonl."""
-
-Cell = float | str | None
-
-_NEAR_ONE = 0.99
-_DIGITS_FROM_ONE = 3
-_MAX_DECIMALS = 15
-_EXACT_INTEGER = 2**53
-"""Integers beyond this are no longer exact in JavaScript."""
-
-_FEW = 64
-"""Below this numpy does not pay."""
-
-_LARGEST_POWER = 22
-"""The largest power of ten that a float64 holds exactly."""
-
-_TIE = 1e-3
-"""What lies this close to the middle of two roundings is rounded by the slow, exact way."""
-
-
-def short_number(value: float | None) -> Cell:
-    """Return a number in 6 significant digits; NaN and infinities as ``"nan"``, ``"inf"``, ``"-inf"``.
-
-    Integers up to 2**53 and truth values stay exact. A number just below 1 keeps 3 digits of its distance from 1, so
-    that a cosine of 0.999999983 does not become 1.
+    Args:
+        keys: equal for things that are alike.
+        things: as many.
     """
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return value if abs(value) <= _EXACT_INTEGER else _rounded(float(value))
-    if not math.isfinite(value):
-        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    size = abs(value)
-    if _NEAR_ONE <= size < 1.0:
-        decimals = math.ceil(-math.log10(1.0 - size)) - 1 + _DIGITS_FROM_ONE
-        return round(value, min(max(decimals, DIGITS), _MAX_DECIMALS))
-    return _rounded(value)
 
+    def __init__(self, keys: Sequence[Hashable], things: Sequence[_T]) -> None:
+        self._keys = keys
+        self._kinds = dict(zip(keys, things, strict=True))
 
-def short_numbers(values: Sequence[float | None]) -> list[Cell]:
-    """Return `short_number` of every value."""
-    kinds = set(map(type, values))
-    if kinds <= {type(None), bool}:
-        return list(values)
-    if len(values) < _FEW or float not in kinds:
-        return list(map(short_number, values))
-    import numpy as np
+    @cached_property
+    def _numbers(self) -> Places:
+        """The number of the kind of each thing."""
+        import numpy as np
 
-    floats = iter(_short_floats(np.array([value for value in values if type(value) is float])))
-    return [next(floats) if type(value) is float else short_number(value) for value in values]
+        if len(self._kinds) == 1:
+            return np.zeros(len(self._keys), dtype=np.intp)
+        number = dict(zip(self._kinds, range(len(self._kinds)), strict=True))
+        return np.fromiter(map(number.__getitem__, self._keys), np.intp, len(self._keys))
 
+    def places(self, of: Callable[[_T], int]) -> Places:
+        """Return the place that each thing has."""
+        import numpy as np
 
-def short_cells(cells: Cells, other: Callable[[int], float | None]) -> list[Cell]:
-    """Return the same of a column; ``other`` gives the values that it does not say, by their places."""
-    import numpy as np
+        return np.fromiter(map(of, self._kinds.values()), np.intp, len(self._kinds))[self._numbers]
 
-    if cells.are_floats.all():
-        return _short_floats(cells.values)
-    found: list[Cell] = [None] * len(cells.values)
-    are = cells.are_floats
-    for place, number in zip(np.flatnonzero(are).tolist(), _short_floats(cells.values[are]), strict=True):
-        found[place] = number
-    for place in np.flatnonzero(cells.are_whole).tolist():
-        found[place] = short_number(int(cells.values[place]))
-    for place in np.flatnonzero(~cells.are_said).tolist():
-        found[place] = short_number(other(place))
-    return found
-
-
-def _short_floats(found: Floats) -> list[Cell]:
-    import numpy as np
-
-    with np.errstate(all="ignore"):
-        power = DIGITS - 1 - np.floor(np.log10(np.abs(found)))
-        digits = np.where(power > 0, found * _powers(power), found / _powers(-power))
-        whole = np.rint(digits)
-        short = np.where(power > 0, whole / _powers(power), whole * _powers(-power))
-        is_exact = (np.abs(power) <= _LARGEST_POWER) & (np.abs(np.abs(digits - whole) - 0.5) > _TIE)
-        is_exact &= (np.abs(whole) >= 10 ** (DIGITS - 1)) & (np.abs(whole) <= 10**DIGITS)
-        is_exact &= (np.abs(found) < _NEAR_ONE) | (np.abs(found) >= 1.0)
-        is_zero = found == 0
-    short[is_zero] = 0
-    is_exact |= is_zero
-    cells: list[Any] = short.tolist()
-    for place in np.flatnonzero(is_exact & (short == np.rint(short)) & (np.abs(short) <= _EXACT_INTEGER)).tolist():
-        cells[place] = int(cells[place])
-    for place in np.flatnonzero(~is_exact).tolist():
-        cells[place] = short_number(float(found[place]))
-    return cells
-
-
-@cache
-def _powers_of_ten() -> Floats:
-    import numpy as np
-
-    return np.array([float(10**exponent) for exponent in range(_LARGEST_POWER + 1)])
-
-
-def _powers(exponents: Floats) -> Floats:
-    import numpy as np
-
-    return np.asarray(_powers_of_ten()[np.fmin(np.fmax(exponents, 0), _LARGEST_POWER).astype(np.intp)])  # NaN: 0
-
-
-def _rounded(value: float) -> float:
-    number = float(f"{value:.{DIGITS}g}")
-    return int(number) if number.is_integer() and abs(number) <= _EXACT_INTEGER else number  # `3` is shorter than `3.0`
+    def cells(self, of: Callable[[_T], _R]) -> list[_R]:
+        """Return what is asked of each thing."""
+        found = list(map(of, self._kinds.values()))
+        if len(found) == 1:
+            return found * len(self._keys)
+        return list(map(found.__getitem__, self._numbers.tolist()))

@@ -5,26 +5,30 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 from msgspec import Struct, field
 
-from probe_flow.records import Catalog, Edge, Execution, Node, NodeKey
+from probe_flow.records import Catalog, Execution, Node, NodeKey
 from probe_flow.relations.call_tree import ROOT, CallTree, call_trees
 from probe_flow.reports.html.columns import (
-    Member,
-    Pieces,
+    NO_PLACE,
+    Alike,
+    Columns,
     Strings,
     json_bytes,
     list_pieces,
-    mapped,
     object_pieces,
-    packed,
-    packed_places,
-    short_numbers,
     stretches,
 )
+from probe_flow.reports.html.numbers import short_numbers
 from probe_flow.reports.numbering import Numbering
+
+if TYPE_CHECKING:
+    from probe_flow.reports.html.columns import Places
+    from probe_flow.reports.html.packing import Piece
 
 
 class CallLink(Struct, frozen=True, gc=False):
@@ -97,15 +101,23 @@ class NodeTable:
     def number(self, catalog: Catalog, key: NodeKey) -> int:
         """Return the number of a node of a catalog."""
         side = self._sides.get(id(catalog)) or self._side(catalog)
-        if key is side.last:  # rows of one node follow each other
-            return side.last_number
         place = side.keys.number(key)
         if place == len(side.numbers):
             side.numbers.append(len(self._keys))
             self._side_of.append(side)
             self._keys.append(key)
-        side.last, side.last_number = key, side.numbers[place]
-        return side.last_number
+        return side.numbers[place]
+
+    def numbers(self, catalogs: Iterable[Catalog], keys: Sequence[NodeKey | None]) -> Places:
+        """Return the numbers of nodes, each of its catalog; rows of one node follow each other."""
+        found: list[int] = []
+        last, last_catalog, number = None, None, NO_PLACE
+        for catalog, key in zip(catalogs, keys, strict=False):
+            if key is not last or catalog is not last_catalog:
+                last, last_catalog = key, catalog
+                number = NO_PLACE if key is None else self.number(catalog, key)
+            found.append(number)
+        return np.array(found, dtype=np.intp)
 
     @cached_property
     def _figures(self) -> CallFigures:
@@ -115,90 +127,87 @@ class NodeTable:
         found = self._sides[id(catalog)] = _Side(catalog, self._names.get(id(catalog), catalog.side))
         return found
 
-    def nodes(self) -> Iterator[bytes]:
+    def nodes(self) -> Iterator[Piece]:
         """Yield the nodes as columns, the last thing to ask for: it numbers calls that no row names."""
         sides = list(self._sides.values()) or [self._side(catalog) for catalog in self._catalogs]
         for side in sides:
             for call in side.calls_without_rows():
                 self.number(side.catalog, call.key)
-        above = self._above()
-        return object_pieces(self._columns(above))
+        callers = self._callers()
+        columns = Columns()
+        for numbers in stretches(range(len(self._keys))):
+            some = slice(numbers[0], numbers[-1] + 1)
+            keys, of_sides = self._keys[some], self._side_of[some]
+            nodes = [side.node(key) for side, key in zip(of_sides, keys, strict=True)]
+            self._add_keys(columns, keys, of_sides)
+            self._add_nodes(columns, nodes)
+            self._add_figures(columns, keys, of_sides)
+            if callers is not None:
+                columns.add_places(above=callers[some], order=_orders(of_sides, nodes))
+            columns.add_places(stack=self._stack_numbers(of_sides, nodes))
+        return object_pieces(chain([("count", (json_bytes(len(self._keys)),))], columns.members()))
 
-    def _columns(self, above: Pieces | None) -> Iterator[Member]:
-        keys, strings = self._keys, self._strings
-        nodes = [side.node(key) for side, key in zip(self._side_of, keys, strict=True)]
-
-        def texts(text: Callable[[Node], str | None]) -> Pieces | None:
-            cells = ([None if node is None else text(node) for node in some] for some in stretches(nodes))
-            return packed_places(map(strings.places, cells))
-
-        def lists(texts: Callable[[Node], tuple[str, ...]]) -> Pieces | None:
-            cells = ([() if node is None else texts(node) for node in some] for some in stretches(nodes))
-            return packed_places(map(strings.lists, cells))
-
-        yield "count", (json_bytes(len(keys)),)
-        yield "execution", packed(map(self._execution_numbers, stretches(keys)))
-        yield "call", packed([key.call for key in some] for some in stretches(keys))
-        yield "side", packed([side.name for side in some] for some in stretches(self._side_of))
-        yield "name", packed_places(strings.places(key.name for key in some) for some in stretches(keys))
-        yield "entry", texts(_entry)
-        yield "op", texts(lambda node: node.op_type)
-        yield "phase", packed_places(map(self._phases, stretches(keys)))
-        yield "kind", texts(_kind)
-        yield "parent", texts(lambda node: node.parent)
-        yield "above", above
-        if above is not None:
-            yield "order", packed_places(map(self._orders, stretches(self._side_of), stretches(nodes)))
-        yield "score", packed(map(self._scores, stretches(self._side_of), stretches(keys)))
-        yield "level", packed_places(map(self._levels, stretches(self._side_of), stretches(keys)))
-        yield "micro_step", packed(map(self._micro_steps, stretches(self._side_of), stretches(keys)))
-        yield "originals", lists(lambda node: node.originals)
-        yield "passes", lists(lambda node: node.passes)
-        yield "stack", packed_places(map(self._stack_numbers, stretches(self._side_of), stretches(nodes)))
-
-    def _above(self) -> Pieces | None:
-        """Return the caller of every node, by number; callers come to the end of the list and have callers too."""
-        above: list[int | None] = []
-        for side, key in zip(self._side_of, self._keys, strict=True):  # they grow meanwhile
-            caller = side.caller(key)
-            above.append(None if caller is None else self.number(side.catalog, caller))
-        return packed_places(stretches(above))
-
-    def _scores(self, sides: Sequence[_Side], keys: Sequence[NodeKey]) -> Sequence[Any]:
-        scores = self._figures.scores
-        return short_numbers(
-            [scores.get(key) if side.name == "target" else None for side, key in zip(sides, keys, strict=True)]
+    def _add_keys(self, columns: Columns, keys: Sequence[NodeKey], sides: Sequence[_Side]) -> None:
+        """Add what identifies nodes."""
+        executions = [key.execution for key in keys]
+        phases = [key.phase for key in keys]
+        columns.add(
+            execution=Alike(list(map(id, executions)), executions).cells(self._execution),
+            call=[key.call for key in keys],
+            side=[side.name for side in sides],
+        )
+        columns.add_places(
+            name=self._strings.places([key.name for key in keys]),
+            phase=Alike(phases, phases).places(lambda phase: self._strings.place(phase.value)),
         )
 
-    def _levels(self, sides: Sequence[_Side], keys: Sequence[NodeKey]) -> list[int | None]:
-        found = (self._said(side).levels.get(key) for side, key in zip(sides, keys, strict=True))
-        return self._strings.places(found)
+    def _add_nodes(self, columns: Columns, nodes: Sequence[Node | None]) -> None:
+        """Add what is known of nodes, nothing of a caller of which only the name is."""
+        strings = self._strings
+        kinds = [None if node is None else node.kind for node in nodes]
+        columns.add_places(
+            entry=strings.places([None if node is None else _entry(node) for node in nodes]),
+            op=strings.places([None if node is None else node.op_type for node in nodes]),
+            parent=strings.places([None if node is None else node.parent for node in nodes]),
+            kind=Alike(kinds, kinds).places(lambda kind: strings.place(None if kind is None else kind.value)),
+            originals=strings.lists([() if node is None else node.originals for node in nodes]),
+            passes=strings.lists([() if node is None else node.passes for node in nodes]),
+        )
 
-    def _micro_steps(self, sides: Sequence[_Side], keys: Sequence[NodeKey]) -> list[int | None]:
-        return [self._said(side).micro_steps.get(key) for side, key in zip(sides, keys, strict=True)]
+    def _add_figures(self, columns: Columns, keys: Sequence[NodeKey], sides: Sequence[_Side]) -> None:
+        """Add what graphs say of calls."""
+        scores, said = self._figures.scores, [self._figures.sides.get(side.name, _NOTHING_SAID) for side in sides]
+        of_target = [scores.get(key) if side.name == "target" else None for side, key in zip(sides, keys, strict=True)]
+        columns.add(
+            score=short_numbers(of_target),
+            micro_step=[each.micro_steps.get(key) for each, key in zip(said, keys, strict=True)],
+        )
+        levels = [each.levels.get(key) for each, key in zip(said, keys, strict=True)]
+        columns.add_places(level=self._strings.places(levels))
 
-    def _said(self, side: _Side) -> SideFigures:
-        return self._figures.sides.get(side.name, _NOTHING_SAID)
+    def _callers(self) -> Places | None:
+        """Return the caller of every node, by number; callers come to the end of the list and have callers too."""
+        found: list[int] = []
+        for side, key in zip(self._side_of, self._keys, strict=True):  # they grow meanwhile
+            caller = side.caller(key)
+            found.append(NO_PLACE if caller is None else self.number(side.catalog, caller))
+        callers = np.array(found, dtype=np.intp)
+        return callers if (callers != NO_PLACE).any() else None
 
-    def _orders(self, sides: Sequence[_Side], nodes: Sequence[Node | None]) -> list[int | None]:
-        return [None if node is None else side.order(node) for side, node in zip(sides, nodes, strict=True)]
-
-    def _phases(self, keys: Sequence[NodeKey]) -> list[int | None]:
-        return mapped([key.phase for key in keys], lambda phase: self._strings.place(phase.value))
-
-    def _stack_numbers(self, sides: Sequence[_Side], nodes: Sequence[Node | None]) -> list[int | None]:
-        numbers: list[int | None] = []
+    def _stack_numbers(self, sides: Sequence[_Side], nodes: Sequence[Node | None]) -> Places:
+        numbers: list[int] = []
         for side, node in zip(sides, nodes, strict=True):
             frames = side.stacks.get(node.stack_id) if node is not None and node.stack_id is not None else None
-            numbers.append(self._stacks.number(frames) if frames else None)
-        return numbers
+            numbers.append(self._stacks.number(frames) if frames else NO_PLACE)
+        return np.array(numbers, dtype=np.intp)
 
-    def stacks(self) -> Iterator[bytes]:
+    def stacks(self) -> Iterator[Piece]:
         """Yield the stacks that nodes name, innermost frame first, each frame by its place among the texts."""
-        return list_pieces(list(map(self._strings.places, some)) for some in stretches(self._stacks.things))
-
-    def _execution_numbers(self, keys: Sequence[NodeKey]) -> list[int]:
-        return mapped([key.execution for key in keys], self._execution)
+        place = self._strings.place
+        return list_pieces(
+            [[place(frame) if frame else None for frame in frames] for frames in some]
+            for some in stretches(self._stacks.things)
+        )
 
     def _execution(self, execution: Execution) -> int:
         found = self._executions.get(execution.identity)
@@ -220,7 +229,7 @@ class NodeTable:
             for execution in self._labels
         ]
 
-    def links(self, catalogs: Mapping[str, Catalog]) -> Iterator[bytes]:
+    def links(self, catalogs: Mapping[str, Catalog]) -> Iterator[Piece]:
         """Yield the communication across ranks as columns: a call, what it does, the call at the other end."""
         found = [
             (self.number(catalog, key), self._strings.place(link.direction), self.number(catalog, link.other))
@@ -228,26 +237,29 @@ class NodeTable:
             for key, links in self._figures.sides.get(side, _NOTHING_SAID).links.items()
             for link in links
         ]
-        columns: list[tuple[Any, ...]] = list(zip(*found, strict=True)) or [(), (), ()]
-        members = [(name, packed_places(stretches(cells))) for name, cells in zip(_LINK, columns, strict=True)]
-        return object_pieces([("count", (json_bytes(len(found)),)), *members])
+        columns = Columns()
+        for some in stretches(found):
+            columns.add_places(**dict(zip(_LINK, np.array(some, dtype=np.intp).T, strict=True)))
+        return object_pieces(chain([("count", (json_bytes(len(found)),))], columns.members()))
 
-    def edges(self, catalogs: Sequence[Catalog]) -> Iterator[bytes]:
+    def edges(self, catalogs: Sequence[Catalog]) -> Iterator[Piece]:
         """Yield the data flow of the catalogs as columns: producer, its output, consumer, its input."""
+        columns = Columns()
+        for catalog in catalogs:
+            for some in stretches(catalog.edges):
+                columns.add_places(
+                    producer=self.numbers(repeat(catalog), [edge.producer for edge in some]),
+                    consumer=self.numbers(repeat(catalog), [edge.consumer for edge in some]),
+                )
+                columns.add(output=[edge.output for edge in some], input=[edge.input for edge in some])
+        count = sum(len(catalog.edges) for catalog in catalogs)
+        return object_pieces(chain([("count", (json_bytes(count),))], columns.members()))
 
-        def cells(value: Callable[[Catalog, Edge], int]) -> Iterator[list[int]]:
-            for catalog in catalogs:
-                for some in stretches(catalog.edges):
-                    yield [value(catalog, edge) for edge in some]
 
-        def columns() -> Iterator[Member]:
-            yield "count", (json_bytes(sum(len(catalog.edges) for catalog in catalogs)),)
-            yield "producer", packed_places(cells(lambda catalog, edge: self.number(catalog, edge.producer)))
-            yield "consumer", packed_places(cells(lambda catalog, edge: self.number(catalog, edge.consumer)))
-            yield "output", packed(cells(lambda _, edge: edge.output))
-            yield "input", packed(cells(lambda _, edge: edge.input))
-
-        return object_pieces(columns())
+def _orders(sides: Sequence[_Side], nodes: Sequence[Node | None]) -> Places:
+    """Return numbers of nodes that rise with execution."""
+    pairs = zip(sides, nodes, strict=True)
+    return np.array([NO_PLACE if node is None else side.order(node) for side, node in pairs], dtype=np.intp)
 
 
 class _Side:
@@ -264,8 +276,6 @@ class _Side:
         self.stacks = catalog.stacks
         self.keys = Numbering[NodeKey]()
         self.numbers = array("I")
-        self.last: NodeKey | None = None
-        self.last_number = 0
 
     @cached_property
     def _trees(self) -> Mapping[Execution, CallTree]:
@@ -312,7 +322,3 @@ def _entry(node: Node) -> str | None:
     """Return the name of a node's entry in its dump, None where the node has no other name."""
     entry = node.entry
     return None if entry == node.key.name else entry
-
-
-def _kind(node: Node) -> str | None:
-    return node.kind.value if node.kind is not None else None

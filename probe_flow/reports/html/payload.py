@@ -22,17 +22,17 @@ from probe_flow.records import (
 )
 from probe_flow.reports.html.columns import (
     TEXTS_AT_ONCE,
-    Cell,
     Member,
     Pieces,
     Strings,
     json_bytes,
     list_pieces,
     object_pieces,
-    short_numbers,
     stretches,
 )
 from probe_flow.reports.html.nodes import AskFigures, CallFigures, NodeTable
+from probe_flow.reports.html.numbers import Cell, short_numbers
+from probe_flow.reports.html.packing import Piece
 from probe_flow.reports.html.rows import metric_ids, row_members
 from probe_flow.reports.html.summary import summary
 from probe_flow.reports.marks import Mark, RowMarks, marks_data
@@ -77,7 +77,7 @@ class Payload:
         errors = [problem for _, problem in self._problems if problem.severity is Severity.ERROR]
         self.summary = summary(comparison, self.ranks, self._places, errors, run)
 
-    def pieces(self) -> Iterator[bytes]:
+    def pieces(self) -> Iterator[Piece]:
         """Yield the JSON; each column is made when it is its turn."""
         return object_pieces(self._members())
 

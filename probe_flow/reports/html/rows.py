@@ -1,20 +1,22 @@
-"""The rows of the HTML report, a column at a time."""
+"""The rows of the HTML report as columns, made a stretch of rows at a time."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import repeat
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from probe_flow.record.json_values import json_text, json_value
-from probe_flow.record.rows import RowReader, shape_of
+from probe_flow.record.rows import RowReader
 from probe_flow.records import (
     Catalog,
     Comparison,
     Measurement,
-    Mode,
     Pair,
     Reason,
     Relation,
@@ -26,25 +28,22 @@ from probe_flow.records import (
 )
 from probe_flow.records.columns.figure_columns import FIGURES, MetricColumns, SideColumns
 from probe_flow.reports.html.columns import (
-    TEXTS_AT_ONCE,
-    Cell,
+    NO_PLACE,
+    Alike,
+    Columns,
     Member,
-    Pieces,
-    PlaceColumn,
     Strings,
-    list_pieces,
-    mapped,
     object_or_nothing,
     object_pieces,
     packed,
-    packed_places,
-    several,
-    short_cells,
-    short_numbers,
     stretches,
 )
 from probe_flow.reports.html.nodes import NodeTable
+from probe_flow.reports.html.numbers import Cell, short_cells, short_numbers
 from probe_flow.reports.marks import RowMarks
+
+if TYPE_CHECKING:
+    from probe_flow.reports.html.columns import Places
 
 MAX_VALUE_CHARACTERS = 2000
 """Characters kept of a scalar's or an opaque thing's text."""
@@ -52,17 +51,14 @@ MAX_VALUE_CHARACTERS = 2000
 EXCESS_DECIMALS = 2
 """A share of what is explained is for the eye."""
 
-_SLOT = ("direction", "index")
-_DESCRIPTION = ("kind", "dtype", "stored_dtype", "shape", "stored_shape", "layout", "folder")
 # By their values: an Enum hashes in Python, a text in C, and there is one for every row.
 _STATUS_PLACES = {status.value: place for place, status in enumerate(Status)}
 _ROLE_PLACES = {role.value: place for place, role in enumerate(Role)}
-_status_of, _role_of = attrgetter("verdict.status._value_"), attrgetter("verdict.role._value_")
+_pair_of, _measured_of, _verdict_of = attrgetter("pair"), attrgetter("measurement"), attrgetter("verdict")
+_status_of, _role_of = attrgetter("status._value_"), attrgetter("role._value_")
 
 _Rows = Sequence[Row]
 _Tensors = Sequence[TensorRef | None]
-_Places = tuple[int | None, ...]
-_R = TypeVar("_R")
 
 
 def metric_ids(comparison: Comparison) -> list[str]:
@@ -82,90 +78,119 @@ def row_members(
     Args:
         comparison: what is reported.
         metrics: their ids.
-        strings: where texts go, those of the tensors first.
+        strings: where texts go.
         nodes: numbers the nodes of the tensors.
         marks: what marks the rows.
         ranks: the rank of the mark of each row.
     """
     pairs, reader = comparison.pairs, RowReader(comparison)
-    catalogs: dict[str, Callable[[Row], Catalog]] = {
-        "target": lambda _: pairs.target,
-        "golden": reader.golden_catalog,
+    catalogs: dict[str, Callable[[_Rows], Iterable[Catalog]]] = {
+        "target": lambda _: repeat(pairs.target),
+        "golden": partial(map, reader.golden_catalog),
     }
     if (reference := pairs.reference) is not None:
-        catalogs["reference"] = lambda _: reference
-    sides = {name: _Side(name, comparison.rows, reader, strings) for name in catalogs}
-    placed = {name: side.places(nodes, catalogs[name]) for name, side in sides.items()}
-    yield from _decisions(comparison, strings, marks, ranks)
-    yield "metrics", object_pieces(_metric_columns(comparison, metrics))
-    yield (
-        "sides",
-        object_pieces((name, object_or_nothing((*side.figures(), *placed[name]))) for name, side in sides.items()),
-    )
-
-
-def _decisions(comparison: Comparison, strings: Strings, marks: RowMarks, ranks: bytes) -> Iterator[Member]:
-    """Yield what was decided on the rows: how they were matched, measured and judged."""
-    rows = comparison.rows
-
-    def values(of: Callable[[_Rows], Sequence[Any]]) -> Pieces | None:
-        return packed(map(of, stretches(rows)))
-
-    def measured(of: Callable[[Measurement], Any]) -> Iterator[list[Any]]:
-        for some in stretches(rows):
-            yield [None if row.measurement is None else of(row.measurement) for row in some]
-
-    def texts(of: Callable[[_Rows], list[str | None]]) -> Pieces | None:
-        return packed_places(strings.places(of(some)) for some in stretches(rows))
-
-    def lists(of: Callable[[_Rows], list[tuple[str, ...]]]) -> Pieces | None:
-        return packed_places(strings.lists(of(some)) for some in stretches(rows))
-
-    def numbers(of: Callable[[_Rows], list[float | None]]) -> Pieces | None:
-        return packed(short_numbers(of(some)) for some in stretches(rows))
-
-    yield "status", values(lambda some: list(map(_STATUS_PLACES.__getitem__, map(_status_of, some))))
-    yield "role", values(lambda some: list(map(_ROLE_PLACES.__getitem__, map(_role_of, some))))
-    yield "confidence", numbers(lambda some: [row.pair.confidence for row in some])
-    yield "expectation", values(lambda some: [_expectation(row.pair.reason) for row in some])
+        catalogs["reference"] = lambda _: repeat(reference)
+    decisions = _Decisions(comparison, strings)
+    sides = {name: _Side(name, comparison.rows, of_rows, reader, strings, nodes) for name, of_rows in catalogs.items()}
+    for rows in stretches(comparison.rows):
+        for side in sides.values():
+            side.add(rows)
+        decisions.add(rows)
+    yield from decisions.columns.members()
+    # What names nothing waits for its turn: compressed numbers take three bytes each.
     yield "mark", packed(map(list, stretches(ranks)))
-    yield (
-        "excess",
-        numbers(lambda some: [_rounded(marks.excess(row.order, row.verdict.excess)) for row in some]),
-    )
-    yield "count", packed(measured(attrgetter("count")))
-    yield "mismatch", packed(measured(attrgetter("nonfinite_mismatch")))
-    yield "worst", packed(measured(attrgetter("worst_index")))
-    yield "rule_ids", lists(lambda some: [row.verdict.rule_ids for row in some])
-    yield "reasons", lists(lambda some: [row.reasons for row in some])
-    yield "rule", texts(lambda some: [row.pair.rule.name for row in some])
-    yield "rule_span", texts(lambda some: [str(row.pair.rule_span) if row.pair.rule_span else None for row in some])
-    yield "reason", texts(lambda some: [None if row.pair.reason is None else row.pair.reason.text for row in some])
-    yield "transform", lists(lambda some: [row.pair.transform for row in some])
-    yield "group", texts(lambda some: [*Pair.groups_of(row.pair for row in some)])
-    yield "relation", texts(_relation_of(comparison))
-    yield "mode", packed_places(strings.places(mapped(some, _mode)) for some in measured(attrgetter("mode")))
-    yield "notes", packed_places(strings.lists(each or () for each in some) for some in measured(attrgetter("notes")))
+    yield "excess", packed(short_numbers(_excesses(rows, marks)) for rows in stretches(comparison.rows))
+    yield "metrics", object_pieces(_metric_columns(comparison, metrics))
+    yield "sides", object_pieces((name, object_or_nothing(side.members())) for name, side in sides.items())
 
 
-def _relation_of(comparison: Comparison) -> Callable[[_Rows], list[str | None]]:
+def _excesses(rows: _Rows, marks: RowMarks) -> list[float | None]:
+    return [_rounded(marks.excess(row.order, row.verdict.excess)) for row in rows]
+
+
+class _Decisions:
+    """Columns of what was decided on rows: how they were matched, measured and judged.
+
+    Args:
+        comparison: what is reported.
+        strings: where texts go.
+    """
+
+    def __init__(self, comparison: Comparison, strings: Strings) -> None:
+        self.columns = Columns()
+        self._strings = strings
+        self._relations = _relations(comparison, strings)
+
+    def add(self, rows: _Rows) -> None:
+        """Add the next rows."""
+        pairs = list(map(_pair_of, rows))
+        verdicts = list(map(_verdict_of, rows))
+        self._add_terms(pairs)
+        self._add_measured(list(map(_measured_of, rows)))
+        groups = list(Pair.groups_of(pairs))
+        self.columns.add(
+            status=list(map(_STATUS_PLACES.__getitem__, map(_status_of, verdicts))),
+            role=list(map(_ROLE_PLACES.__getitem__, map(_role_of, verdicts))),
+        )
+        self.columns.add_places(
+            rule_ids=self._strings.lists([verdict.rule_ids for verdict in verdicts]),
+            reasons=self._strings.lists([row.reasons for row in rows]),
+            group=self._strings.places(groups),
+            relation=self._relations(groups),
+        )
+
+    def _add_terms(self, pairs: Sequence[Pair]) -> None:
+        """Add how they were matched, which is alike for nearly all."""
+        place = self._strings.place
+        alike = Alike([(id(pair.rule), id(pair.reason), id(pair.terms)) for pair in pairs], pairs)
+        self.columns.add(
+            confidence=short_numbers(alike.cells(lambda pair: pair.confidence)),
+            expectation=alike.cells(lambda pair: _expectation(pair.reason)),
+        )
+        self.columns.add_places(
+            rule=alike.places(lambda pair: place(pair.rule.name)),
+            rule_span=alike.places(lambda pair: place(str(pair.rule_span) if pair.rule_span else None)),
+            reason=alike.places(lambda pair: place(pair.reason.text if pair.reason else None)),
+            transform=alike.places(lambda pair: place("\n".join(pair.transform))),
+        )
+
+    def _add_measured(self, measured: Sequence[Measurement | None]) -> None:
+        kinds = Alike([None if each is None else (id(each.table), each.notes) for each in measured], measured)
+        self.columns.add(
+            count=[None if each is None else each.count for each in measured],
+            mismatch=[None if each is None else each.nonfinite_mismatch for each in measured],
+            worst=[None if each is None else each.worst_index for each in measured],
+        )
+        place = self._strings.place
+        self.columns.add_places(
+            mode=kinds.places(lambda each: place(None if each is None else each.mode.value)),
+            notes=kinds.places(lambda each: place(None if each is None else "\n".join(each.notes))),
+        )
+
+
+def _relations(comparison: Comparison, strings: Strings) -> Callable[[Sequence[str]], Places]:
+    """Return what gives the relation of each group."""
     pairs, usual = comparison.pairs, Relation.ONE_TO_ONE
-    others = {group.id: group.relation.value for group in pairs.groups if group.relation is not usual}
-    known = None if pairs.is_examination else usual.value  # of nearly all groups, which are as many as nodes
+    others = {group.id: strings.place(group.relation.value) for group in pairs.groups if group.relation is not usual}
+    known = strings.place(None if pairs.is_examination else usual.value)  # of nearly all, which are as many as nodes
     if not others:
-        return lambda some: [known] * len(some)
-    return lambda some: [others.get(name, known) for name in Pair.groups_of(row.pair for row in some)]
+        return lambda names: np.full(len(names), known)
+    return lambda names: np.array([others.get(name, known) for name in names])
 
 
 def _metric_columns(comparison: Comparison, names: Sequence[str]) -> Iterator[Member]:
-    columns = MetricColumns([row.measurement for row in comparison.rows])
-    for name in names:
-        yield name, packed(_short_metrics(columns, name, some) for some in stretches(range(len(comparison.rows))))
+    columns = MetricColumns(list(map(_measured_of, comparison.rows)))
+
+    def cells(name: str) -> Iterator[list[Cell]]:
+        for some in stretches(range(len(comparison.rows))):
+            found = columns.of(name, some[0], some[-1] + 1)
+            yield short_cells(found, partial(_metric_at, columns, name, some[0]))
+
+    return ((name, packed(cells(name))) for name in names)
 
 
-def _short_metrics(columns: MetricColumns, name: str, numbers: Sequence[int]) -> list[Cell]:
-    cells = columns.of(name, numbers[0], numbers[-1] + 1)
-    return short_cells(cells, lambda place: columns.metric(name, numbers[place]))
+def _metric_at(columns: MetricColumns, name: str, begin: int, place: int) -> Any:
+    return columns.metric(name, begin + place)
 
 
 def _metric(row: Row, name: str) -> Any:
@@ -178,118 +203,79 @@ class _Side:
     Args:
         name: the side.
         rows: all rows.
+        catalogs: gives the catalogs that the side of rows is of.
         reader: looks up files.
         strings: where texts go.
+        nodes: numbers nodes.
     """
 
-    def __init__(self, name: str, rows: _Rows, reader: RowReader, strings: Strings) -> None:
-        self._rows = rows
+    def __init__(
+        self,
+        name: str,
+        rows: _Rows,
+        catalogs: Callable[[_Rows], Iterable[Catalog]],
+        reader: RowReader,
+        strings: Strings,
+        nodes: NodeTable,
+    ) -> None:
+        self._rows, self._columns = rows, Columns()
+        self._catalogs, self._reader, self._strings, self._nodes = catalogs, reader, strings, nodes
         self._tensor_of: Callable[[Row], TensorRef | None] = attrgetter(f"pair.{name}")
-        self._reader = reader
-        self._strings = strings
         self._side = SideColumns(name)
 
-    def figures(self) -> Iterator[Member]:
-        """Yield the columns of what is known of the values, then the names of the files: hardly two are alike.
+    def add(self, rows: _Rows) -> None:
+        """Add the tensors of the next rows."""
+        tensors = self._tensors(rows)
+        self._add_traits(tensors)
+        files = _files(tensors)
+        keys = [None if tensor is None else tensor.node for tensor in tensors]
+        self._columns.add_places(
+            node=self._nodes.numbers(self._catalogs(rows), keys),
+            folder=files.places(lambda path: self._strings.place(self._folder(path))),
+            checksum=self._strings.places(self._side.checksums(rows)),
+        )
 
-        Among the texts of the report each would be held until its end.
-        """
-        yield from several(FIGURES, map(self._statistics, stretches(self._rows)))
-        tensors = map(self._tensor_of, self._rows)
-        if any(tensor is not None and tensor.holder is not None for tensor in tensors):
-            yield "file", list_pieces(map(self._file_names, stretches(self._rows, TEXTS_AT_ONCE)))
-
-    def places(self, nodes: NodeTable, catalog: Callable[[Row], Catalog]) -> list[Member]:
-        """Return the columns of nodes and texts, which go into the lists of these now, in order."""
-        return [
-            ("node", packed_places(self._numbers(some, nodes, catalog) for some in stretches(self._rows))),
-            *self._several(_SLOT, self._slots),
-            *self._several(_DESCRIPTION, self._descriptions),
-            ("checksum", packed_places(self._strings.places(self._checksums(some)) for some in stretches(self._rows))),
-            ("value", self._texts(_value)),
-            ("why", self._texts(lambda tensor: None if tensor is None else tensor.reason)),
-        ]
+    def members(self) -> Iterator[Member]:
+        """Yield what was added, then the columns of what is known of the values, and the names of the files."""
+        yield from self._columns.members()
+        figures = Columns()
+        for rows in stretches(self._rows):
+            found = self._side.figures(rows)
+            for column, name in enumerate(FIGURES):
+                figures.add(**{name: short_cells(found.cells.column(column), partial(found.other, column))})
+        yield from figures.members()
+        yield "file", packed(map(_file_names, map(self._tensors, stretches(self._rows))))
 
     def _tensors(self, rows: _Rows) -> _Tensors:
         return list(map(self._tensor_of, rows))
 
-    def _checksums(self, rows: _Rows) -> list[str | None]:
-        return [
-            None if tensor is None else checksum
-            for tensor, checksum in zip(self._tensors(rows), self._side.checksums(rows), strict=True)
-        ]
-
-    def _statistics(self, rows: _Rows) -> Iterator[Sequence[Any]]:
-        found = self._side.figures(rows)
-        for column in range(len(FIGURES)):
-            yield short_cells(found.cells.column(column), partial(found.other, column))
-
-    def _texts(self, of: Callable[[TensorRef | None], str | None]) -> Pieces | None:
-        """Return a column of texts that the traits of a tensor decide."""
-
-        def place(tensor: TensorRef | None) -> int | None:
-            return self._strings.place(of(tensor))
-
-        return packed_places(_by_traits(self._tensors(some), place) for some in stretches(self._rows))
-
-    def _several(self, names: Sequence[str], places: Callable[[_Tensors], Iterable[_Places]]) -> Iterator[Member]:
-        """Yield columns whose texts are placed together, tensor by tensor."""
-        found = (zip(*places(self._tensors(some)), strict=True) for some in stretches(self._rows))
-        return several(names, found, PlaceColumn)
-
-    def _numbers(self, rows: _Rows, nodes: NodeTable, catalog: Callable[[Row], Catalog]) -> list[int | None]:
-        return [
-            None if tensor is None else nodes.number(catalog(row), tensor.node)
-            for row, tensor in zip(rows, self._tensors(rows), strict=True)
-        ]
-
-    def _slots(self, tensors: _Tensors) -> list[_Places]:
-        return _by_traits(tensors, self._slot)
-
-    def _slot(self, tensor: TensorRef | None) -> _Places:
-        if tensor is None:
-            return (None,) * len(_SLOT)
-        return self._strings.place(tensor.slot.role.value), self._strings.place(tensor.slot.index)
-
-    def _descriptions(self, tensors: _Tensors) -> Iterator[_Places]:
-        """Yield what most tensors share with many others."""
-        nothing: _Places = (None,) * len(_DESCRIPTION)
-        kinds: dict[TensorType, _Places] = {}
-        folders: dict[str, int | None] = {}
-        last: str | None = ""
-        folder = ""
-        for tensor in tensors:
-            if tensor is None:
-                yield nothing
-                continue
-            key, path = tensor.traits.type, tensor.holder
-            kind = kinds.get(key)
-            if kind is None:
-                kind = kinds[key] = self._kind(tensor)
-            if path is not last:  # tensors of one file follow each other
-                last, folder = path, posixpath.dirname(path or "")
-            if folder not in folders:
-                folders[folder] = self._strings.place(self._folder(path))
-            yield (*kind, folders[folder])
-
-    def _kind(self, tensor: TensorRef) -> _Places:
-        shape = shape_of(tensor)
-        stored = tensor.shape if tensor.shape != shape else None
-        texts = (tensor.kind.value, tensor.dtype, tensor.stored_dtype, _shape(shape), _shape(stored), tensor.layout)
-        return tuple(map(self._strings.place, texts))
+    def _add_traits(self, tensors: _Tensors) -> None:
+        """Add what most tensors share with many others."""
+        place = self._strings.place
+        types = [None if tensor is None else tensor.traits.type for tensor in tensors]
+        alike = Alike(list(map(id, types)), types)
+        shared = Alike([None if tensor is None else id(tensor.traits) for tensor in tensors], tensors)
+        self._columns.add_places(
+            **{name: alike.places(partial(_place_of, place, of)) for name, of in _OF_TYPE.items()},
+            **{name: shared.places(partial(_place_of, place, of)) for name, of in _OF_TRAITS.items()},
+        )
 
     def _folder(self, path: str | None) -> str | None:
         return None if path is None else posixpath.dirname(self._reader.relative(path))
 
-    def _file_names(self, rows: _Rows) -> list[str | None]:
-        return mapped((None if tensor is None else tensor.holder for tensor in self._tensors(rows)), _file_name)
+
+def _place_of(place: Callable[[str | None], int], of: Callable[[Any], str | None], thing: object) -> int:
+    return NO_PLACE if thing is None else place(of(thing))
 
 
-def _by_traits(tensors: _Tensors, of: Callable[[TensorRef | None], _R]) -> list[_R]:
-    """Return what the traits of each tensor decide, asked for once of those that share them."""
-    keys = [None if tensor is None else id(tensor.traits) for tensor in tensors]
-    made = {key: of(tensor) for key, tensor in dict(zip(keys, tensors, strict=True)).items()}
-    return list(map(made.__getitem__, keys))
+def _files(tensors: _Tensors) -> Alike[str | None]:
+    """Return the paths of the files that have the bytes."""
+    holders = [None if tensor is None else tensor.holder for tensor in tensors]
+    return Alike(holders, holders)
+
+
+def _file_names(tensors: _Tensors) -> list[str | None]:
+    return _files(tensors).cells(_file_name)
 
 
 def _file_name(path: str | None) -> str | None:
@@ -300,21 +286,42 @@ def _expectation(reason: Reason | None) -> str | None:
     return None if reason is None else reason.expectation.value
 
 
-def _mode(mode: Mode | None) -> str | None:
-    return None if mode is None else mode.value
-
-
 def _rounded(excess: float | None) -> float | None:
     return None if excess is None else round(excess, EXCESS_DECIMALS)
 
 
-def _shape(shape: tuple[int, ...] | None) -> str | None:
+def _shape(kind: TensorType) -> str | None:
+    """Return the shape that the framework means, or the stored one where nothing else is known."""
+    return _dims(kind.shape if kind.logical_shape is None else kind.logical_shape)
+
+
+def _stored_shape(kind: TensorType) -> str | None:
+    return _dims(None if kind.logical_shape in (None, kind.shape) else kind.shape)
+
+
+def _dims(shape: tuple[int, ...] | None) -> str | None:
     return None if shape is None else "[" + ", ".join(str(dim) for dim in shape) + "]"
 
 
-def _value(tensor: TensorRef | None) -> str | None:
-    if tensor is None or tensor.value is None:
+def _value(tensor: TensorRef) -> str | None:
+    if tensor.value is None:
         return None
     value = json_value(tensor.value)
     shown = value if isinstance(value, str) else json_text(value)
     return shown if len(shown) <= MAX_VALUE_CHARACTERS else shown[:MAX_VALUE_CHARACTERS] + " ..."
+
+
+_OF_TYPE: Mapping[str, Callable[[TensorType], str | None]] = {
+    "kind": attrgetter("kind.value"),
+    "dtype": attrgetter("dtype"),
+    "stored_dtype": attrgetter("stored_dtype"),
+    "shape": _shape,
+    "stored_shape": _stored_shape,
+    "layout": attrgetter("layout"),
+}
+_OF_TRAITS: Mapping[str, Callable[[TensorRef], str | None]] = {
+    "direction": attrgetter("slot.role.value"),
+    "index": attrgetter("slot.index"),
+    "value": _value,
+    "why": attrgetter("reason"),
+}

@@ -7,10 +7,12 @@ import json
 import math
 import re
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from html_data import page_of, payload
 from hypothesis import given, settings
@@ -49,9 +51,11 @@ from probe_flow.records import (
     TensorDetail,
 )
 from probe_flow.records.frameworks import PYTORCH, TORCHAIR_GE
+from probe_flow.reports.html import packing
 from probe_flow.reports.html import page as html
-from probe_flow.reports.html.columns import Pieces, packed, packed_places, short_number, short_numbers
+from probe_flow.reports.html.columns import NO_PLACE, Alike, Column, PlaceColumn
 from probe_flow.reports.html.nodes import CallFigures, CallLink, SideFigures
+from probe_flow.reports.html.numbers import short_number, short_numbers
 from probe_flow.reports.html.page import write_html
 from probe_flow.reports.html.payload import Payload
 from probe_flow.reports.numbering import Numbering
@@ -138,7 +142,7 @@ def test_both_sides_are_described_with_files_relative_to_their_dumps() -> None:
     assert texts(data, target["dtype"]) == ["float16"]
     assert texts(data, golden["dtype"]) == ["float32"]
     assert texts(data, target["shape"]) == ["[2, 2]"]
-    assert golden["file"] == ["add_1.OUTPUT.0.npy"]
+    assert column(data, golden["file"]) == ["add_1.OUTPUT.0.npy"]
     assert (target["max"], golden["max"]) == (2.5, 2)
 
 
@@ -380,11 +384,15 @@ def test_what_is_below_one_stays_below_one_unless_it_cannot_be_told(value: float
     assert short < 1.0 or 1.0 - value < 5e-15
 
 
-@given(st.lists(st.lists(st.none() | st.integers(0, 10**6), max_size=9), max_size=5))
+PLACES = st.none() | st.integers(-1, 10**6)
+"""Places, and numbers of an order of execution, which begin below 0."""
+
+
+@given(st.lists(st.lists(PLACES, max_size=9), max_size=5))
 @settings(max_examples=100, deadline=None)
 def test_places_come_back_from_their_steps(stretches: list[list[int | None]]) -> None:
     cells = [cell for stretch in stretches for cell in stretch]
-    assert column({"count": len(cells)}, value_of(packed_places(stretches))) == cells
+    assert column({"count": len(cells)}, value_of(PlaceColumn(), map(places, stretches))) == cells
 
 
 @given(st.lists(st.lists(st.sampled_from([None, 0, 1, True, False, "a"]), max_size=4), max_size=5))
@@ -393,36 +401,60 @@ def test_a_column_is_a_list_or_the_one_value_of_all_cells_wherever_it_is_cut(str
     cells = [cell for stretch in stretches for cell in stretch]
     kinds = {(type(cell), cell) for cell in cells}
     expected = cells if len(kinds) > 1 else cells[0] if cells else None
-    assert repr(value_of(packed(stretches))) == repr(expected)
+    assert repr(value_of(Column(), stretches)) == repr(expected)
 
 
 def test_a_column_of_one_value_is_that_value() -> None:
-    assert value_of(packed([[3, 3], [3]])) == 3
-    assert value_of(packed([[1], [True]])) == [1, True]
-    assert packed([]) is None
-    assert packed([[None], [None]]) is None
+    assert value_of(Column(), [[3, 3], [3]]) == 3
+    assert value_of(Column(), [[1], [True]]) == [1, True]
+    assert value_of(Column(), []) is None
+    assert value_of(Column(), [[None], [None]]) is None
 
 
 def test_cells_after_many_equal_ones_are_all_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("probe_flow.reports.html.columns.ROWS_AT_ONCE", 3)
-    assert value_of(packed([[7] * 7, [8]])) == [*[7] * 7, 8]
-    assert column({}, value_of(packed_places([[7] * 7, [None, 8]]))) == [*[7] * 7, None, 8]
+    assert value_of(Column(), [[7] * 7, [8]]) == [*[7] * 7, 8]
+    assert column({}, value_of(PlaceColumn(), [places([7] * 7), places([None, 8])])) == [*[7] * 7, None, 8]
 
 
-def value_of(pieces: Pieces | None) -> Any:
+def value_of(made: Column, stretches: Iterable[Any]) -> Any:
     """What the browser reads of a column."""
-    return None if pieces is None else json.loads(b"".join(pieces))
+    for stretch in stretches:
+        made.add(stretch)
+    found = made.pieces()
+    return None if found is None else json.loads(b"".join(packing.plain(found)))
 
 
-@given(st.lists(st.binary(max_size=9), max_size=9))
+def places(cells: list[int | None]) -> np.ndarray[Any, Any]:
+    return np.array([NO_PLACE if cell is None else cell for cell in cells], dtype=np.intp)
+
+
+@given(st.lists(st.sampled_from("abcd")))
+@settings(max_examples=50, deadline=None)
+def test_things_that_are_alike_are_asked_once(keys: list[str]) -> None:
+    asked: list[str] = []
+    found = Alike(keys, keys).cells(lambda key: asked.append(key) or key.upper())
+    assert found == [key.upper() for key in keys]
+    assert asked == list(dict.fromkeys(keys))
+    assert Alike(keys, keys).places(ord).tolist() == [ord(key) for key in keys]
+
+
+@given(st.lists(st.tuples(st.binary(max_size=9), st.booleans(), st.sampled_from([1, 200]))))
 @settings(max_examples=100, deadline=None)
-def test_data_in_any_pieces_are_one_text(pieces: list[bytes]) -> None:
-    raw = b"".join(pieces)
+def test_data_in_any_pieces_are_one_text(pieces: list[tuple[bytes, bool, int]]) -> None:
+    raw = b"".join(text * times for text, _, times in pieces)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(html, "PLAIN_CHARACTERS", -1)
-        block = b"".join(html.data_block(iter([*pieces, b""]))).decode()
+        patched.setattr(packing, "LEAST_BYTES", 4)
+        mixed = [packing.compressed(text * times) if is_packed else text * times for text, is_packed, times in pieces]
+        block = b"".join(html.data_block(iter([*mixed, b""]))).decode()
     text = re.fullmatch(r'<script type="text/plain" id="data">([A-Za-z0-9+/]+=*)</script>', block)[1]
     assert zlib.decompress(base64.b64decode(text, validate=True)) == raw
+
+
+def test_compressed_pieces_are_plain_text_in_a_small_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "LEAST_BYTES", 0)
+    assert data_of(page_of(failing(), RUN)) == payload(failing(), run=RUN)
 
 
 @given(st.lists(st.integers(0, 40).map(lambda number: Colliding(number % 20))))
