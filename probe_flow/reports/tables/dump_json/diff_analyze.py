@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -28,8 +29,8 @@ from probe_flow.reports.dump_json_columns import (
     Layout,
 )
 from probe_flow.reports.parts import ranks_of
-from probe_flow.reports.tables.dump_json.layout import PUBLISHED, facts, layout_of, sides_of
-from probe_flow.reports.tables.dump_json.sides import Side
+from probe_flow.reports.tables.dump_json.layout import PUBLISHED, batches, both_sides, facts, layout_of
+from probe_flow.reports.tables.dump_json.sides import Value
 
 _STATES: Mapping[SlotRole, str] = MappingProxyType(
     {
@@ -59,10 +60,11 @@ def write_entries_json(found: ExecutionDifferences, comparison: Comparison, path
     """
     with atomic_text(path) as file:
         opening = "{\n"
+        columns = _columns(chain.from_iterable(entry.rows for entry in found.entries), comparison)
         for name, entry in _named(found, comparison):
             value = {
                 "is_same": entry.kind is None,
-                "op_items": _items(entry, comparison),
+                "op_items": _items(entry, comparison, columns),
                 "difference": entry.kind.value if entry.kind else None,
             }
             file.write(f"{opening}{json.dumps(name)}: {json.dumps(value, allow_nan=False)}")
@@ -116,12 +118,14 @@ def _named(found: ExecutionDifferences, comparison: Comparison) -> Iterator[tupl
         yield name, entry
 
 
-def _items(entry: EntryDifference, comparison: Comparison) -> list[dict[str, object]]:
+def _items(
+    entry: EntryDifference, comparison: Comparison, columns: Iterator[dict[str, object]]
+) -> list[dict[str, object]]:
+    """Return what is said of the rows of an entry, whose columns come next."""
     has_stacks = bool(comparison.pairs.target.stacks or comparison.pairs.target.attrs.get("has_stacks"))
     frames: object = list(_frames(entry, comparison)) or ABSENT
     items = []
-    for position in entry.rows:
-        item = _columns(comparison.rows[position], comparison)
+    for position, item in zip(entry.rows, columns, strict=False):
         if has_stacks:
             item[STACK] = frames
             frames = ABSENT
@@ -132,23 +136,27 @@ def _items(entry: EntryDifference, comparison: Comparison) -> list[dict[str, obj
     return items
 
 
-def _columns(row: Row, comparison: Comparison) -> dict[str, object]:
-    """Return the columns of a row: those of statistics for dumps of tensors too."""
+def _columns(positions: Iterable[int], comparison: Comparison) -> Iterator[dict[str, object]]:
+    """Yield the columns of rows: those of statistics for dumps of tensors too."""
     is_checksum = layout_of(comparison) is Layout.CHECKSUM
-    sides = sides_of([row], PUBLISHED)
+    layout = Layout.CHECKSUM if is_checksum else Layout.STATISTICS
     header = (*PREFIX, *(CHECKSUMS if is_checksum else (*DIFFERENCES, *STATISTICS)))
-    cells = facts([row], Layout.CHECKSUM if is_checksum else Layout.STATISTICS, PUBLISHED)
-    columns: dict[str, object] = {name: cell for name, (cell,) in zip(header, cells, strict=True)}
-    ((target,), (golden,)) = sides
-    for name, tensor in zip(PREFIX[:2], (row.pair.target, row.pair.golden), strict=True):
-        columns[name] = _item_name(tensor)
-    if not is_checksum:
-        columns.update((name, str(columns[name])) for name in DIFFERENCES)
-        values = (*_values(row.pair.target, target), *_values(row.pair.golden, golden))
-        columns.update(zip(STATISTICS, values, strict=True))
-    columns[CONSISTENT] = target.grad == golden.grad
-    columns["Result"], columns["Err_message"] = _result(row, columns, is_checksum=is_checksum)
-    return columns
+    for rows in batches([comparison.rows[position] for position in positions]):
+        sides = both_sides(rows, PUBLISHED)
+        consistent = [target == golden for target, golden in zip(*(side.grads for side in sides), strict=True)]
+        values = zip(*(column for side in sides for column in side.values), strict=True)
+        cells = zip(*facts(rows, layout, PUBLISHED), strict=True)
+        for row, found, given, is_consistent in zip(rows, cells, values, consistent, strict=True):
+            columns: dict[str, object] = dict(zip(header, found, strict=True))
+            tensors = row.pair.target, row.pair.golden
+            columns.update(zip(PREFIX[:2], map(_item_name, tensors), strict=True))
+            if not is_checksum:
+                columns.update((name, str(columns[name])) for name in DIFFERENCES)
+                shown = (*_values(tensors[0], given[:4]), *_values(tensors[1], given[4:]))
+                columns.update(zip(STATISTICS, shown, strict=True))
+            columns[CONSISTENT] = is_consistent
+            columns["Result"], columns["Err_message"] = _result(row, columns, is_checksum=is_checksum)
+            yield columns
 
 
 def _result(row: Row, columns: Mapping[str, object], *, is_checksum: bool) -> tuple[str, str]:
@@ -166,10 +174,10 @@ def _item_name(tensor: TensorRef | None) -> str:
     return tensor.id if item is None else str(item)
 
 
-def _values(tensor: TensorRef | None, side: Side) -> Iterator[object]:
+def _values(tensor: TensorRef | None, values: Sequence[Value]) -> Iterator[object]:
     """Yield the statistics of a side as JSON holds them: NaN, infinities and extremes of truth values as text."""
     is_plain = tensor is not None and tensor.kind is TensorKind.SCALAR
-    for value in side.values:
+    for value in values:
         is_number = isinstance(value, (int, float)) and math.isfinite(value)
         yield value if is_number and (is_plain or not isinstance(value, bool)) else str(value)
 
@@ -188,13 +196,13 @@ def _p2p_columns(row: Row) -> dict[str, object]:
 def _data(entry: EntryDifference, comparison: Comparison) -> dict[str, dict[str, object]]:
     """Return what is shown of the inputs and outputs of an entry (gradients of parameters are outputs)."""
     data: dict[str, dict[str, object]] = {"input": {}, "output": {}}
-    for position in entry.rows:
+    for position, found in zip(entry.rows, _columns(entry.rows, comparison), strict=True):
         row = comparison.rows[position]
         state = {"parameters_grad": "output", "debug": "output"}.get(
             _STATES[row.pair.shown.slot.role], _STATES[row.pair.shown.slot.role]
         )
         if state in data:
-            columns = {**_columns(row, comparison), **_p2p_columns(row)}
+            columns = {**found, **_p2p_columns(row)}
             names = (_SHOWN_CHECKSUM,) if _SHOWN_CHECKSUM in columns else _SHOWN_STATISTICS
             data[state][_item_name(row.pair.shown)] = {name: columns[name] for name in (*names, _PEER)}
     return data

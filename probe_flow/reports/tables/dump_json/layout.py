@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, cast
 
@@ -26,7 +26,6 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
-from probe_flow.records.tensor import item_names
 from probe_flow.reports.dump_json_columns import (
     ABSENT,
     FILES,
@@ -42,14 +41,16 @@ from probe_flow.reports.row_colors import Color
 from probe_flow.reports.table import Cell, Rows, Table
 from probe_flow.reports.tables.dump_json.metrics import metric_cells, published_metric_cells
 from probe_flow.reports.tables.dump_json.sides import (
-    Side,
+    Look,
+    Sides,
     Value,
     checksum_text,
     file_names,
     guarded,
+    look_of,
     published_checksum,
-    published_side,
-    side_of,
+    published_look,
+    sides_of,
     value_cells,
 )
 
@@ -252,33 +253,15 @@ def batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 class CellTexts(NamedTuple):
     """How the cells of a table are made: what is shown of a side, its checksum, the metrics of a row, differences."""
 
-    side: Callable[[TensorRef | None, str | None, SideSummary | None], Side]
+    look: Callable[[TensorRef | None], Look]
     checksum: Callable[[TensorRef | None], str]
-    metrics: Callable[[Row, Side, Side], Sequence[Cell]]
+    metrics: Callable[[Row, Value, Value], Sequence[Cell]]
     differences: Callable[[Sequence[Sequence[Value]], Sequence[Sequence[Value]]], list[Sequence[Cell]]]
 
 
-OURS = CellTexts(side_of, checksum_text, lambda row, _target, _golden: metric_cells(row), difference_columns)
-PUBLISHED = CellTexts(published_side, published_checksum, published_metric_cells, published_difference_columns)
+OURS = CellTexts(look_of, checksum_text, lambda row, _target, _golden: metric_cells(row), difference_columns)
+PUBLISHED = CellTexts(published_look, published_checksum, published_metric_cells, published_difference_columns)
 """As msprobe has them, where that says less than we know."""
-
-
-def sides_of(rows: Sequence[Row], texts: CellTexts) -> tuple[list[Side], list[Side]]:
-    """Return what is shown of the target's side of each row, and of the golden's."""
-    measured = [_beyond_dumps(row) for row in rows]
-    targets, goldens = [row.pair.target for row in rows], [row.pair.golden for row in rows]
-    return (
-        _shown(targets, [None if each is None else each.target for each in measured], texts),
-        _shown(goldens, [None if each is None else each.golden for each in measured], texts),
-    )
-
-
-def _shown(tensors: Sequence[TensorRef | None], known: Sequence[SideSummary | None], texts: CellTexts) -> list[Side]:
-    names = item_names(tensor for tensor in tensors if tensor is not None)
-    return [
-        texts.side(tensor, None if tensor is None else next(names), summary)
-        for tensor, summary in zip(tensors, known, strict=True)
-    ]
 
 
 def _beyond_dumps(row: Row) -> Measurement | None:
@@ -295,23 +278,33 @@ def _are_recorded(pair: Pair, measured: Measurement) -> bool:
     return is_own and target is not None and golden is not None and target.kind is golden.kind is TensorKind.STATISTICS
 
 
+def both_sides(rows: Sequence[Row], texts: CellTexts) -> tuple[Sides, Sides]:
+    """Return what is shown of the target's side of each row, and of the golden's."""
+
+    def measured(side: str, place: int) -> SideSummary | None:
+        found: SideSummary | None = getattr(_beyond_dumps(rows[place]), side, None)
+        return found
+
+    return (
+        sides_of([row.pair.target for row in rows], partial(measured, "target"), texts.look),
+        sides_of([row.pair.golden for row in rows], partial(measured, "golden"), texts.look),
+    )
+
+
 def facts(rows: Sequence[Row], layout: Layout, texts: CellTexts) -> list[Sequence[Cell]]:
     """Return the columns before the judgement: names, types, differences or metrics, statistics or checksums."""
-    targets, goldens = sides_of(rows, texts)
-    *target_texts, target_values = zip(*targets, strict=True)
-    *golden_texts, golden_values = zip(*goldens, strict=True)
+    (*target_texts, targets), (*golden_texts, goldens) = both_sides(rows, texts)
     columns: list[Sequence[Cell]] = [column for both in zip(target_texts, golden_texts, strict=True) for column in both]
     if layout is Layout.STRUCTURE:
         return columns
     if layout is Layout.CHECKSUM:
-        sides = ([row.pair.target for row in rows], [row.pair.golden for row in rows])
-        return [*columns, *(list(map(texts.checksum, side)) for side in sides)]
-    target_columns, golden_columns = list(zip(*target_values, strict=True)), list(zip(*golden_values, strict=True))
+        tensors = [row.pair.target for row in rows], [row.pair.golden for row in rows]
+        return [*columns, *(list(map(texts.checksum, side)) for side in tensors)]
     if layout is Layout.TENSOR:
-        columns += zip(*map(texts.metrics, rows, targets, goldens), strict=True)
+        columns += zip(*map(texts.metrics, rows, targets[0], goldens[0]), strict=True)
     else:
-        columns += texts.differences(target_columns, golden_columns)
-    return [*columns, *map(value_cells, target_columns), *map(value_cells, golden_columns)]
+        columns += texts.differences(targets, goldens)
+    return [*columns, *map(value_cells, targets), *map(value_cells, goldens)]
 
 
 @lru_cache(maxsize=1024)

@@ -7,7 +7,7 @@ import math
 from probe_flow.records import Measurement, Row, TensorKind, TensorRef
 from probe_flow.reports.dump_json_columns import ABSENT, NOT_A_NUMBER
 from probe_flow.reports.table import Cell
-from probe_flow.reports.tables.dump_json.sides import Side
+from probe_flow.reports.tables.dump_json.sides import Value
 
 UNSUPPORTED = "unsupported"
 SHAPE_UNMATCHED = "shape unmatched"
@@ -51,7 +51,7 @@ def metric_cells(row: Row) -> tuple[Cell, ...]:
     )
 
 
-def published_metric_cells(row: Row, target: Side, golden: Side) -> tuple[Cell, ...]:
+def published_metric_cells(row: Row, target: Value, golden: Value) -> tuple[Cell, ...]:
     """Return the same as msprobe has it where NaN or infinities are, or hardly anything but zeros.
 
     Single numbers are subtracted whatever they are. NaN and infinities at other places on the two sides make all six
@@ -59,14 +59,14 @@ def published_metric_cells(row: Row, target: Side, golden: Side) -> tuple[Cell, 
 
     Args:
         row: the row.
-        target, golden: what is shown of its sides.
+        target, golden: the largest values that are shown of its sides.
     """
     cells = metric_cells(row)
     one, measured = row.pair.target, row.measurement
     if one is None or measured is None or cells[0] == SHAPE_UNMATCHED or not _has_elements(row):
         return cells
     if _squeezed(one) == ():
-        return _of_numbers(target.values[0], golden.values[0], cells)
+        return _of_numbers(target, golden, cells)
     if measured.nonfinite_mismatch:
         return (ABSENT,) * 6
     if measured.target is None or measured.golden is None:

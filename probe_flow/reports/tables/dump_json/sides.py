@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import numpy as np
 
 from probe_flow.record.cells import text_cell
 from probe_flow.records import SideSummary, SlotRole, TensorKind, TensorRef, TensorType
+from probe_flow.records.columns.figure_columns import FIGURES, RecordedColumns
+from probe_flow.records.tensor import item_names
 from probe_flow.reports.dump_json_columns import ABSENT, NOT_A_NUMBER
 from probe_flow.reports.table import Cell
 
@@ -33,60 +37,107 @@ _PEERS = frozenset({"src", "dst", "group_src", "group_dst"})
 Value: TypeAlias = object
 """A statistic as it was recorded: a number, a truth value, text, or None."""
 
+Values: TypeAlias = tuple[Value, Value, Value, Value]
 
-class Side(NamedTuple):
-    """One side of a row; the values are not yet cells."""
 
-    name: str
+class Look(NamedTuple):
+    """What tensors with the same traits show but for their names; the values are not yet cells.
+
+    Args:
+        dtype, shape, grad: cells.
+        values: maximum, minimum, mean and L2 norm; None where they are those that were recorded of each tensor.
+    """
+
     dtype: str
     shape: str
     grad: str
-    values: tuple[Value, Value, Value, Value]
+    values: Values | None
 
 
-_NO_SIDE = Side(ABSENT, ABSENT, ABSENT, ABSENT, (ABSENT, ABSENT, ABSENT, ABSENT))
+_NO_LOOK = Look(ABSENT, ABSENT, ABSENT, (ABSENT, ABSENT, ABSENT, ABSENT))
 
 
-def side_of(tensor: TensorRef | None, item: str | None, measured: SideSummary | None) -> Side:
-    """Return what is shown of a side.
-
-    Args:
-        tensor: of the side.
-        item: `TensorRef.item`, its own name in the dump.
-        measured: its statistics stand in where none were recorded.
-    """
+def look_of(tensor: TensorRef | None) -> Look:
+    """Return what is shown of a side."""
     if tensor is None:
-        return _NO_SIDE
-    name, shared, grad = guarded(tensor.id if item is None else item), tensor.type, tensor.requires_grad
+        return _NO_LOOK
+    shared, grad = tensor.type, tensor.requires_grad
     kind = shared.kind
     if kind is TensorKind.STATISTICS or kind is TensorKind.TENSOR:
         dtype_cell, shape_cell = _of_type(shared)
     elif tensor.slot.role is SlotRole.CALL:
-        return _NO_SIDE._replace(name=name, values=(None, None, None, None))
+        return _NO_LOOK._replace(values=(None, None, None, None))
     else:
         dtype_cell, shape_cell = _dtype_text(tensor), _shape_text(tensor)
-    return Side(
-        name,
+    return Look(
         dtype_cell,
         shape_cell,
         "True" if grad is True else "False" if grad is False else ABSENT if grad is None else guarded(str(grad)),
-        _values(tensor, measured),
+        _values(tensor),
     )
 
 
-def published_side(tensor: TensorRef | None, item: str | None, measured: SideSummary | None) -> Side:
+def published_look(tensor: TensorRef | None) -> Look:
     """Return what msprobe shows of a side: no value of what the dump has none of, ranks as text, text `nan` as NaN."""
-    side = side_of(tensor, item, measured)
+    look = look_of(tensor)
     if tensor is None or tensor.kind not in {TensorKind.SCALAR, TensorKind.OPAQUE}:
-        return side
+        return look
     if tensor.slot.path[-1:] and tensor.slot.path[-1] in _PEERS and tensor.stored_dtype not in _SPELLED_OUT:
         text = str(tensor.value)
-        return side._replace(dtype=guarded(tensor.stored_dtype), shape="[]", values=(text, text, text, text))
+        return look._replace(dtype=guarded(tensor.stored_dtype), shape="[]", values=(text, text, text, text))
     if tensor.facts.no_value is not None and tensor.stored_dtype not in _WITHOUT_VALUE:
-        return side._replace(dtype="<class 'NoneType'>", shape="[]", values=(None, None, None, None))
-    if str(side.values[0]).lower() == "nan":
-        return side._replace(values=(math.nan, math.nan, math.nan, math.nan))
-    return side
+        return look._replace(dtype="<class 'NoneType'>", shape="[]", values=(None, None, None, None))
+    if look.values is not None and str(look.values[0]).lower() == "nan":
+        return look._replace(values=(math.nan, math.nan, math.nan, math.nan))
+    return look
+
+
+class Sides(NamedTuple):
+    """One side of some rows, column by column; the values are not yet cells."""
+
+    names: Sequence[str]
+    dtypes: Sequence[str]
+    shapes: Sequence[str]
+    grads: Sequence[str]
+    values: Sequence[Sequence[Value]]
+
+
+def sides_of(
+    tensors: Sequence[TensorRef | None],
+    measured: Callable[[int], SideSummary | None],
+    look: Callable[[TensorRef | None], Look],
+) -> Sides:
+    """Return what is shown of a side of some rows.
+
+    Args:
+        tensors: of the side.
+        measured: gives what was measured of the one at a place; that stands in where the dump recorded nothing.
+        look: gives what tensors with the same traits show.
+    """
+    keys = [None if tensor is None else id(tensor.traits) for tensor in tensors]
+    kinds = {key: look(tensor) for key, tensor in dict(zip(keys, tensors, strict=True)).items()}
+    looks = list(map(kinds.__getitem__, keys))
+    dtypes, shapes, grads, given = zip(*looks, strict=True)
+
+    def value(column: int, place: int) -> Any:
+        values = given[place]
+        return _recorded(tensors[place], measured(place))[column] if values is None else values[column]
+
+    cells = RecordedColumns().of(tensors)
+    cells.ask(np.array([values is not None for values in given], dtype=bool))
+    values = [
+        cells.column(FIGURES.index(name)).listed(partial(value, column))
+        for column, name in enumerate(("max", "min", "mean", "l2norm"))
+    ]
+    return Sides(_names(tensors), dtypes, shapes, grads, values)
+
+
+def _names(tensors: Sequence[TensorRef | None]) -> list[str]:
+    items = item_names(tensor for tensor in tensors if tensor is not None)
+    return [
+        ABSENT if tensor is None else guarded(item if (item := next(items)) is not None else tensor.id)
+        for tensor in tensors
+    ]
 
 
 @lru_cache(maxsize=4096)
@@ -141,20 +192,26 @@ def _shape_text(tensor: TensorRef) -> str:
     return ABSENT if shape is None or tensor.kind is TensorKind.NULL else str(list(shape))
 
 
-def _values(tensor: TensorRef, measured: SideSummary | None) -> tuple[Value, Value, Value, Value]:
-    """Return maximum, minimum, mean and L2 norm."""
+def _values(tensor: TensorRef) -> Values | None:
+    """Return the values of what is no tensor, None for a tensor."""
     value: Value
     if tensor.kind is TensorKind.SCALAR:
         value = tensor.value
     elif tensor.kind is TensorKind.OPAQUE:
         value = None if tensor.stored_dtype in _SHAPELESS else tensor.value
     else:
-        found = tensor.recorded
-        if found is None and measured is not None:
-            found = measured.statistics
-        if found is not None:
-            return found.max, found.min, found.mean, found.l2norm
-        value = ABSENT if tensor.kind is TensorKind.UNREADABLE else None
+        return None
+    return value, value, value, value
+
+
+def _recorded(tensor: TensorRef | None, measured: SideSummary | None) -> Values:
+    """Return the statistics of a tensor: recorded, else measured, else what says that there are none."""
+    found = None if tensor is None else tensor.recorded
+    if found is None and measured is not None:
+        found = measured.statistics
+    if found is not None:
+        return found.max, found.min, found.mean, found.l2norm
+    value = ABSENT if tensor is None or tensor.kind is TensorKind.UNREADABLE else None
     return value, value, value, value
 
 
