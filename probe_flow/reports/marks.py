@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +113,9 @@ GROUPS: tuple[tuple[Mark, ...], ...] = (
 )  # fmt: skip
 """Marks that people count together, under the word of the first."""
 
+_UNKNOWN = 255
+"""No rank."""
+
 _ORIGINS = frozenset({FindingKind.ORIGIN.value, FindingKind.NONFINITE_ORIGIN.value, FindingKind.CHECKSUM_ORIGIN.value})
 _JUDGED = frozenset({Status.PASS, Status.WARNING, Status.FAIL})
 _COMPARED = frozenset(status.value for status in _JUDGED)
@@ -198,6 +201,26 @@ class RowMarks:
             return named.mark
         verdict = row.verdict
         return self._of_kind(verdict.role, verdict.status, missing=verdict.status not in _JUDGED and is_missing(row))
+
+    def ranks(self, rows: Sequence[Row]) -> bytes:
+        """Return the rank of the mark of each row."""
+        judged = {
+            (status, role): self._of_kind(role, status, missing=False).rank for status in _JUDGED for role in Role
+        }
+        verdicts = [row.verdict for row in rows]
+        found = bytearray(judged.get((verdict.status, verdict.role), _UNKNOWN) for verdict in verdicts)
+        for place in self.places_named(rows):
+            found[place] = _UNKNOWN
+        place = found.find(_UNKNOWN)
+        while place >= 0:
+            found[place] = self.of_row(rows[place]).rank
+            place = found.find(_UNKNOWN, place)
+        return bytes(found)
+
+    def places_named(self, rows: Sequence[Row]) -> list[int]:
+        """Return the places of rows that findings name."""
+        named = self._named
+        return [place for place, row in enumerate(rows) if row.order in named] if named else []
 
     def _of_kind(self, role: Role, status: Status, *, missing: bool) -> Mark:
         found = self._known.get((role, status, missing))

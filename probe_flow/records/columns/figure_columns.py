@@ -313,6 +313,19 @@ class SideFigures(Struct, frozen=True):
         return self.cells.column(column).listed(partial(self.other, column))
 
 
+def _recorded_checksums(tensors: Sequence[TensorRef | None]) -> list[str | None]:
+    """Return the checksums that dumps recorded; a table without any is not asked for each row."""
+    found: list[str | None] = []
+    data: object = None
+    has_some = False
+    for tensor in tensors:
+        if tensor is not None and tensor.data is not data:  # neighbours mostly share a table
+            data = tensor.data
+            has_some = not isinstance(data, TensorTable) or bool(data.checksums)
+        found.append(tensor.checksum if has_some and tensor is not None else None)
+    return found
+
+
 class SideColumns:
     """Reads one side of rows: ``target``, ``golden`` or ``reference``."""
 
@@ -329,36 +342,35 @@ class SideColumns:
 
     def checksums(self, rows: Sequence[Row]) -> list[str | None]:
         """Return the checksum of each row's side: measured, else recorded in the dump."""
-        found: list[str | None] = []
-        for row, tensor in zip(rows, self.tensors(rows), strict=True):
-            measured = row.measurement
-            given = None if measured is None else self._given_of(measured)
-            known = None if given is None or given is tensor else given.checksum
-            found.append(known if known is not None or tensor is None else tensor.checksum)
-        return found
+        tensors = self.tensors(rows)
+        recorded = _recorded_checksums(tensors)
+        for place, (given, tensor) in enumerate(zip(self._givens(rows, tensors), tensors, strict=True)):
+            if given is not tensor and given is not None and given.checksum is not None:
+                recorded[place] = given.checksum
+        return recorded
 
     def figures(self, rows: Sequence[Row]) -> SideFigures:
         """Return what is known of the side's values: measured, else recorded in the dump, else nothing."""
         tensors = self.tensors(rows)
-        own: list[TensorRef | None] = []
-        measured: list[tuple[int, Measurement]] = []
-        nothing: list[int] = []
-        for place, (row, tensor) in enumerate(zip(rows, tensors, strict=True)):
-            found = row.measurement
-            given = tensor if found is None else self._given_of(found)
-            own.append(tensor if given is tensor else None)
-            if given is None:
-                if found is not None:
-                    measured.append((place, found))
-                if tensor is None:
-                    nothing.append(place)
+        givens = self._givens(rows, tensors)
+        own = [tensor if given is tensor else None for tensor, given in zip(tensors, givens, strict=True)]
         cells = self._recorded.of(own)
-        cells.are_none[nothing] = True
+        absent = [place for place, given in enumerate(givens) if given is None]
+        cells.are_none[[place for place in absent if tensors[place] is None]] = True
+        measured = [(place, found) for place in absent if (found := rows[place].measurement) is not None]
         self._measured.put_side(self._side, measured, cells)
         is_asked = np.asarray(~cells.are_said.all(axis=1))
         cells.ask(is_asked)
         others = {place: self._known(rows[place], tensors[place]) for place in np.flatnonzero(is_asked).tolist()}
         return SideFigures(cells, others)
+
+    def _givens(self, rows: Sequence[Row], tensors: Sequence[TensorRef | None]) -> list[Side]:
+        """Return what is known of each row's side beyond tables of measurements: its tensor, a summary, or nothing."""
+        given_of = self._given_of
+        return [
+            tensor if (found := row.measurement) is None else given_of(found)
+            for row, tensor in zip(rows, tensors, strict=True)
+        ]
 
     def _known(self, row: Row, tensor: TensorRef | None) -> Statistics:
         return statistics_of(tensor, None if row.measurement is None else self._summary_of(row.measurement))

@@ -88,14 +88,19 @@ def short_cells(cells: Cells, other: Callable[[int], float | None]) -> list[Cell
 def _short_floats(found: Floats) -> list[Cell]:
     import numpy as np
 
+    size = np.abs(found)
+    ups, downs = _powers_of_ten()
     with np.errstate(all="ignore"):
-        power = DIGITS - 1 - np.floor(np.log10(np.abs(found)))
-        digits = np.where(power > 0, found * _powers(power), found / _powers(-power))
+        power = DIGITS - 1 - np.floor(np.log10(size))
+        places = np.fmin(np.fmax(power, -_LARGEST_POWER), _LARGEST_POWER).astype(np.intp) + _LARGEST_POWER  # NaN too
+        up, down = ups[places], downs[places]  # one of both is 1
+        digits = found * up / down
         whole = np.rint(digits)
-        short = np.where(power > 0, whole / _powers(power), whole * _powers(-power))
+        short = whole * down / up
         is_exact = (np.abs(power) <= _LARGEST_POWER) & (np.abs(np.abs(digits - whole) - 0.5) > _TIE)
-        is_exact &= (np.abs(whole) >= 10 ** (DIGITS - 1)) & (np.abs(whole) <= 10**DIGITS)
-        is_exact &= (np.abs(found) < _NEAR_ONE) | (np.abs(found) >= 1.0)
+        whole = np.abs(whole)
+        is_exact &= (whole >= 10 ** (DIGITS - 1)) & (whole <= 10**DIGITS)
+        is_exact &= (size < _NEAR_ONE) | (size >= 1.0)
         is_zero = found == 0
     short[is_zero] = 0
     is_exact |= is_zero
@@ -108,16 +113,14 @@ def _short_floats(found: Floats) -> list[Cell]:
 
 
 @cache
-def _powers_of_ten() -> Floats:
+def _powers_of_ten() -> tuple[Floats, Floats]:
+    """Return what to multiply by and what to divide by for each power of ten, the most negative first."""
     import numpy as np
 
-    return np.array([float(10**exponent) for exponent in range(_LARGEST_POWER + 1)])
-
-
-def _powers(exponents: Floats) -> Floats:
-    import numpy as np
-
-    return np.asarray(_powers_of_ten()[np.fmin(np.fmax(exponents, 0), _LARGEST_POWER).astype(np.intp)])  # NaN: 0
+    powers = range(-_LARGEST_POWER, _LARGEST_POWER + 1)
+    return np.array([float(10 ** max(power, 0)) for power in powers]), np.array(
+        [float(10 ** max(-power, 0)) for power in powers]
+    )
 
 
 def _rounded(value: float) -> float:

@@ -35,7 +35,7 @@ from probe_flow.reports.html.numbers import Cell, short_numbers
 from probe_flow.reports.html.packing import Piece
 from probe_flow.reports.html.rows import metric_ids, row_members
 from probe_flow.reports.html.summary import summary
-from probe_flow.reports.marks import Mark, RowMarks, marks_data
+from probe_flow.reports.marks import RowMarks, marks_data
 
 FORMAT = 3
 """Version of the payload, for whoever reads it out of a report."""
@@ -72,8 +72,7 @@ class Payload:
         self._catalogs = _catalogs(comparison)
         self._problems = _all_problems(comparison, self._catalogs.values())
         self._places = _places(comparison)
-        ranks = {mark: mark.rank for mark in Mark}
-        self.ranks = bytes(map(ranks.__getitem__, map(self._marks.of_row, comparison.rows)))
+        self.ranks = self._marks.ranks(comparison.rows)
         errors = [problem for _, problem in self._problems if problem.severity is Severity.ERROR]
         self.summary = summary(comparison, self.ranks, self._places, errors, run)
 

@@ -105,7 +105,10 @@ def row_members(
 
 
 def _excesses(rows: _Rows, marks: RowMarks) -> list[float | None]:
-    return [_rounded(marks.excess(row.order, row.verdict.excess)) for row in rows]
+    found = [row.verdict.excess for row in rows]
+    for place in marks.places_named(rows):
+        found[place] = marks.excess(rows[place].order, found[place])
+    return [None if excess is None else round(excess, EXCESS_DECIMALS) for excess in found]
 
 
 class _Decisions:
@@ -284,10 +287,6 @@ def _file_name(path: str | None) -> str | None:
 
 def _expectation(reason: Reason | None) -> str | None:
     return None if reason is None else reason.expectation.value
-
-
-def _rounded(excess: float | None) -> float | None:
-    return None if excess is None else round(excess, EXCESS_DECIMALS)
 
 
 def _shape(kind: TensorType) -> str | None:

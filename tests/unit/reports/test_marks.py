@@ -31,7 +31,10 @@ def judged(order: int, status: Status, role: Role, *, excess: float | None = Non
 
 def marks_of(*rows: Row, **more: Any) -> list[str]:
     found = comparison(*rows, **more)
-    return [mark.value for mark in map(RowMarks.of(found).of_row, found.rows)]
+    marks = RowMarks.of(found)
+    one_by_one = list(map(marks.of_row, found.rows))
+    assert list(marks.ranks(found.rows)) == [mark.rank for mark in one_by_one]
+    return [mark.value for mark in one_by_one]
 
 
 @pytest.mark.parametrize("status", [Status.PASS, Status.WARNING, Status.FAIL, Status.UNMATCHED_TARGET])
