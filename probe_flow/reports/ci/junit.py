@@ -124,17 +124,22 @@ class _Nodes:
         self._suites, self._firsts = array("I"), array("I")  # of each row: its execution, the first row of its node
         known: dict[int, int] = {}
         numbers, firsts = (Numbering[NodeKey](), Numbering[NodeKey]()), (array("I"), array("I"))
+        last, was_golden_only, suite, first = None, False, 0, 0
         for place, row in enumerate(rows):
-            key = row.pair.shown.node
-            suite = known.get(id(key.execution))
-            if suite is None:
-                suite = known[id(key.execution)] = self._names.setdefault(str(key.execution), len(self._names))
-            is_golden_only = row.pair.target is None
-            number, first = numbers[is_golden_only].number(key), firsts[is_golden_only]
-            if number == len(first):
-                first.append(place)
+            pair = row.pair
+            is_golden_only = pair.target is None
+            key = pair.shown.node
+            if key is not last or is_golden_only != was_golden_only:  # rows of one node follow each other
+                last, was_golden_only = key, is_golden_only
+                found = known.get(id(key.execution))
+                if found is None:
+                    found = known[id(key.execution)] = self._names.setdefault(str(key.execution), len(self._names))
+                number, places = numbers[is_golden_only].number(key), firsts[is_golden_only]
+                if number == len(places):
+                    places.append(place)
+                suite, first = found, places[number]
             self._suites.append(suite)
-            self._firsts.append(first[number])
+            self._firsts.append(first)
         self._order = np.lexsort((self._firsts, self._suites)).data  # stable
 
     def suites(self) -> Iterator[tuple[str, Iterator[list[Row]]]]:
@@ -166,11 +171,12 @@ def _cases(
     for rows in nodes:
         shown = rows[0].pair.shown.node
         outcome = _outcome(rows, accused.get(shown, ()), comparison)
-        name = _node_name(shown, is_golden_only=rows[0].pair.target is None)
         if outcome == _NOTHING:
             passed += 1
             missed += any(row.verdict.status is Status.FAIL for row in rows)
-        elif outcome[:2] == _SILENT:
+            continue
+        name = _node_name(shown, is_golden_only=rows[0].pair.target is None)
+        if outcome[:2] == _SILENT:
             silent.add(_kind_of(rows[0]), f"{name}: {outcome[2]}")
         elif len(told) >= MAX_NODES_TOLD:
             further[outcome[0]] += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterator
 from contextlib import suppress
 
 import graph_text_writer as texts
@@ -12,8 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rule_builders import REAL, attr, desc, model, op
 
+from probe_flow.dumps.rules import rule_text
 from probe_flow.dumps.rules.rule_file import read_rule_file, read_rule_files
 from probe_flow.errors import FormatError
+
+
+@pytest.fixture(autouse=True, params=["short", "long"], scope="module")
+def _both_ways(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What nobody wants is parsed in the beginning of a text, and passed over by a pattern further on."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(rule_text, "FEW_ITEMS", 0 if request.param == "long" else rule_text.FEW_ITEMS)
+        yield
+
 
 FUSED = op(
     "dense/Relu",
