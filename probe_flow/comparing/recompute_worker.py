@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -202,14 +202,33 @@ def _outcome_with(last: Function | None, job: Job, *, is_here: bool) -> Outcome:
             # A weight that is off by a rounding of the target's shifts a whole channel: only all of them average out.
             is_shifted = job.golden.is_mixed
             golden = {each.place: _worst(each, has_slices and not is_shifted)[3] for each in of_golden}
+            if is_shifted and any(score > 1.0 for score in golden.values()):
+                golden = _scores_of_mixed(found, of_golden, has_slices=has_slices)
         except UnusableError:  # then nothing says that the call is understood
-            golden = {}
-        if job.golden.is_mixed and any(score > 1.0 for score in golden.values()):
             golden = {}
     if hides and not golden:
         return Outcome(reason=HIDDEN)
     told = {each.place: (each, _worst(each, has_slices), golden.get(each.place)) for each in found}
     return Outcome({place: _recomputed(*each, by) for place, each in told.items()})
+
+
+MIXED = 4.0
+"""How many times as far from what its own inputs make a target's result has to be as the golden's is from what a tensor
+of the target makes in the golden's place. That tensor is off itself, so the golden's result is not what it makes. But
+what is not understood of a call leaves both as far off."""
+
+
+def _scores_of_mixed(
+    found: Sequence[OwnError], of_golden: Sequence[OwnError], *, has_slices: bool
+) -> dict[Place, float]:
+    """Return the golden's errors as shares of what the target's leave them; none where one is too large for its."""
+    sizes = {each.place: each.sizes for each in of_golden}
+    scores = {}
+    for own in found:
+        figure, size, _, _ = _worst(own, has_slices)
+        if own.place in sizes and size > 0.0:
+            scores[own.place] = MIXED * sizes[own.place][figure] / size
+    return scores if all(score <= 1.0 for score in scores.values()) else {}
 
 
 HIDDEN = "its weights were compared with nothing, and with them the golden's inputs do not make the golden's result"

@@ -16,7 +16,7 @@ FIRST_US = 1_767_225_600_000_000
 
 DTYPES = {
     "float16": "DT_FLOAT16", "float32": "DT_FLOAT", "int8": "DT_INT8", "int64": "DT_INT64", "int32": "DT_INT32",
-    "bool": "DT_BOOL",
+    "bool": "DT_BOOL", "bfloat16": "DT_BF16",
 }  # fmt: skip
 
 

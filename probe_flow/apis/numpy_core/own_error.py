@@ -87,6 +87,11 @@ class OwnError:
         return max(shares, key=lambda each: each[3])
 
     @property
+    def sizes(self) -> dict[str, float]:
+        """The figures alone, by name, as `worst` has them."""
+        return {"rms": self.relative, "peak": self.peak, "gain": abs(self.gain), "slice": self.slice_[0]}
+
+    @property
     def relative(self) -> float:
         """``rms`` relative to what was computed; infinite where that is zero and the dumped is not."""
         return _share(self.rms, self.size)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ge_writer import DumpTensor
+from ml_dtypes import bfloat16
 from torchair_builders import GeDump, Op, mul_add_relu, write_device_op, write_fx_node
 
 from probe_flow.comparing.asked import Asked, Recompute
@@ -245,3 +246,48 @@ def quantised(folder: Path, *, scales=1.0, channel=1.0, noise=2.0**-12) -> list[
 )
 def test_quantised_products_are_held_to_what_their_own_scales_make_of_them(tmp_path, faults, due):
     assert quantised(tmp_path, **faults) == due
+
+
+BIAS = np.random.default_rng(6).standard_normal(8).astype(np.float32)
+
+
+def expanded(folder: Path, *, offset=0.0, beta=1.0) -> list[str]:
+    """Compare ``addmm``, which the device expands into a product in bfloat16, unknown to the golden, and a sum.
+
+    Args:
+        folder: for the dumps.
+        offset: added to the device's sum.
+        beta: what both sides multiply the bias by, of which the device's graph says nothing.
+    """
+    shape = (32, 8)
+    dump = GeDump(folder / "ge")
+    dump.graph(
+        [
+            Op("rows", "Data", (), [(None, ROWS.shape)], "bfloat16"),
+            Op("weight", "Data", (), [(None, WEIGHT.shape)], "bfloat16"),
+            Op("bias", "Data", (), [(None, BIAS.shape)], "bfloat16"),
+            Op("MatMulV2", "MatMulV2", ("rows:0", "weight:0"), [(None, shape)], "bfloat16"),
+            Op("Add", "Add", ("MatMulV2:0", "bias:0"), [("addmm-aten.addmm.default.OUTPUT.0", shape)], "bfloat16"),
+        ]
+    )
+    device, fx = dump.token(0), folder / "fx"
+    fx.mkdir(parents=True)
+    rows, weight, bias = (each.astype(bfloat16) for each in (ROWS, WEIGHT, BIAS))
+    exact = [each.astype(np.float32) for each in (rows, weight, bias)]
+    inner = (exact[0] @ exact[1]).astype(bfloat16)
+    total = (inner.astype(np.float32) + np.float32(beta) * exact[2] + np.float32(offset)).astype(bfloat16)
+    write_device_op(device, "MatMulV2", "MatMulV2", at=1, inputs=[rows, weight], outputs=[inner], dtype="bfloat16")
+    write_device_op(device, "Add", "Add", at=2, inputs=[inner, bias], outputs=[total], dtype="bfloat16")
+    golden = exact[0] @ exact[1] + np.float32(beta) * exact[2]
+    write_fx_node(fx, "addmm-aten.addmm.default", at=1, inputs=[exact[2], exact[0], exact[1]], outputs=[golden])
+    return named(compared(folder, "all")[0])
+
+
+def test_a_sum_behind_a_product_that_the_golden_does_not_show_is_named_by_its_own_inputs(tmp_path):
+    # A twentieth of the result's size: what bfloat16 explains behind a product, and far more than its sum does.
+    assert expanded(tmp_path, offset=0.2) == ["Add"]
+
+
+@pytest.mark.parametrize("beta", [1.0, 1.5])
+def test_what_both_sides_make_of_a_tensor_that_the_golden_does_not_show_accuses_nobody(tmp_path, beta):
+    assert expanded(tmp_path, beta=beta) == []
