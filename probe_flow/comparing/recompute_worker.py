@@ -212,7 +212,7 @@ def _outcome_with(last: Function | None, job: Job, *, is_here: bool) -> Outcome:
     return Outcome({place: _recomputed(*each, by) for place, each in told.items()})
 
 
-MIXED = 4.0
+MIXED = 2.0
 """How many times as far from what its own inputs make a target's result has to be as the golden's is from what a tensor
 of the target makes in the golden's place. That tensor is off itself, so the golden's result is not what it makes. But
 what is not understood of a call leaves both as far off."""
