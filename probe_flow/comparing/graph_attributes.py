@@ -5,16 +5,18 @@ Matching needs no attributes, and a graph has thousands; so they are read only w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from probe_flow.apis.calls import UnusableError
-from probe_flow.dumps.graph.links import GraphLinks, graph_of
+from probe_flow.apis.numpy_core.fused import Fused, Part
+from probe_flow.apis.numpy_core.names import DEVICE, attributes_of
+from probe_flow.dumps.graph.links import GraphLinks, Source, graph_of
 from probe_flow.dumps.rules.facts import MEANING
 from probe_flow.dumps.rules.rule_file import RULE_FILES, read_rule_file
 from probe_flow.errors import FormatError
-from probe_flow.records import Catalog, Execution, Node
+from probe_flow.records import Catalog, Execution, GraphOp, Node
 
 Attributes = Mapping[str, Any]
 
@@ -51,12 +53,60 @@ class GraphAttributes:
             raise UnusableError("graphs of this run have several operators of its name")
         return first
 
-    def _in_graph(self, node: Node) -> tuple[str, list[str]]:
-        run = node.key.execution
+    def fused(self, node: Node, numels: Sequence[int | None], results: int) -> Fused | None:
+        """Return what the graph has for a fused operator; None for an operator that is none, or unknown.
+
+        Args:
+            node: of the operator.
+            numels: elements of each of its inputs.
+            results: how many it has.
+
+        Raises:
+            UnusableError: one of its parts is not computed, or where it reads from is not known.
+        """
+        links = self._links_of(node.key.execution)
+        split = None if links is None else links.split(node.key.name)
+        if links is None or split is None or len(split.parts) == 1:
+            return None
+        if split.alternative is not None:
+            raise UnusableError("its name may mean several groups of operators", is_expected=True)
+        leaving = links.external_outputs(split.parts)
+        if results not in (1, len(leaving)):
+            raise UnusableError("which of its parts gives which result is not known", is_expected=True)
+        sources = links.input_sources(split.parts, numels)
+        entering = {source: number for number, source in reversed([*enumerate(sources.sources)])}
+        numbers = {name: number for number, name in enumerate(split.parts)}
+        parts = tuple(self._part(links, links.ops[name], entering, numbers) for name in split.parts)
+        return Fused(parts, tuple((numbers[name], result) for name, result in leaving[-results:]))
+
+    def _part(
+        self, links: GraphLinks, op: GraphOp, entering: Mapping[Source | None, int], numbers: Mapping[str, int]
+    ) -> Part:
+        wanted = attributes_of(DEVICE, op.op_type)
+        known = self._of_file(str(Path(self._catalog.root) / links.graph.file)).get(op.name)
+        if known is None:
+            raise UnusableError("graphs of this run have several operators of its name")
+        attributes = tuple((name, _frozen(value)) for name, value in known.items() if name in wanted.all)
+        if lacking := sorted(wanted.required - dict(attributes).keys()):
+            raise UnusableError(f"its graph does not give attribute `{lacking[0]}` of `{op.name}`")
+        reads: list[int | tuple[int, int]] = []
+        for source in op.inputs:
+            if source is not None and numbers.get(source[0], len(numbers)) < numbers[op.name]:
+                reads.append((numbers[source[0]], source[1]))
+            elif source is not None and source in entering:
+                reads.append(entering[source])
+            else:
+                raise UnusableError(f"what its part `{op.name}` reads is not dumped", is_expected=True)
+        return Part(op.op_type, tuple(reads), attributes)
+
+    def _links_of(self, run: Execution) -> GraphLinks | None:
         if run not in self._links:
             graph = graph_of(self._catalog.graphs, run)
             self._links[run] = None if graph is None else GraphLinks(graph)
-        links = self._links[run]
+        return self._links[run]
+
+    def _in_graph(self, node: Node) -> tuple[str, list[str]]:
+        links = self._links_of(node.key.execution)
         split = None if links is None else links.split(node.key.name)
         if links is None or split is None:
             return node.key.name, []
@@ -72,6 +122,10 @@ class GraphAttributes:
             except FormatError as error:  # it was readable a moment ago, or has no attributes
                 raise UnusableError(f"its attributes are not known: {error.diagnostic.message}") from error
         return self._read[file]
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
 
 
 def _by_name(ops: Iterable[Any]) -> Mapping[str, Attributes | None]:

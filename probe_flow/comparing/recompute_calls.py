@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
@@ -27,6 +28,7 @@ from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phas
 from probe_flow.records.frameworks import MINDSPORE, NPY, OM, TORCHAIR_GE
 
 if TYPE_CHECKING:
+    from probe_flow.apis.numpy_core.fused import Fused
     from probe_flow.comparing.graph_attributes import GraphAttributes
     from probe_flow.comparing.onnx_calls import OnnxCalls
 
@@ -101,13 +103,15 @@ class Side:
         tensors = {tensor.slot: tensor for tensor in self._tensors[key]}
         if not any(each.kind is TensorKind.TENSOR for each in tensors.values()):
             raise UnusableError("the dump has no elements of its tensors", is_expected=True)
-        call = self._of_entry(key, node.entry or "") if self._has_entries else self._of_type(node, tensors)
+        fused = None if self._has_entries else self._fused(node, tensors)
+        call = self._of_entry(key, node.entry or "") if self._has_entries else self._of_type(node, tensors, fused)
         by_place = {(slot.role, slot.path): tensor for slot, tensor in tensors.items()}
         inputs = _tensors_of(argument_leaves(call), SlotRole.INPUT, by_place)
         if not inputs:
             raise UnusableError("it has no tensor among its arguments", is_expected=True)
         results = _tensors_of(leaves(call.results), SlotRole.OUTPUT, by_place)
-        return SideCall(call, self._is_mindspore, inputs, results, is_fused=len(node.originals) > 1)
+        is_open = len(node.originals) > 1 and fused is None
+        return SideCall(call, self._is_mindspore, inputs, results, is_fused=is_open, parts=fused)
 
     @staticmethod
     def weights(call: SideCall) -> frozenset[Place]:
@@ -149,9 +153,23 @@ class Side:
         kind, _, api = parts.name.partition(".")
         return read_call(kind, api, value)
 
-    def _of_type(self, node: Node, tensors: Mapping[Any, TensorRef]) -> Call:
+    def _fused(self, node: Node, tensors: Mapping[Any, TensorRef]) -> Fused | None:
+        """Return what the graph has for a fused operator; None for one that is a single one.
+
+        Raises:
+            UnusableError: it cannot be computed, and why.
+        """
+        if self._catalog.framework != TORCHAIR_GE or not self._catalog.graphs:
+            return None
+        read = {tensor.slot.path: tensor.numel for slot, tensor in tensors.items() if slot.role is SlotRole.INPUT}
+        given = sum(slot.role is SlotRole.OUTPUT for slot in tensors)
+        return self._graph.fused(node, [read.get((number,)) for number in range(len(read))], given)
+
+    def _of_type(self, node: Node, tensors: Mapping[Any, TensorRef], fused: Fused | None) -> Call:
         """Return a call of an operator that is known by its type and by what its graph says of it."""
         call = _of_tensors(node.op_type, tensors)
+        if fused is not None:
+            return dataclasses.replace(call, kind=DEVICE, api="+".join(part.op_type for part in fused.parts))
         if self._catalog.framework not in (TORCHAIR_GE, OM) or not needs_attributes(node.op_type):
             return call
         known = self._graph.of(node)
@@ -193,8 +211,9 @@ def with_partners(
         TensorSpec(results[number,].dtype, leaf.shape) if (number,) in results else Plain(None)
         for number, leaf in enumerate(target.call.results)
     )
-    call = Call(target.call.kind, target.call.api, args, target.call.kwargs, given)
-    return SideCall(call, target.is_mindspore, inputs, results, is_mixed=len(partners) < len(inputs))
+    call = dataclasses.replace(target.call, args=args, results=given)
+    is_mixed = len(partners) < len(inputs)
+    return SideCall(call, target.is_mindspore, inputs, results, is_mixed=is_mixed, parts=target.parts)
 
 
 def _forward(key: NodeKey) -> NodeKey:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import resource
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +10,11 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from probe_flow.apis.calls import Call, Gradients, TensorSpec, UnusableError
+from probe_flow.apis.calls import Call, Gradients, TensorSpec, UnusableError, with_leaves
 from probe_flow.apis.calls import Path as Place
 from probe_flow.apis.numpy_core.names import DEVICE, ONNX
 from probe_flow.elements.blocks import array_of
@@ -21,6 +23,7 @@ from probe_flow.files.opening import read_text
 from probe_flow.records import TensorRef
 
 if TYPE_CHECKING:
+    from probe_flow.apis.numpy_core.fused import Fused
     from probe_flow.apis.numpy_core.names import Function
     from probe_flow.apis.numpy_core.own_error import OwnError
 
@@ -38,6 +41,7 @@ class SideCall(Struct, frozen=True):
         is_mixed: whether some of the inputs are those of the other side, for this one does not show them.
         has_hidden: whether some of its inputs, weights mostly, were compared with nothing and are what nothing gave.
         is_fused: whether it is an operator of a device that does more than its type says.
+        parts: what its graph has for a fused operator; its type then says nothing.
     """
 
     call: Call
@@ -50,6 +54,7 @@ class SideCall(Struct, frozen=True):
     is_mixed: bool = False
     has_hidden: bool = False
     is_fused: bool = False
+    parts: Fused | None = None
 
     @property
     def elements(self) -> int:
@@ -123,6 +128,8 @@ def function_of(side: SideCall) -> Any:
     """
     from probe_flow.apis.numpy_core.names import find, of_type
 
+    if side.parts is not None:
+        return side.parts
     call = side.call
     found = find(call.kind, call.api, is_mindspore=side.is_mindspore) if call.kind else of_type(call.api)
     if side.gradients is not None:
@@ -198,7 +205,7 @@ def _outcome_with(last: Function | None, job: Job, *, is_here: bool) -> Outcome:
     is_asked = job.is_suspect or hides or any(_worst(each, has_slices)[3] > 1.0 or each.nonfinite for each in found)
     if job.golden is not None and is_asked:
         try:
-            of_golden = _own_errors(job.golden, job, last, is_here=is_here)[0]
+            of_golden = _own_errors(_as_stored(job.golden), job, last, is_here=is_here)[0]
             # A weight that is off by a rounding of the target's shifts a whole channel: only all of them average out.
             is_shifted = job.golden.is_mixed
             golden = {each.place: _worst(each, has_slices and not is_shifted)[3] for each in of_golden}
@@ -210,6 +217,33 @@ def _outcome_with(last: Function | None, job: Job, *, is_here: bool) -> Outcome:
         return Outcome(reason=HIDDEN)
     told = {each.place: (each, _worst(each, has_slices), golden.get(each.place)) for each in found}
     return Outcome({place: _recomputed(*each, by) for place, each in told.items()})
+
+
+WHOLE_SHARE = 0.5
+"""Results in float32 of which more elements than this are whole numbers are those of any type."""
+
+
+def _as_stored(side: SideCall) -> SideCall:
+    """Return a call of the golden with the types in which its tensors were made: dumps hold bfloat16 as float32."""
+
+    def spec(leaf: object, ref: TensorRef | None) -> object:
+        if ref is None or not isinstance(leaf, TensorSpec) or leaf.dtype != "float32":
+            return leaf
+        return TensorSpec("bfloat16", leaf.shape) if _is_bfloat16(array_of(ref)) else leaf
+
+    results = with_leaves(side.call.results, lambda place, leaf: spec(leaf, side.results.get(place)))
+    if results == side.call.results or side.gradients is not None:
+        return side
+    args = with_leaves(side.call.args, lambda place, leaf: spec(leaf, side.inputs.get(place)))
+    return structs.replace(side, call=dataclasses.replace(side.call, args=args, results=results))
+
+
+def _is_bfloat16(values: NDArray[Any]) -> bool:
+    """Return whether elements of float32 are numbers of bfloat16, and not because most of them are whole."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    if not bits.size or np.any(bits & 0xFFFF):
+        return False
+    return bool(np.count_nonzero(values == np.trunc(values)) <= WHOLE_SHARE * values.size)
 
 
 MIXED = 2.0

@@ -15,6 +15,7 @@ from probe_flow.apis.calls import Call, TensorSpec, argument_leaves, leaves
 from probe_flow.apis.numpy_core import elementwise, losses, moves, normalising, products, reductions
 from probe_flow.apis.numpy_core.compute import WIDE
 from probe_flow.apis.numpy_core.forms.device import BOUNDED_DEVICE_FORMS
+from probe_flow.apis.numpy_core.fused import Fused
 from probe_flow.apis.numpy_core.names import DEVICE, Function
 
 COPIES = 12
@@ -38,13 +39,20 @@ def surely_bytes(function: Function, call: Call) -> int | None:
         return None
     if function in _PRODUCTS or (call.kind == DEVICE and "MatMul" in call.api):
         largest = _of_product(shapes)
-    elif function.__module__ in _MODULES or function in _LOSSES or _is_bounded(call):
+    elif _keeps_shapes(function) or function in _LOSSES or _is_bounded(call):
         largest = _of_all(shapes)
     elif function in (moves.added, moves.joined):
         largest = 0  # its parts are no larger than all that it takes
     else:
         return None
     return None if largest is None else WIDE * COPIES * max(largest, sum(map(math.prod, shapes)), sum(results))
+
+
+def _keeps_shapes(function: Function) -> bool:
+    """Whether results are no larger than all arguments together, repeated to one shape."""
+    if isinstance(function, Fused):
+        return all(map(_keeps_shapes, function.functions))
+    return function.__module__ in _MODULES
 
 
 def _is_bounded(call: Call) -> bool:

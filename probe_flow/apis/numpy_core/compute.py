@@ -227,7 +227,9 @@ def own_errors(
         return _of_picks(function, call, arrays, results, truth, known)
 
     def moved(least: float) -> Mapping[Path, Array]:
-        return dict(_matched(results, computed(function, call, perturbed(call, arrays, units, least=least))))
+        rounded = getattr(function, ROUNDED, None)
+        inexact = function if rounded is None else rounded(max(least, coarsest(call, units)))
+        return dict(_matched(results, computed(inexact, call, perturbed(call, arrays, units, least=least))))
 
     is_fixed = is_exact(function) or function is elementwise.dropout
     return weighed(call, results, known, truth, units, None if is_fixed else moved, exact=is_exact(function))
@@ -235,6 +237,14 @@ def own_errors(
 
 RULE = "rule"
 """What a function of a framework has beside: its gradients."""
+
+ROUNDED = "rounded"
+"""What the function of a fused operator has beside: itself with rounded values between its parts."""
+
+
+def coarsest(call: Call, units: Mapping[str, float]) -> float:
+    """Return the largest relative rounding of the types that a call computes in."""
+    return max(_computed_in(leaf.dtype, units) for _, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec))
 
 
 def _decided(results: list[tuple[Path, TensorSpec]], arrays: Mapping[Path, Array]) -> list[tuple[Path, TensorSpec]]:
@@ -276,8 +286,7 @@ def weighed(
     exact: bool,
 ) -> list[OwnError]:
     """Return how far results are from what was computed; ``moved`` computes again where storage explains too little."""
-    coarse = max(_computed_in(leaf.dtype, units) for _, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec))
-
+    coarse = coarsest(call, units)
     found = [
         own_error(
             place, known[place], truth[place],

@@ -41,8 +41,8 @@ _DEVICES = """## Operators of devices (GE graphs, offline models)
 With the attributes that the text of their graph gives (`dynamo_original_graph_*.txt` of TorchAir, the rule file of an
 offline model: JSON, text or `.om`); where it gives none, the default of the operator's prototype counts. Tensors in
 private layouts are read in their logical order. Such an operator is called wrong only where the same computation makes
-the golden's result of the golden's tensors, so one that is fused, or does more than its type says, is accused of
-nothing. In brackets the attributes that count.
+the golden's result of the golden's tensors, so one that does more than its type says is accused of nothing. One that
+is fused is computed as its parts, where the text of the graph has them. In brackets the attributes that count.
 """
 
 _ONNX = """## Operators of ONNX

@@ -299,3 +299,58 @@ def test_a_sum_behind_a_product_that_the_golden_does_not_show_is_named_by_its_ow
 @pytest.mark.parametrize("beta", [1.0, 1.5])
 def test_what_both_sides_make_of_a_tensor_that_the_golden_does_not_show_accuses_nobody(tmp_path, beta):
     assert expanded(tmp_path, beta=beta) == []
+
+
+def fused(folder: Path, *, noise=0.0, hidden=0.0, parts=("Mul", "Add")) -> list[str]:
+    """Compare ``x * y + z``, which the device runs as one operator; both sides compute in bfloat16.
+
+    ``x`` is a difference in which roundings grow, so that by its size alone an error of the result may come from there.
+
+    Args:
+        folder: for the dumps.
+        noise: relative error of the device's result, up or down at random.
+        hidden: what both sides add besides, of which the graph says nothing.
+        parts: what the graph says that the device's operator is fused of.
+    """
+    shape, name = (32, 16), "".join(parts)
+    dump = GeDump(folder / "ge")
+    dump.graph(
+        [
+            *(Op(name, "Data", (), [(None, shape)], "bfloat16") for name in ("high", "level", "y", "z")),
+            Op("Sub", "Sub", ("high:0", "level:0"), [("sub-aten.sub.Tensor.OUTPUT.0", shape)], "bfloat16"),
+            Op(parts[0], parts[0], ("Sub:0", "y:0"), [("mul-aten.mul.Tensor.OUTPUT.0", shape)], "bfloat16"),
+            Op(parts[1], parts[1], (f"{parts[0]}:0", "z:0"), [("add-aten.add.Tensor.OUTPUT.0", shape)], "bfloat16"),
+        ]
+    )
+
+    def stored(values):
+        return np.asarray(values).astype(bfloat16).astype(np.float32)
+
+    device, fx = dump.token(0), folder / "fx"
+    fx.mkdir(parents=True)
+    draw = np.random.default_rng(8)
+    level = np.full(shape, 8, np.float32)
+    high, y, z = level + ROWS[:, :16], stored(draw.normal(size=shape)), stored(draw.normal(size=shape))
+    for is_device in (True, False):
+        x = stored((stored(high) if is_device else high) - level)
+        inner = x * y if is_device else stored(x * y)
+        result = stored((inner + z + hidden) * (1 + noise * is_device * draw.choice([-1, 1], shape)))
+        if is_device:
+            inputs = [stored(high), level]
+            write_device_op(device, "Sub", "Sub", at=0, inputs=inputs, outputs=[x], dtype="bfloat16")
+            write_device_op(device, "AutomaticBufferFusionOp", name, at=1, inputs=[x, y, z], outputs=[result],
+                            dtype="bfloat16")  # fmt: skip
+        else:
+            write_fx_node(fx, "sub-aten.sub.Tensor", at=0, inputs=[high, level], outputs=[x])
+            write_fx_node(fx, "mul-aten.mul.Tensor", at=1, inputs=[x, y], outputs=[inner])
+            write_fx_node(fx, "add-aten.add.Tensor", at=2, inputs=[inner, z], outputs=[result])
+    return named(compared(folder, "all")[0])
+
+
+def test_a_fused_operator_is_computed_as_what_the_graph_says_it_is_fused_of(tmp_path):
+    assert fused(tmp_path, noise=0.03) == ["MulAdd"]
+
+
+@pytest.mark.parametrize("other", [{}, {"hidden": 0.5}, {"parts": ("Mul", "Maximum")}, {"parts": ("Mul", "Nobody")}])
+def test_no_fused_operator_is_accused_of_what_both_sides_do(tmp_path, other):
+    assert fused(tmp_path, **other) == []
