@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from probe_flow.apis.calls import UnusableError
-from probe_flow.apis.numpy_core.fused import Fused, Part
 from probe_flow.apis.numpy_core.names import DEVICE, attributes_of
 from probe_flow.dumps.graph.links import GraphLinks, Source, graph_of
 from probe_flow.dumps.rules.facts import MEANING
 from probe_flow.dumps.rules.rule_file import RULE_FILES, read_rule_file
 from probe_flow.errors import FormatError
 from probe_flow.records import Catalog, Execution, GraphOp, Node
+
+if TYPE_CHECKING:
+    from probe_flow.apis.numpy_core.fused import Fused, Part
 
 Attributes = Mapping[str, Any]
 
@@ -70,6 +72,8 @@ class GraphAttributes:
             return None
         if split.alternative is not None:
             raise UnusableError("its name may mean several groups of operators", is_expected=True)
+        from probe_flow.apis.numpy_core.fused import Fused
+
         leaving = links.external_outputs(split.parts)
         if results not in (1, len(leaving)):
             raise UnusableError("which of its parts gives which result is not known", is_expected=True)
@@ -82,6 +86,8 @@ class GraphAttributes:
     def _part(
         self, links: GraphLinks, op: GraphOp, entering: Mapping[Source | None, int], numbers: Mapping[str, int]
     ) -> Part:
+        from probe_flow.apis.numpy_core.fused import Part
+
         wanted = attributes_of(DEVICE, op.op_type)
         known = self._of_file(str(Path(self._catalog.root) / links.graph.file)).get(op.name)
         if known is None:

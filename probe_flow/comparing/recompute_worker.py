@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import resource
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from msgspec import Struct, structs
@@ -24,8 +24,10 @@ from probe_flow.records import TensorRef
 
 if TYPE_CHECKING:
     from probe_flow.apis.numpy_core.fused import Fused
-    from probe_flow.apis.numpy_core.names import Function
     from probe_flow.apis.numpy_core.own_error import OwnError
+
+
+Function: TypeAlias = "Callable[..., Any]"
 
 
 class SideCall(Struct, frozen=True):
@@ -126,12 +128,12 @@ def function_of(side: SideCall) -> Any:
     Raises:
         UnusableError: nothing.
     """
-    from probe_flow.apis.numpy_core.names import find, of_type
+    from probe_flow.apis.numpy_core.names import find
 
     if side.parts is not None:
         return side.parts
     call = side.call
-    found = find(call.kind, call.api, is_mindspore=side.is_mindspore) if call.kind else of_type(call.api)
+    found = find(call.kind, call.api, is_mindspore=side.is_mindspore)
     if side.gradients is not None:
         from probe_flow.apis.numpy_core.gradients import rule_of
 

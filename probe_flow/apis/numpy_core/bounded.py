@@ -15,11 +15,13 @@ from probe_flow.apis.calls import Call, TensorSpec, argument_leaves, leaves
 from probe_flow.apis.numpy_core import elementwise, losses, moves, normalising, products, reductions
 from probe_flow.apis.numpy_core.compute import WIDE
 from probe_flow.apis.numpy_core.forms.device import BOUNDED_DEVICE_FORMS
-from probe_flow.apis.numpy_core.fused import Fused
 from probe_flow.apis.numpy_core.names import DEVICE, Function
 
 COPIES = 12
 """Tensors of the size of the largest one that computing, its gradient and the perturbed inputs may hold at once."""
+
+PARTS = "functions"
+"""What the function of a fused operator has beside: those of its parts."""
 
 _MODULES = frozenset(each.__name__ for each in (elementwise, normalising, reductions))
 _PRODUCTS = frozenset((products.matmul, products.mm, products.mv, products.linear, products.addmm, products.baddbmm))
@@ -50,9 +52,8 @@ def surely_bytes(function: Function, call: Call) -> int | None:
 
 def _keeps_shapes(function: Function) -> bool:
     """Whether results are no larger than all arguments together, repeated to one shape."""
-    if isinstance(function, Fused):
-        return all(map(_keeps_shapes, function.functions))
-    return function.__module__ in _MODULES
+    parts = getattr(function, PARTS, None)
+    return function.__module__ in _MODULES if parts is None else all(map(_keeps_shapes, parts))
 
 
 def _is_bounded(call: Call) -> bool:

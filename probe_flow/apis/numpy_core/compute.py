@@ -33,7 +33,7 @@ from probe_flow.apis.calls import (
 from probe_flow.apis.numpy_core import convolution, elementwise, moves, products, reductions
 from probe_flow.apis.numpy_core.binding import bound
 from probe_flow.apis.numpy_core.names import Function
-from probe_flow.apis.numpy_core.own_error import OwnError, own_error, with_moved
+from probe_flow.apis.numpy_core.own_error import OwnError, computed_in, own_error, with_moved
 from probe_flow.apis.side import flat_results
 
 Array = NDArray[Any]
@@ -158,15 +158,6 @@ def _plain(leaf: object) -> object:
     return leaf.value
 
 
-COARSEST = 2.0**-8
-"""Relative rounding of the narrowest type that kernels compute in, bfloat16: eight bits are only stored."""
-
-
-def _computed_in(dtype: str, units: Mapping[str, float]) -> float:
-    """Return the relative rounding of the type in which arguments of a type are computed with."""
-    return min(units.get(dtype, 0.0), COARSEST)
-
-
 def perturbed(
     call: Call, arrays: Mapping[Path, Array], units: Mapping[str, float], *, least: float = 0.0
 ) -> dict[Path, Array]:
@@ -181,7 +172,7 @@ def perturbed(
     found = dict(arrays)
     for number, (place, leaf) in enumerate(argument_leaves(call)):
         if isinstance(leaf, TensorSpec) and arrays[place].dtype.kind == "f":
-            found[place] = moved_by(max(_computed_in(leaf.dtype, units), least), arrays[place], number)
+            found[place] = moved_by(max(computed_in(leaf.dtype, units), least), arrays[place], number)
     return found
 
 
@@ -226,9 +217,10 @@ def own_errors(
     if getattr(function, "__name__", "") in _PICKED:
         return _of_picks(function, call, arrays, results, truth, known)
 
+    rounded = getattr(function, ROUNDED, None)
+
     def moved(least: float) -> Mapping[Path, Array]:
-        rounded = getattr(function, ROUNDED, None)
-        inexact = function if rounded is None else rounded(max(least, coarsest(call, units)))
+        inexact = rounded(max(least, coarsest(call, units))) if rounded is not None else function
         return dict(_matched(results, computed(inexact, call, perturbed(call, arrays, units, least=least))))
 
     is_fixed = is_exact(function) or function is elementwise.dropout
@@ -243,8 +235,8 @@ ROUNDED = "rounded"
 
 
 def coarsest(call: Call, units: Mapping[str, float]) -> float:
-    """Return the largest relative rounding of the types that a call computes in."""
-    return max(_computed_in(leaf.dtype, units) for _, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec))
+    """Return the largest rounding of the types that a call computes in."""
+    return max(computed_in(leaf.dtype, units) for _, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec))
 
 
 def _decided(results: list[tuple[Path, TensorSpec]], arrays: Mapping[Path, Array]) -> list[tuple[Path, TensorSpec]]:
@@ -298,7 +290,7 @@ def weighed(
     is_float = any(each.dtype.kind == "f" for each in truth.values())
     if moved is None or not is_float or all(each.worst[3] <= 1.0 for each in found):
         return found
-    others = moved(max(_computed_in(leaf.dtype, units) for _, leaf in results))
+    others = moved(max(computed_in(leaf.dtype, units) for _, leaf in results))
     return [
         with_moved(own, known[place], truth[place], others[place], step=_STEPS.get(leaf.dtype, 0.0))
         for own, (place, leaf) in zip(found, results, strict=True)

@@ -174,7 +174,8 @@ def find(kind: str, api: str, *, is_mindspore: bool = False) -> Function:
     """Return the function that computes an API of a dump.
 
     Args:
-        kind, api: parts of its name: ``Functional``, ``layer_norm``; `DEVICE` or `ONNX` and the type of an operator.
+        kind, api: parts of its name: ``Functional``, ``layer_norm``; `DEVICE` or `ONNX` and the type of an operator;
+            nothing and the type of one that is known by its inputs alone.
         is_mindspore: whether it is of MindSpore, whose ``Functional`` are other functions.
 
     An operator in place is computed as the one that is not: whether a dump holds what its input was before shows there.
@@ -182,6 +183,8 @@ def find(kind: str, api: str, *, is_mindspore: bool = False) -> Function:
     Raises:
         UnusableError: there is none, and why.
     """
+    if not kind:
+        return of_type(api)
     if kind in _OF_GRAPHS:
         return _of_graph(kind, api)
     if kind == "Distributed" and api in _EXCHANGED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +26,15 @@ SLICE = 32
 
 PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""
+
+
+COARSEST = 2.0**-8
+"""Relative rounding of the narrowest type that kernels compute in, bfloat16: eight bits are only stored."""
+
+
+def computed_in(dtype: str, units: Mapping[str, float]) -> float:
+    """Return the relative rounding of the type in which arguments of a type are computed with."""
+    return min(units.get(dtype, 0.0), COARSEST)
 
 
 @dataclass(frozen=True)
