@@ -212,7 +212,7 @@ def _outcome_with(last: Function | None, job: Job, *, is_here: bool) -> Outcome:
             is_shifted = job.golden.is_mixed
             golden = {each.place: _worst(each, has_slices and not is_shifted)[3] for each in of_golden}
             if is_shifted and any(score > 1.0 for score in golden.values()):
-                golden = _scores_of_mixed(found, of_golden, has_slices=has_slices)
+                golden = {} if hides else _scores_of_mixed(found, of_golden, has_slices=has_slices)
         except UnusableError:  # then nothing says that the call is understood
             golden = {}
     if hides and not golden:
@@ -251,19 +251,20 @@ def _is_bfloat16(values: NDArray[Any]) -> bool:
 MIXED = 2.0
 """How many times as far from what its own inputs make a target's result has to be as the golden's is from what a tensor
 of the target makes in the golden's place. That tensor is off itself, so the golden's result is not what it makes. But
-what is not understood of a call leaves both as far off."""
+what is not understood of a call leaves both as far off. With weights it need not: int8 ones are for int8 inputs."""
 
 
 def _scores_of_mixed(
     found: Sequence[OwnError], of_golden: Sequence[OwnError], *, has_slices: bool
 ) -> dict[Place, float]:
     """Return the golden's errors as shares of what the target's leave them; none where one is too large for its."""
-    sizes = {each.place: each.sizes for each in of_golden}
+    others = {each.place: each.sizes for each in of_golden}
     scores = {}
     for own in found:
-        figure, size, _, _ = _worst(own, has_slices)
-        if own.place in sizes and size > 0.0:
-            scores[own.place] = MIXED * sizes[own.place][figure] / size
+        figure = _worst(own, has_slices)[0]
+        size = own.sizes[figure]
+        if own.place in others and size > 0.0:
+            scores[own.place] = MIXED * others[own.place][figure] / size
     return scores if all(score <= 1.0 for score in scores.values()) else {}
 
 

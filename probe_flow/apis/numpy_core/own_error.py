@@ -98,8 +98,9 @@ class OwnError:
 
     @property
     def sizes(self) -> dict[str, float]:
-        """The figures alone, by name, as `worst` has them."""
-        return {"rms": self.relative, "peak": self.peak, "gain": abs(self.gain), "slice": self.slice_[0]}
+        """The figures of `worst` by their names, each relative to what was computed."""
+        peak = _share(self.peak, self.top)
+        return {"rms": self.relative, "peak": peak, "gain": abs(self.gain), "slice": self.slice_[0]}
 
     @property
     def relative(self) -> float:
