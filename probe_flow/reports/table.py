@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -18,8 +18,23 @@ _BATCH = 1024
 Cell: TypeAlias = str | int | float
 """Text that no spreadsheet program evaluates, or a number (never a truth value, never an infinity)."""
 
-Rows: TypeAlias = Iterator[tuple[Color, Sequence[Cell]]]
+Rows: TypeAlias = Iterable[tuple[Color, Sequence[Cell]]]
 """Cells of each row, and its mark."""
+
+
+class RowBatches(Struct, frozen=True):
+    """Rows that are made many at a time, column by column.
+
+    Args:
+        made: the marks of some rows, and their columns; read once.
+    """
+
+    made: Iterator[tuple[Sequence[Color], Sequence[Sequence[Cell]]]]
+
+    def __iter__(self) -> Iterator[tuple[Color, Sequence[Cell]]]:
+        """Yield the rows."""
+        for colors, columns in self.made:
+            yield from zip(colors, zip(*columns, strict=True), strict=True)
 
 
 class Table(Struct, frozen=True):
@@ -48,16 +63,26 @@ def write_csv(table: Table, path: Path, *, line_end: str = "\n") -> None:
         IncompleteError: PF7001 when the file cannot be written.
     """
     with atomic_text(path) as file:
-        file.writelines(_texts(iter([(Color.NONE, table.header)]), line_end))
+        file.writelines(_texts([(Color.NONE, table.header)], line_end))
         file.writelines(_texts(table.rows, line_end))
 
 
 def _texts(rows: Rows, line_end: str) -> Iterator[str]:
     """Yield rows as csv.writer would write them, which takes many times longer for it."""
-    while batch := [cells for _, cells in islice(rows, _BATCH)]:
+    for batch in _batches(rows):
         quoted = _Quoted()  # for this batch only: names and files differ in every row, and may be long
-        columns = [_column(cells, quoted) for cells in zip(*batch, strict=True)]
+        columns = [_column(cells, quoted) for cells in batch]
         yield line_end.join([*map(",".join, zip(*columns, strict=True)), ""])
+
+
+def _batches(rows: Rows) -> Iterator[Iterable[Sequence[Cell]]]:
+    """Yield the columns of some rows at a time."""
+    if isinstance(rows, RowBatches):
+        yield from (columns for _, columns in rows.made)
+        return
+    found = iter(rows)
+    while batch := [cells for _, cells in islice(found, _BATCH)]:
+        yield zip(*batch, strict=True)
 
 
 def _column(cells: Sequence[Cell], quoted: _Quoted) -> Sequence[str]:

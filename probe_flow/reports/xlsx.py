@@ -91,7 +91,7 @@ def _write(workbook: Workbook, content: Table) -> None:
     header_format = workbook.add_format({"bold": True, "bottom": 1})
     fills = {color: workbook.add_format({"bg_color": fill}) for color, fill in FILLS.items()}
     are_numbers = [name in content.numbers for name in content.header]
-    for number, part in enumerate(_parts(content.rows, MAX_ROWS), start=1):
+    for number, part in enumerate(_parts(iter(content.rows), MAX_ROWS), start=1):
         sheet = workbook.add_worksheet(f"part_{number}")
         sheet.freeze_panes(1, 0)
         for column, name in enumerate(content.header):

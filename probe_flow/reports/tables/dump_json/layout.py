@@ -38,7 +38,7 @@ from probe_flow.reports.dump_json_columns import (
     Layout,
 )
 from probe_flow.reports.row_colors import Color
-from probe_flow.reports.table import Cell, Rows, Table
+from probe_flow.reports.table import Cell, RowBatches, Table
 from probe_flow.reports.tables.dump_json.metrics import metric_cells, published_metric_cells
 from probe_flow.reports.tables.dump_json.sides import (
     Look,
@@ -208,7 +208,7 @@ def dump_json_table(comparison: Comparison) -> Table:
     """
     layout = layout_of(comparison)
     stacks = StackColumn.of(comparison)
-    rows = _rows(comparison, layout, stacks)
+    rows = RowBatches(_batches(comparison, layout, stacks))
     return Table((*header_of(layout, stacks), ROLE), numbers_of(layout), rows)
 
 
@@ -228,7 +228,9 @@ def numbers_of(layout: Layout) -> frozenset[str]:
     return frozenset() if layout is Layout.CHECKSUM else frozenset(layout.columns)
 
 
-def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) -> Rows:
+def _batches(
+    comparison: Comparison, layout: Layout, stacks: StackColumn | None
+) -> Iterator[tuple[Sequence[Color], Sequence[Sequence[Cell]]]]:
     for rows in batches(comparison.rows):
         columns = facts(rows, layout, OURS)
         verdicts = [row.verdict for row in rows]
@@ -242,7 +244,7 @@ def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) ->
         if layout is Layout.TENSOR:
             columns.append([file_names(row.pair.target, row.pair.golden) for row in rows])
         columns.append([verdict.role._value_ for verdict in verdicts])
-        yield from zip([_COLORS[verdict.status] for verdict in verdicts], zip(*columns, strict=True), strict=True)
+        yield [_COLORS[verdict.status] for verdict in verdicts], columns
 
 
 def batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
