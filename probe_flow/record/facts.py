@@ -11,16 +11,12 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from probe_flow.record.places import Place, readable
-from probe_flow.record.rows import RowReader, name_in_dump
+from probe_flow.record.rows import NOT_COMPARED, RowReader, gap_of, name_in_dump
 from probe_flow.record.types.conclusions import CoverageRecord
 from probe_flow.record.types.run import ProblemRecord, RunRecord
 from probe_flow.records import Comparison, Expectation, FindingKind, Role, Row, Status
 
 DISTANCE = "relative_euclidean_distance"
-
-_NOT_COMPARED = frozenset(
-    {Status.UNMATCHED_TARGET, Status.UNMATCHED_GOLDEN, Status.NOT_COMPARABLE, Status.ERROR, Status.SKIPPED}
-)
 
 
 class Gap(Struct, frozen=True):
@@ -55,8 +51,9 @@ def gaps(comparisons: Iterable[Comparison], *, limit: int) -> list[Gap]:
     counts: Counter[tuple[int, str, str]] = Counter()
     examples: dict[tuple[int, str, str], str] = {}
     for row in (row for comparison in comparisons for row in comparison.rows):
-        if row.verdict.status in _NOT_COMPARED:
-            key = _gap_key(row)
+        expectation = gap_of(row)
+        if expectation is not None:
+            key = _gap_key(row, expectation)
             counts[key] += 1
             examples.setdefault(key, _example(row))
     ranked = sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0]))
@@ -67,13 +64,8 @@ _GAPS = (Expectation.MISSING, Expectation.OUTSIDE, Expectation.EXPECTED)
 """Why tensors are not compared, what counts first."""
 
 
-def _gap_key(row: Row) -> tuple[int, str, str]:
+def _gap_key(row: Row, expectation: Expectation) -> tuple[int, str, str]:
     reason = row.pair.reason
-    expectation = Expectation.OUTSIDE if row.verdict.status is Status.SKIPPED else Expectation.MISSING
-    if reason is not None and row.verdict.status is not Status.ERROR:
-        expectation = reason.expectation
-    elif row.pair.is_opaque and expectation is Expectation.MISSING:
-        expectation = Expectation.EXPECTED
     side = "both" if row.pair.target and row.pair.golden else "target" if row.pair.target else "golden"
     words = row.verdict.rule_ids
     return (
@@ -182,7 +174,7 @@ def role_word(role: Role | str | None, verdict: Status | str | None = None) -> s
         role: its role in the spread of errors.
         verdict: what the row rule says, for tensors that were not compared.
     """
-    if verdict in _NOT_COMPARED:
+    if verdict in NOT_COMPARED:
         return "not compared"
     return _ROLE_WORDS.get(Role(role), "") if role is not None else ""
 

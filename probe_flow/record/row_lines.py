@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from probe_flow.record.json_values import json_text, json_value, number_texts
 from probe_flow.record.row_index import distance_of, error_of
-from probe_flow.record.rows import RowReader, name_in_dump, reason_of, shape_of
+from probe_flow.record.rows import RowReader, gap_of, name_in_dump, reason_of, shape_of
 from probe_flow.records import (
     Comparison,
+    Expectation,
     Measurement,
     Node,
     NodeKey,
@@ -151,8 +152,12 @@ def _line(
         f'{head}, "target": {target}, "golden": {golden}, '
         f'"reference": {reference}, "rule": {json_text(pair.rule.name)}, "confidence": {confidence}, '
         f'"metrics": {metrics}, "verdict": "{verdict.status._value_}", "reason": {json_text(reason_of(row))}, '
-        f'"role": "{verdict.role._value_}", "excess": {excess}{_transform(pair)}{_excuse(verdict)}}}\n'
+        f'"role": "{verdict.role._value_}", "excess": {excess}{_missing(row)}{_transform(pair)}{_excuse(verdict)}}}\n'
     )
+
+
+def _missing(row: Row) -> str:
+    return ', "missing": true' if gap_of(row) is Expectation.MISSING else ""
 
 
 def _transform(pair: Pair) -> str:

@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from probe_flow.records import (
     Catalog,
     Comparison,
+    Expectation,
     Node,
     NodeKey,
     Pairs,
     Relation,
     Row,
     SideSummary,
+    Status,
     TensorRef,
     shared_numbers,
 )
@@ -151,6 +153,22 @@ def checksum_of(tensor: TensorRef | None, summary: SideSummary | None) -> str | 
 def shape_of(tensor: TensorRef) -> tuple[int, ...] | None:
     """Return the shape that the framework means, or the stored one where nothing else is known."""
     return tensor.logical_shape if tensor.logical_shape is not None else tensor.shape
+
+
+NOT_COMPARED = frozenset(
+    {Status.UNMATCHED_TARGET, Status.UNMATCHED_GOLDEN, Status.NOT_COMPARABLE, Status.ERROR, Status.SKIPPED}
+)
+
+
+def gap_of(row: Row) -> Expectation | None:
+    """Return what is to be thought of a row that was not compared; None for one that was."""
+    if row.verdict.status not in NOT_COMPARED:
+        return None
+    if row.pair.reason is not None and row.verdict.status is not Status.ERROR:
+        return row.pair.reason.expectation
+    if row.verdict.status is Status.SKIPPED:
+        return Expectation.OUTSIDE
+    return Expectation.EXPECTED if row.pair.is_opaque else Expectation.MISSING
 
 
 def reason_of(row: Row) -> str | None:

@@ -75,6 +75,7 @@ class RowRecord(Record, frozen=True, kw_only=True):
         role: What the analysis says.
         excess: The error over the limit of what rounding and the inputs explain: 1 is the limit, null where nothing \
 was judged.
+        missing: It should have been compared and was not, which counts against coverage.
         transform: In which order a side gives its axes where the two differ, e.g. golden:nhwc_to_nchw: its elements \
 are read in the second order.
         waived: Why the row, or a finding at it, does not count: a waiver.
@@ -105,6 +106,7 @@ are read in the second order.
     reason: str | None
     role: Role
     excess: Figure
+    missing: bool = False
     transform: tuple[str, ...] = ()
     waived: str | None = None
     accepted: str | None = None

@@ -138,7 +138,8 @@ def unmatched_lines(answer: UnmatchedAnswer) -> Iterator[str]:
         )
     for group in answer.groups:
         yield ""
-        yield f"{group.count} x {group.side} only, {group.verdict.replace('_', ' ')}: {printable(group.reason)}"
+        what = "missing" if group.is_missing else group.verdict.replace("_", " ")
+        yield f"{group.count} x {group.side} only, {what}: {printable(group.reason)}"
         yield from row_table(group.rows, has_reasons=False)
         yield from _more(len(group.rows), group.count)
 

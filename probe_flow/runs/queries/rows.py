@@ -26,6 +26,7 @@ class Alone(Struct):
     Args:
         side: the side that has the tensors.
         verdict: of the rows.
+        is_missing: whether they count against coverage.
         reason: with names left out.
         count: how many rows.
         rows: the first of them.
@@ -33,6 +34,7 @@ class Alone(Struct):
 
     side: str
     verdict: str
+    is_missing: bool
     reason: str
     count: int = 0
     rows: list[RowRecord] = field(default_factory=list)
@@ -42,7 +44,7 @@ class UnmatchedAnswer(Struct):
     """What has no counterpart.
 
     Args:
-        groups: by side and reason, the largest first.
+        groups: by side and reason, what counts against coverage first, then the largest.
         coverage: what `run.json` says of both sides.
         count: rows without a counterpart.
         total: rows that were looked at.
@@ -63,6 +65,7 @@ class UnmatchedAnswer(Struct):
                 {
                     "side": group.side,
                     "verdict": group.verdict,
+                    "missing": group.is_missing,
                     "reason": group.reason,
                     "count": group.count,
                     "rows": [plain(row) for row in group.rows],
@@ -74,7 +77,7 @@ class UnmatchedAnswer(Struct):
 
 def unmatched(run: StoredRun, *, limit: int | None, scope: Scope = EVERYWHERE) -> UnmatchedAnswer:
     """Return the rows that have one side only, grouped by reason; of each group the first `limit` rows."""
-    groups: dict[tuple[str, str, str], Alone] = {}
+    groups: dict[tuple[str, str, bool, str], Alone] = {}
     answer = UnmatchedAnswer([], run.record.coverage)
     for rows in run.stored_rows(comparison=scope.comparison):
         answer.total += sum(end - begin for begin, end in rows.index.spans(scope.keeps))
@@ -82,12 +85,12 @@ def unmatched(run: StoredRun, *, limit: int | None, scope: Scope = EVERYWHERE) -
             has = "golden" if row.target is None else "target"
             answer.count += 1
             reason = _QUOTED.sub("`...`", row.reason or "no reason is recorded")
-            key = (has, row.verdict.value, reason)
+            key = (has, row.verdict.value, row.missing, reason)
             group = groups.setdefault(key, Alone(*key))
             group.count += 1
             if limit is None or len(group.rows) < limit:
                 group.rows.append(row)
-    answer.groups = sorted(groups.values(), key=lambda group: -group.count)
+    answer.groups = sorted(groups.values(), key=lambda group: (not group.is_missing, -group.count))
     return answer
 
 

@@ -95,6 +95,11 @@ def test_a_pair_says_in_which_order_its_sides_give_their_axes(tmp_path: Path) ->
     assert second == {**first, "order": 1, "transform": ["target:nhwc_to_nchw", "golden:nhwc_to_nchw"]}
 
 
+def test_a_pair_says_that_it_should_have_been_compared(tmp_path: Path) -> None:
+    rows = good_row(0), missing_golden(1), missing_golden(2, "Mul_8", expected=True), missing_target(3)
+    assert [record.get("missing") for record in written(tmp_path, *rows)] == [None, True, None, None]
+
+
 @pytest.mark.parametrize(("excess", "text"), [(0.25, 0.25), (None, None), (math.inf, "inf")])
 def test_a_pair_says_how_much_of_its_error_is_unexplained(tmp_path: Path, excess: float | None, text: object) -> None:
     found = good_row()
@@ -119,8 +124,8 @@ def test_the_written_keys_are_those_of_the_declared_types_in_their_order(tmp_pat
     accepted = Excuse(ExcuseKind.ACCEPTED, "accepted")
     pair = on_axes(good.pair, "golden:nhwc_to_nchw")
     rows = [replace(good, pair=pair, verdict=replace(good.verdict, excuse=each)) for each in (excuse, accepted)]
-    waived, allowed = written(tmp_path, *rows)
-    assert tuple({**waived, **allowed}) == published(RowRecord)
+    missing, waived, allowed = written(tmp_path, missing_golden(), *rows)
+    assert tuple({**missing, **waived, **allowed}) == published(RowRecord)
     assert tuple(waived["target"]) == published(SideRecord)
     node, other = key("Mul_1"), key("Add_1")
     nodes = {node: Node(node, "Mul"), other: Node(other, "Add", order=1)}
