@@ -27,7 +27,7 @@ from probe_flow.record.types.run import InputRecord
 from probe_flow.records import Catalog, Comparison, Pairs
 from probe_flow.stages.base import Kind
 from probe_flow.stages.registry import STAGES
-from probe_flow.work import Begun, Beside, Scripts
+from probe_flow.work import Begun, Beside, Done, Scripts
 from probe_flow.workflow.loading.fields import KIND_WORDS
 
 _ROWS, _NODES, _DETAILS = "comparison.jsonl", "nodes.jsonl", "details.jsonl"
@@ -64,6 +64,7 @@ class Results:
         self._beside = beside
         self._records: _Records | None = None
         self._unkept: list[Callable[[], None]] = []
+        self._keeping: Begun[None] = Done(None)
         self._waiting = Counter(name for planned in selected for name in planned.needs)
         self._held: dict[str, Any] = {}
         self._known: dict[object, set[str]] = {}
@@ -121,6 +122,7 @@ class Results:
             self.report(name, (*result.problems, *result.unused))
             for file in result.files:
                 self._note(Path(file))
+            self._keep_dumps(rows=len(result.pairs))
         elif isinstance(result, Comparison):
             self._add_comparison(planned, result, keep)
         elif kind is Kind.REPORT:
@@ -129,12 +131,19 @@ class Results:
             self._add_files(planned, result.files)
             self.reproductions += result.found
         if isinstance(result, Catalog) and not holds_tensors(result):
-            self._unkept.append(keep)  # whoever writes the records has time for it
+            self._unkept.append(keep)  # a fork has time for it while the pairs are compared
         elif not isinstance(result, Comparison):
             keep()
         if self._waiting[name]:
             self._held[name] = result
         return_free_memory()  # of writing: the next stage needs some
+
+    def _keep_dumps(self, rows: int) -> None:
+        """Keep dumps for other runs, which go into so many rows."""
+        if self._unkept:
+            self._keeping.result()
+            self._keeping = self._beside(partial(_all_done, tuple(self._unkept)), rows=rows)
+            self._unkept.clear()
 
     def done_with(self, planned: PlannedStage) -> None:
         """Note that a stage needs its inputs no more; drop those that nobody else waits for."""
@@ -157,6 +166,7 @@ class Results:
         for path in files:
             self.announce(path)
             self._note(path)
+        self._keeping.result()
         write = partial(_write_records, comparison, folder, (*self._unkept, keep))
         # Measuring tensors takes most of a run: a fork saves a tenth of it then, and takes 40 % more memory.
         rows = 0 if holds_tensors(comparison.pairs.target) else len(comparison.rows)
@@ -204,6 +214,7 @@ class Results:
 
         What no comparison took with it is kept for other runs.
         """
+        self._keeping.result()
         while self._unkept:
             self._unkept.pop()()
         records, self._records = self._records, None
@@ -313,14 +324,18 @@ def holds_tensors(dump: Catalog) -> bool:
     return dump.task == "tensor"
 
 
+def _all_done(works: Iterable[Callable[[], None]]) -> None:
+    for work in works:
+        work()
+
+
 def _write_records(comparison: Comparison, folder: Path, kept: Sequence[Callable[[], None]]) -> None:
     """Write the files of `_files_of`, then keep the comparison and what it was made of."""
     _write_lines(comparison, folder)  # their index is no more when the records are written
     write_comparison(comparison, folder / FILE)
     if comparison.details:
         write_details_jsonl(comparison, folder / _DETAILS)
-    for keep in kept:
-        keep()
+    _all_done(kept)
 
 
 def _write_lines(comparison: Comparison, folder: Path) -> None:

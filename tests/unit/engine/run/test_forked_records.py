@@ -97,11 +97,11 @@ def test_few_rows_tensors_and_a_run_without_workers_take_no_fork(run, tmp_path, 
     [
         ({}, [True, True, True]),
         ({"scheduler": "sync"}, [False, False, False]),
-        ({"on_result": "trouble: defect"}, [False, False]),
+        ({"on_result": "trouble: defect"}, [True, True]),
         ({"task": "tensor"}, [False, False, False]),
     ],
 )
-def test_dumps_without_tensors_are_kept_for_other_runs_by_whoever_writes_the_records(
+def test_dumps_without_tensors_are_kept_for_other_runs_by_a_fork_while_they_are_compared(
     run, tmp_path, monkeypatch, project, expected
 ):
     kept, keep = tmp_path / "kept.txt", KeptStages.keep
