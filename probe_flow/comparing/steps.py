@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
@@ -33,6 +33,7 @@ from probe_flow.records import (
     ALL_PASS,
     Catalog,
     Comparison,
+    FigureTable,
     Finding,
     Flow,
     NodeKey,
@@ -42,9 +43,11 @@ from probe_flow.records import (
     Status,
     TensorKind,
     TensorRef,
+    TensorTable,
     Verdict,
     shared_numbers,
 )
+from probe_flow.records.figures import MANY
 from probe_flow.records.row import in_execution_order
 from probe_flow.work import Context, no_processes
 
@@ -252,6 +255,7 @@ def _measured(
     pairs: Pairs, ids: tuple[str, ...], asked: Asked, context: Context, suspects: Comparison | None
 ) -> tuple[list[Row], bool]:
     """Return the rows in execution order, and whether only some of them were to be measured."""
+    _put_away(len(pairs.pairs), (tensor.data for catalog in pairs.catalogs for tensor in catalog.tensors))
     scope, ordered = measured_scope(asked), in_execution_order(pairs)
     selected = only_suspects(ordered, suspects, asked.only) if suspects and asked.only else None
     texts = {id(pairs.pairs[number]): text for number, text in pairs.measured.items()}
@@ -266,8 +270,23 @@ def _measured(
 
         rows = measure_noise(rows, pairs, context, scope=scope)
     rows = with_lone_tensors(with_picks(rows, pairs, context), context)
+    _put_away(len(rows), (row.measurement.table for row in rows if row.measurement is not None))
     context.small_files.clear()  # before rows are judged and reported, when a run takes the most memory
     return rows, selected is not None
+
+
+def _put_away(rows: int, holders: Iterable[object]) -> None:
+    """Have the figures of many rows in a file, of those whose tables are these or are held by these."""
+    if rows < MANY:
+        return
+    from probe_flow.files.numbers.filed_numbers import NumberFile
+
+    put, last = NumberFile().put, None
+    for holder in holders:
+        if holder is not last:  # neighbours mostly share one
+            last, table = holder, holder.figures if isinstance(holder, TensorTable) else holder
+            if isinstance(table, FigureTable):
+                table.put_away(put)
 
 
 def _reference_problems(rows: Sequence[Row], pairs: Pairs) -> Sequence[Diagnostic]:

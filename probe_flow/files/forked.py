@@ -23,7 +23,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from probe_flow.files.leftovers import remove_leftovers
 from probe_flow.files.machine import KILL_S, memory_of_machine, usable_cpus
-from probe_flow.files.opening import read_text
+from probe_flow.files.opening import INHERITED, read_text
 
 IDLE_S = 30.0
 """Seconds in which a fork that is waited for computes nothing and waits for no disk, until it counts as stuck."""
@@ -176,8 +176,11 @@ def _be_the_fork(work: Callable[[], object], told: int, parent: int) -> NoReturn
             signal.signal(number, _end if number == signal.SIGTERM else signal.SIG_IGN)
         _die_with(parent)
         # Others wait for the end of what is written to pipes, and what is buffered for files is the parent's.
-        os.closerange(3, told)
-        os.closerange(told + 1, os.sysconf("SC_OPEN_MAX"))
+        begin = 3
+        for needed in sorted({told, *INHERITED}):
+            os.closerange(begin, needed)
+            begin = needed + 1
+        os.closerange(begin, os.sysconf("SC_OPEN_MAX"))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         answer = memoryview(pickle.dumps(work()))
         while answer:

@@ -17,6 +17,9 @@ Place = str | os.PathLike[str]
 MAX_LINE_BYTES = 1 << 20
 """Longest line of a table or a text that is read line by line, in characters."""
 
+INHERITED: set[int] = set()
+"""Descriptors of files that a fork of this process goes on reading; it closes all others."""
+
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 _KINDS: Mapping[str, Callable[[int], bool]] = {

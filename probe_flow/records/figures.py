@@ -17,7 +17,7 @@ from math import copysign
 from operator import itemgetter
 from struct import Struct as Packing
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, overload
 
 from msgspec import Struct
 
@@ -32,12 +32,29 @@ if TYPE_CHECKING:
 else:  # the class takes no arguments before Python 3.12
     Floats = Integers = array
 
+
+class Numbers(Protocol):
+    """Floats that are read as an array is: one of them, or some neighbours as an array of their own."""
+
+    def __len__(self) -> int: ...
+
+    @overload
+    def __getitem__(self, place: int) -> float: ...
+    @overload
+    def __getitem__(self, place: slice) -> Floats: ...
+
+
 _BYTES_OF_NUMBER = 8
 _EXACT = 2**53
 """Integers up to this magnitude are exact as float64."""
 
 AT_ONCE, FEW = 8192, 64
 """Rows whose figures are read or computed together, and how few of them are not worth it."""
+
+
+MANY = 2**17
+"""Rows from which on figures are in a file (`put_away`). Reading them there is 3 % of a run's CPU time, so fewer stay in
+memory."""
 
 
 _SHARED: list[int] = []
@@ -203,7 +220,7 @@ class FigureTable:
         self.names = names
         self.places: Mapping[str, int] = {name: place for place, name in enumerate(names)}
         self.width = len(names)
-        self._numbers = array("d")
+        self._numbers: Numbers = array("d")
         self._kinds = array("I")  # of each row: the number of its pattern
         self._begins: Integers | None = None  # of each row: its first number; None while all rows have one pattern
         self._patterns: list[_Pattern] = []
@@ -240,7 +257,7 @@ class FigureTable:
                 self._begins.append(len(self._numbers))
             except OverflowError:  # 32 GiB of numbers
                 self._begins = array("Q", [*self._begins, len(self._numbers)])
-        self._numbers.frombytes(pattern.packing.pack(*stored))
+        self._in_memory().frombytes(pattern.packing.pack(*stored))
         self._kinds.append(known)
         return shared_numbers(number + 1)[number]
 
@@ -263,9 +280,19 @@ class FigureTable:
                 self._begins.extend(begins)
             except OverflowError:
                 self._begins = array("Q", [*self._begins[:first], *begins])
-        self._numbers.frombytes(values[is_stored[kinds]].tobytes())
+        self._in_memory().frombytes(values[is_stored[kinds]].tobytes())
         self._kinds.frombytes(kinds.tobytes())
         return first
+
+    def put_away(self, put: Callable[[Numbers], Numbers]) -> None:
+        """Have the numbers elsewhere, where what ``put`` returns reads them; best once all rows are in."""
+        self._numbers = put(self._numbers)
+
+    def _in_memory(self) -> Floats:
+        numbers = self._numbers
+        if not isinstance(numbers, array):
+            self._numbers = numbers = numbers[:]
+        return numbers
 
     def _number_of(self, kinds: tuple[_Kind, ...]) -> int:
         known = self._known.get(kinds)
@@ -283,7 +310,7 @@ class FigureTable:
     def stored(self) -> StoredTable:
         """Return the table as a file has it; the numbers are its own."""
         patterns = tuple("".join(_LETTERS.get(kind, _OTHER) for kind in each.kinds) for each in self._patterns)
-        return StoredTable(self.names, patterns, self._numbers, self._kinds, self._aside)
+        return StoredTable(self.names, patterns, cast("Floats", self._numbers), self._kinds, self._aside)
 
     def take_over(
         self,
@@ -330,7 +357,10 @@ class FigureTable:
         if not pattern.is_plain or self._aside:
             return self.part(number, 0, self.width)
         first = pattern.width * number if begins is None else begins[number]
-        return pattern.packing.unpack_from(self._numbers, _BYTES_OF_NUMBER * first)
+        numbers = self._numbers
+        if isinstance(numbers, array):
+            return pattern.packing.unpack_from(numbers, _BYTES_OF_NUMBER * first)
+        return numbers[first : first + pattern.width]
 
     def value(self, number: int, place: int) -> Value:
         """Return the value of a row in one column, by its place."""

@@ -21,7 +21,7 @@ from probe_flow.analysis.number_types import HALF_RANGE, SIGNIFICANT_BITS, WIDE
 from probe_flow.analysis.plain_values import LARGEST
 from probe_flow.records import Mode, Value
 from probe_flow.records.columns.figure_columns import RecordedColumns
-from probe_flow.records.figures import AT_ONCE, FEW
+from probe_flow.records.figures import AT_ONCE, FEW, MANY, Numbers
 from probe_flow.records.row import Row
 
 if TYPE_CHECKING:
@@ -54,29 +54,34 @@ class Deviations:
 
     def __init__(self, rows: Sequence[Row], rounding: Rounding) -> None:
         self._rows = rows
-        self._figures = array("d", bytes(_PACKING.size * len(rows)))
+        self._figures: list[Numbers] = []  # of so many rows each
+        self._rows_at_once = AT_ONCE
         self._kinds = array("i", [_NONE]) * len(rows)
         known: dict[tuple[Any, ...], int] = {}
-        if len(rows) >= FEW:
-            plain = _Plain(rounding, known)
-            for begin in range(0, len(rows), AT_ONCE):
-                self._place(begin, *plain.of(rows[begin : begin + AT_ONCE]))
-        for number, row in enumerate(rows):
-            if self._kinds[number] == _NONE and (found := deviation_of(row, rounding)) is not None:
-                _PACKING.pack_into(self._figures, _PACKING.size * number, *_own(found))
-                self._kinds[number] = known.setdefault(_common(found), len(known))
+        plain, put = _Plain(rounding, known) if len(rows) >= FEW else None, _put_of(len(rows))
+        for begin in range(0, len(rows), AT_ONCE):
+            some = rows[begin : begin + AT_ONCE]
+            figures = array("d", bytes(_PACKING.size * len(some)))
+            if plain is not None:
+                self._place(begin, figures, *plain.of(some))
+            for number, row in enumerate(some, begin):
+                if self._kinds[number] == _NONE and (found := deviation_of(row, rounding)) is not None:
+                    _PACKING.pack_into(figures, _PACKING.size * (number - begin), *_own(found))
+                    self._kinds[number] = known.setdefault(_common(found), len(known))
+            self._figures.append(put(figures))
         self._shared: tuple[tuple[Any, ...], ...] = tuple(known)
 
-    def _place(self, begin: int, places: Whole, figures: Floats, kinds: Whole) -> None:
-        numbers = places + begin
-        np.frombuffer(self._figures, dtype=np.float64).reshape(-1, len(_OWN))[numbers] = figures
-        np.frombuffer(self._kinds, dtype=np.intc)[numbers] = kinds
+    def _place(self, begin: int, figures: array[float], places: Whole, found: Floats, kinds: Whole) -> None:
+        np.frombuffer(figures, dtype=np.float64).reshape(-1, len(_OWN))[places] = found
+        np.frombuffer(self._kinds, dtype=np.intc)[places + begin] = kinds
 
     def __getitem__(self, number: int) -> Deviation | None:
         kind = self._kinds[number]
         if kind == _NONE:
             return None
-        rms, peak, gain, offset, size, top, spread, least = _PACKING.unpack_from(self._figures, _PACKING.size * number)
+        block, place = divmod(number, self._rows_at_once)
+        begin = len(_OWN) * place
+        rms, peak, gain, offset, size, top, spread, least = self._figures[block][begin : begin + len(_OWN)]
         measured = self._rows[number].measurement
         assert measured is not None, "what has a deviation was measured"
         return Deviation(
@@ -96,6 +101,15 @@ class Deviations:
     def forget(self, number: int) -> None:
         """Take a row for one that was not measured."""
         self._kinds[number] = _NONE
+
+
+def _put_of(count: int) -> Callable[[Numbers], Numbers]:
+    """Return what puts figures away, if so many rows have some."""
+    if count < MANY:
+        return lambda numbers: numbers
+    from probe_flow.files.numbers.filed_numbers import NumberFile
+
+    return NumberFile().put
 
 
 class _Types(NamedTuple):

@@ -184,12 +184,13 @@ class _Writer:
             return kind, lambda records: ["o", number, self._columns(kind, records)]
         if number is not None:
             return kind, lambda records: ["r", number, self.numbers(stored, records)]
+        if hasattr(kind, "typecode"):  # an array, or what is read like one
+            return array, lambda values: ["a", list(map(self._array, values))]
         for base, write in (
             (tuple, partial(self._sequences, "t")),
             (list, partial(self._sequences, "l")),
             (AbstractSet, lambda values: self._sequences("l", [sorted(value, key=repr) for value in values])),
             (Mapping, self._mappings),
-            (array, lambda values: ["a", list(map(self._array, values))]),
             (bytes, lambda values: ["b", values]),
             (complex, lambda values: ["x", [["c", value.real, value.imag] for value in values]]),
         ):
@@ -220,8 +221,7 @@ class _Writer:
 
     def _array(self, value: array[Any]) -> Plain:
         size = max(1, _PIECE_BYTES // value.itemsize)
-        numbers = memoryview(value)
-        pieces = [numbers[begin : begin + size].cast("B") for begin in range(0, len(value), size)]
+        pieces = (memoryview(value[begin : begin + size]).cast("B") for begin in range(0, len(value), size))
         return [value.typecode, [self._stretch(["b", [piece]], 1) for piece in pieces]]
 
     def _stretch(self, column: Plain, count: int) -> int:

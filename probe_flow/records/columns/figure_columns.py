@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
@@ -11,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from probe_flow.records.figures import FigureTable, Value
+from probe_flow.records.figures import FigureTable, Numbers, Value
 from probe_flow.records.measurement import MeasuredTable, Measurement, Side, SideSummary
 from probe_flow.records.row import Row
 from probe_flow.records.tensor import TensorRef
@@ -121,13 +122,23 @@ class FigureColumns:
                 first = rows * self._widths[0]
             else:
                 first = np.frombuffer(begins, dtype=begins.typecode)[rows].astype(np.intp)
-            places = first[:, None] + self._slots[kinds]
-            numbers = np.frombuffer(stored.numbers, dtype=np.float64)
-            values = np.where(np.isnan(values), numbers[np.minimum(places, len(numbers) - 1)], values)
+            places = np.minimum(first[:, None] + self._slots[kinds], len(stored.numbers) - 1)
+            values = np.where(np.isnan(values), _taken(stored.numbers, places), values)
         found = Cells(values, *(each[kinds] for each in self._are))
         if stored.aside:
             found.ask(np.array([row in stored.aside for row in rows.tolist()], dtype=bool))
         return found
+
+
+def _taken(numbers: Numbers, places: Places) -> Floats:
+    """Return the numbers at some places; of those that are elsewhere than in memory, what lies between is read."""
+    if not places.size:
+        return np.zeros(places.shape)
+    begin = 0
+    if not isinstance(numbers, array):
+        begin = int(places.min())
+        numbers = numbers[begin : int(places.max()) + 1]
+    return np.frombuffer(numbers, dtype=np.float64)[places - begin]
 
 
 def _stored(pattern: str) -> int:

@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import astuple, replace
 
+from probe_flow.files.numbers.filed_numbers import NumberFile
 from probe_flow.records import (
     Execution,
     Figures,
@@ -54,6 +55,30 @@ FIGURES = st.one_of(
 def same(left, right):
     """Whether two figures are one: of one type, NaN like NaN, -0.0 unlike 0.0."""
     return type(left) is type(right) and repr(left) == repr(right)
+
+
+@given(st.lists(st.tuples(FIGURES, FIGURES, FIGURES), min_size=1, max_size=20))
+def test_figures_that_were_put_away_are_as_they_were(rows):
+    table, away = FigureTable(NAMES), FigureTable(NAMES)
+    for row in rows:
+        table.add(row)
+        away.add(row)
+    away.put_away(NumberFile().put)
+    every = np.arange(len(rows))
+
+    for number, row in enumerate(rows):
+        assert all(map(same, away.row(number), row))
+        assert all(map(same, away.part(number, 1, 3), row[1:]))
+        assert all(same(away.value(number, place), row[place]) for place in range(len(NAMES)))
+    for begin, end in ((0, 3), (1, 2)):
+        found, expected = (FigureColumns(each, begin, end).of(every) for each in (away, table))
+        assert all(
+            mine.tobytes() == other.tobytes() for mine, other in zip(astuple(found), astuple(expected), strict=True)
+        )
+        assert not len(FigureColumns(away, begin, end).of(every[:0]).values)
+    away.add(rows[0])
+    assert all(map(same, away.row(len(rows)), rows[0]))
+    assert all(map(same, away.row(0), rows[0]))
 
 
 @given(st.lists(st.tuples(FIGURES, FIGURES, FIGURES), max_size=20))

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from report_builders import comparison, good_row
 
 from probe_flow.errors import Diagnostic
+from probe_flow.files.numbers.filed_numbers import NumberFile
 from probe_flow.record.stored import writing
 from probe_flow.record.stored.kinds import STRETCH
 from probe_flow.record.stored.reading import read_comparison
@@ -51,3 +52,16 @@ def test_texts_that_pairs_share_stand_once_and_are_shared_again(tmp_path: Path) 
     found = read_comparison(tmp_path / "file").rows
     assert found == made.rows
     assert found[0].pair.group is found[1].pair.group
+
+
+def test_figures_in_a_file_are_written_as_those_in_memory(tmp_path: Path) -> None:
+    """Also where a table is more than a piece, and other tables stay in memory."""
+    made = comparison(*map(good_row, range(9)))
+    tables = [row.measurement.table for row in made.rows if row.measurement is not None]
+    write_comparison(made, tmp_path / "memory")
+    put = NumberFile().put
+    for table in tables[::2]:
+        table.put_away(put)
+    write_comparison(made, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == (tmp_path / "memory").read_bytes()
+    assert read_comparison(tmp_path / "file").rows == made.rows
