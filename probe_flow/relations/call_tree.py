@@ -71,13 +71,18 @@ class CallTree(Struct, frozen=True, dict=True):
 
 def call_trees(catalog: Catalog) -> dict[Execution, CallTree]:
     """Return the call tree of each execution that has nodes, in order of first appearance."""
+    return dict(each_call_tree(catalog))
+
+
+def each_call_tree(catalog: Catalog) -> Iterator[tuple[Execution, CallTree]]:
+    """Yield the same one by one, for those who need no more than one at a time."""
     nodes: dict[Execution, list[Node]] = {}
     for run, some in groupby(catalog.nodes.values(), attrgetter("key.execution")):
         nodes.setdefault(run, []).extend(some)
     others: dict[Execution, list[Node]] = {}
     for node in catalog.undumped:
         others.setdefault(node.key.execution, []).append(node)
-    return {run: call_tree(mine, others.get(run, ())) for run, mine in nodes.items()}
+    yield from ((run, call_tree(mine, others.get(run, ()))) for run, mine in nodes.items())
 
 
 def call_tree(nodes: Sequence[Node], undumped: Sequence[Node] = ()) -> CallTree:

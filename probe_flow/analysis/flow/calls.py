@@ -17,9 +17,9 @@ from itertools import groupby
 from msgspec import Struct
 
 from probe_flow.analysis.communication import PREFIXES
-from probe_flow.records import Node, NodeKey, Pairs, Phase, TensorRef, shared_numbers
+from probe_flow.records import Execution, Node, NodeKey, Pairs, Phase, TensorRef, shared_numbers
 from probe_flow.records.row import Row
-from probe_flow.relations.call_tree import CallTree, call_trees
+from probe_flow.relations.call_tree import CallTree, each_call_tree
 
 GRADIENTS = ".parameters_grad"
 """Ends the name under which a dump keeps the gradients of a module's parameters."""
@@ -199,7 +199,8 @@ class Calls:
             (call.key.execution, call.key.name): call for call in self if call.key.name.endswith(GRADIENTS)
         }
         self._connect_modules(pairs)
-        self._connect_gradients()
+        for some in self._by_execution().values():
+            self._connect_gradients(some)
         self.communicating = [call for call in self if call.communicates]
 
     def __iter__(self) -> Iterator[Call]:
@@ -224,13 +225,20 @@ class Calls:
         """Return the call that holds the gradients of a module's parameters."""
         return self.gradients.get((module.key.execution, module.key.name + GRADIENTS))
 
+    def _by_execution(self) -> Mapping[Execution, Sequence[Call]]:
+        """Return the calls of each execution: what connects them is known of one at a time, which takes less memory."""
+        found: dict[Execution, list[Call]] = {}
+        for run, some in groupby(self._calls, key=lambda call: call.key.execution):
+            found.setdefault(run, []).extend(some)
+        return found
+
     def _connect_modules(self, pairs: Pairs) -> None:
-        trees = {run: tree for run, tree in call_trees(pairs.target).items() if tree.has_calls_inside}
-        for call in self if trees else ():
-            tree = trees.get(call.key.execution)
-            call.container = self._container(call, tree) if tree is not None else None
-            if call.container is not None:
-                self._put_inside(call.container, call)
+        calls = self._by_execution()
+        for run, tree in each_call_tree(pairs.target):
+            for call in calls.get(run, ()) if tree.has_calls_inside else ():
+                call.container = self._container(call, tree)
+                if call.container is not None:
+                    self._put_inside(call.container, call)
 
     def _put_inside(self, module: Call, call: Call) -> None:
         """Note what a call contains; most contain one, without a list around it."""
@@ -247,28 +255,29 @@ class Calls:
         around = (tree.calls[number].key for number in tree.around(tree.numbers[call.key]))
         return next((self.by_key[key] for key in around if key in self.by_key), None)
 
-    def _connect_gradients(self) -> None:
-        if not any(call.is_gradient for call in self):
+    def _connect_gradients(self, calls: Sequence[Call]) -> None:
+        """Connect the gradients of one execution."""
+        if not any(call.is_gradient for call in calls):
             return
         forward: dict[object, list[int]] = defaultdict(list)
         incoming: dict[object, list[int]] = defaultdict(list)
-        for call in self:
+        for call in calls:
             key = call.key
             if key.phase is Phase.FORWARD:
                 rows = call.read + call.written
-                forward[key.execution, key.name, key.call] += rows
-                forward[key.execution, key.name + GRADIENTS] += rows
+                forward[key.name, key.call] += rows
+                forward[key.name + GRADIENTS] += rows
             elif key.phase is Phase.BACKWARD:
                 for owner in (call, call.container):
                     if owner is not None:
-                        incoming[key.execution, owner.key.name + GRADIENTS] += call.read
-        for call in self:
+                        incoming[owner.key.name + GRADIENTS] += call.read
+        for call in calls:
             key = call.key
             if key.phase is Phase.BACKWARD:
-                call.forward = tuple(forward.get((key.execution, key.name, key.call), ()))
+                call.forward = tuple(forward.get((key.name, key.call), ()))
             elif key.name.endswith(GRADIENTS):
-                call.forward = tuple(forward.get((key.execution, key.name), ()))
-                call.incoming = tuple(incoming.get((key.execution, key.name), ()))
+                call.forward = tuple(forward.get(key.name, ()))
+                call.incoming = tuple(incoming.get(key.name, ()))
 
 
 @lru_cache(maxsize=4096)
