@@ -29,7 +29,7 @@ from benchmarks.figures import (
     usage_rows,
     wall,
 )
-from benchmarks.graph_cases import graphs
+from benchmarks.graph_cases import graphs, ranks_of
 from benchmarks.huge import huge
 from benchmarks.killed import killed
 from benchmarks.offline_cases import PLANS as OFFLINE
@@ -121,11 +121,13 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
         "precheck": precheck,
         **SCRIPT_CASES,
         "graphs": graphs,
+        "ranks": ranks_of(4, 16),
+        "ranks-64": ranks_of(16, 64),
         **{name: offline_case(name) for name in OFFLINE},
     }
 )
 ALIASES: Mapping[str, str] = MappingProxyType({"G": "startup", "H": "kernel"})
-ON_REQUEST = frozenset({"A", "B", "B-bf16", "B-fp16", "offline-inputs", "offline-tf"})
+ON_REQUEST = frozenset({"A", "B", "B-bf16", "B-fp16", "offline-inputs", "offline-tf", "ranks-64"})
 """Cases that write gigabytes and take minutes; they run when they are named."""
 
 

@@ -23,32 +23,33 @@ DRIFT, ERROR, RIGHT_SHARE = 1e-8, 0.5, 0.9
 PRIME = 1_000_003
 """Greater than the number of values, so that no two are equal: equal ones would be taken for one tensor."""
 
-EXECUTION = "step0/rank0"
+STEP = "step0"
 
 
-def write_graphs(root: Path, *, blocks: int) -> EagerPair:
-    """Write both sides below ``root``."""
-    paths = []
+def write_graphs(root: Path, *, blocks: int, ranks: int = 1) -> EagerPair:
+    """Write both sides below ``root``, and return the dumps of the first rank; each has values of its own."""
     for side in ("target", "golden"):
-        folder = root / side / EXECUTION
-        folder.mkdir(parents=True)
-        model = _Model(blocks, is_target=side == "target")
-        head = {"task": "statistics", "level": "mix", "framework": "pytorch", "dump_data_dir": None}
-        (folder / "dump.json").write_text(json.dumps({**head, "data": model.data}), encoding="utf-8")
-        (folder / "construct.json").write_text(json.dumps(model.construct), encoding="utf-8")
-        (folder / "stack.json").write_text(json.dumps(_stacks(model.data)), encoding="utf-8")
-        paths.append(folder / "dump.json")
+        for rank in range(ranks):
+            folder = root / side / STEP / f"rank{rank}"
+            folder.mkdir(parents=True)
+            model = _Model(blocks, rank, is_target=side == "target")
+            head = {"task": "statistics", "level": "mix", "framework": "pytorch", "dump_data_dir": None}
+            (folder / "dump.json").write_text(json.dumps({**head, "data": model.data}), encoding="utf-8")
+            (folder / "construct.json").write_text(json.dumps(model.construct), encoding="utf-8")
+            (folder / "stack.json").write_text(json.dumps(_stacks(model.data)), encoding="utf-8")
     make_private(root)
-    return EagerPair(paths[0], paths[1], 0)
+    target, golden = (root / side / STEP / "rank0" / "dump.json" for side in ("target", "golden"))
+    return EagerPair(target, golden, 0)
 
 
 class _Model:
-    """What one side records."""
+    """What one rank of a side records."""
 
-    def __init__(self, blocks: int, *, is_target: bool) -> None:
+    def __init__(self, blocks: int, rank: int, *, is_target: bool) -> None:
         self.data: dict[str, Any] = {}
         self.construct: dict[str, str | None] = {}
         self._calls = LAYERS * blocks
+        self._before = rank * (2 * self._calls + 1)
         self._is_target = is_target
         for number in range(blocks):
             self._add_block(number, "forward")
@@ -78,7 +79,7 @@ class _Model:
 
     def _tensor(self, place: int) -> dict[str, Any]:
         off = (ERROR if place > RIGHT_SHARE * 2 * self._calls else DRIFT) if self._is_target else 0.0
-        return _tensor((1 + STRIDE * place % PRIME / PRIME) * (1 + off))
+        return _tensor((1 + STRIDE * (self._before + place) % PRIME / PRIME) * (1 + off))
 
 
 def _tensor(value: float) -> dict[str, Any]:

@@ -134,6 +134,9 @@ turn more than seconds.
 - `C`: `probe-flow compare` of two dump.json that hold statistics only, from the command to the result files.
 - `rows`: what a tensor pair and a row of statistics take beyond a fixed amount of memory, all processes together, from
   a thousand rows to a million, and how much more CPU time twice as many rows take.
+- `ranks`: `probe-flow graph_visualize` and `compare` of dumps of 4 and of 16 ranks that do not communicate, statistics
+  with modules and stacks: what each further rank of 6,256 nodes (15,640 tensors) takes of memory. `ranks-64`: the same
+  of 16 and 64 ranks, when it is named. The first 4 ranks have fewer rows than are put into a file.
 - `E`: one huge bfloat16 tensor against float32, with one worker and with two worker processes; the results must be
   equal to the bit. Peak memory is that of the largest process.
 - `F`: a run with an empty cache, the same without changes, and after a tenth of the device files changed.

@@ -12,10 +12,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks import graph_cases
 from benchmarks.cases import ALIASES, CASES, ON_REQUEST
 from benchmarks.dumps import DEVICE_FOLDER, base_values, write_ge_fx
 from benchmarks.eager_dumps import TensorPlan, golden_values, target_values, write_statistics, write_tensors
-from benchmarks.figures import Row, one
+from benchmarks.figures import Row, Settings, one
+from benchmarks.graph_cases import ranks_of
 from benchmarks.graph_dumps import NODES_OF_BLOCK, write_graphs
 from benchmarks.huge import write_huge
 from benchmarks.killed import kill_and_resume
@@ -24,8 +26,9 @@ from benchmarks.page import Measured, page, text_table
 from benchmarks.reduced_dumps import write_reduced
 from benchmarks.reruns import COLD, TOUCHED, WARM, round_of
 from benchmarks.run import chosen
-from benchmarks.timing import Spread, evict
+from benchmarks.timing import MIB, Spread, evict
 from benchmarks.torch_file import write_torch
+from benchmarks.tree_memory import TreeMemory
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.graphs.tree import build_graphs
 from probe_flow.records import Phase, SlotRole
@@ -228,3 +231,25 @@ def test_the_graphs_of_the_benchmark_have_34_calls_a_block_and_one_origin(tmp_pa
 def test_the_graphs_of_the_benchmark_are_the_same_bytes_everywhere(tmp_path):
     write_graphs(tmp_path, blocks=2)
     assert crc_of(tmp_path) == 0x7E79084
+
+
+def test_ranks_of_the_benchmark_have_the_same_calls_and_values_of_their_own(tmp_path):
+    pair = write_graphs(tmp_path, blocks=2, ranks=2)
+    catalog = read_dump_json(pair.golden.parents[1], side="golden")
+    first, other = catalog.tensors_by_execution().values()
+    assert [(each.node.name, each.node.call, each.slot) for each in first] == [
+        (each.node.name, each.node.call, each.slot) for each in other
+    ]
+    written = [{each.recorded.max for each in some if each.slot.role is SlotRole.OUTPUT} for some in (first, other)]
+    assert len(written[0]) == len(written[1]) > 30
+    assert not written[0] & written[1]
+
+
+def test_what_a_further_rank_takes_is_what_more_of_them_take_beyond_few(monkeypatch, tmp_path):
+    taken = {4: TreeMemory(200 * MIB, 100 * MIB, 3, 9, 1.0), 16: TreeMemory(560 * MIB, 220 * MIB, 3, 9, 4.0)}
+    monkeypatch.setattr(graph_cases, "_of_ranks", lambda _settings, _what, _blocks, ranks: taken[ranks])
+    rows = {row.what: row.value.median for row in ranks_of(4, 16)(Settings(1, False, (), tmp_path))}
+    for what in ("graph_visualize", "compare"):
+        assert rows[f"{what} of 16 ranks, 6256 nodes each, largest process"] == 220
+        assert rows[f"{what}, each rank from 4 to 16, largest process"] == 10
+        assert rows[f"{what}, each rank from 4 to 16, all processes"] == 30
