@@ -43,7 +43,7 @@ class CallTree(Struct, frozen=True, dict=True):
     @cached_property
     def numbers(self) -> Mapping[NodeKey, int]:
         """Number of each call by its key; where two have one, that of the catalog's node."""
-        return {self.calls[number].key: number for number in reversed(range(len(self.calls)))}
+        return numbers_of(self.calls)
 
     @property
     def has_callers(self) -> bool:
@@ -67,6 +67,11 @@ class CallTree(Struct, frozen=True, dict=True):
         """Return the nearest caller of each of some calls that is one of them, `ROOT` where none is."""
         among = set(numbers)
         return {number: next((each for each in self.around(number) if each in among), ROOT) for number in numbers}
+
+
+def numbers_of(calls: Sequence[Node]) -> Mapping[NodeKey, int]:
+    """Return the number of each call by its key; of two with one key the first counts."""
+    return {calls[number].key: number for number in reversed(range(len(calls)))}
 
 
 def call_trees(catalog: Catalog) -> dict[Execution, CallTree]:

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from probe_flow.records import Catalog, Execution, Node, NodeKey
-from probe_flow.relations.call_tree import ROOT, CallTree, call_trees
+from probe_flow.relations.call_tree import ROOT, CallTree, call_trees, numbers_of
 from probe_flow.reports.html.columns import (
     NO_PLACE,
     Alike,
@@ -276,6 +276,7 @@ class _Side:
         self.stacks = catalog.stacks
         self.keys = Numbering[NodeKey]()
         self.numbers = array("I")
+        self._numbered: tuple[CallTree | None, Mapping[NodeKey, int]] = None, {}
 
     @cached_property
     def _trees(self) -> Mapping[Execution, CallTree]:
@@ -297,8 +298,12 @@ class _Side:
     def caller(self, key: NodeKey) -> NodeKey | None:
         """Return the key of a node's caller, which need not be a node of the catalog."""
         tree = self._trees.get(key.execution)
-        number = tree.numbers.get(key) if tree is not None else None
-        if tree is None or number is None or (caller := tree.callers[number]) == ROOT:
+        if tree is None:
+            return None
+        if tree is not self._numbered[0]:  # calls of one execution follow each other
+            self._numbered = tree, numbers_of(tree.calls)
+        number = self._numbered[1].get(key)
+        if number is None or (caller := tree.callers[number]) == ROOT:
             return None
         return tree.calls[caller].key
 
