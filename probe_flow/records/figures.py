@@ -53,8 +53,7 @@ AT_ONCE, FEW = 8192, 64
 
 
 MANY = 2**17
-"""Rows from which on figures are in a file (`put_away`). Reading them there is 3 % of a run's CPU time, so fewer stay in
-memory."""
+"""Rows from which on figures are in a file (`put_away`); reading them there takes 3 % of a run's CPU time."""
 
 
 _SHARED: list[int] = []
