@@ -56,6 +56,7 @@ class Recompute(Struct, frozen=True):
         yield from diagnosis.decided
         for number in suspects:
             yield from diagnosis.fed_by.get(number, ())
+        yield from diagnosis.unseen
         yield from diagnosis.near
         yield from diagnosis.asked
         for number in diagnosis.near:

@@ -10,13 +10,13 @@ one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.limits import UNFED
 from probe_flow.dumps.selection import selected_nodes
-from probe_flow.records import NodeKey, NodeKind, Pairs, Phase, SlotRole
+from probe_flow.records import NodeKey, NodeKind, Pairs, Phase, SlotRole, TensorKind
 from probe_flow.records.row import Row
 from probe_flow.relations.call_tree import left_out
 
@@ -24,6 +24,15 @@ COUNTED = 8
 """Calls from which it is no chance that the numbers of all names together leave none out."""
 
 FLOATS = ("float", "bfloat")
+
+
+def is_unseen(row: Row) -> bool:
+    """Return whether a row is of a float result that the target alone shows."""
+    tensor = row.pair.target
+    return (
+        tensor is not None and row.pair.golden is None and row.is_produced and tensor.kind is TensorKind.TENSOR
+        and tensor.dtype.startswith(FLOATS)
+    )  # fmt: skip
 
 
 class Undumped:
@@ -43,6 +52,18 @@ class Undumped:
         self._pairs = pairs
         self._calls = calls
         self._sources = sources
+
+    def unseen(self, nodes: Iterable[NodeKey]) -> list[int]:
+        """Return the rows of what these nodes gave and the golden does not show, as a product within an `addmm`."""
+        return [number for node in nodes for number in self._unseen.get(node, ())]
+
+    @cached_property
+    def _unseen(self) -> Mapping[NodeKey, list[int]]:
+        found: dict[NodeKey, list[int]] = defaultdict(list)
+        for number, row in enumerate(self._rows):
+            if is_unseen(row):
+                found[row.node].append(number)
+        return found
 
     @cached_property
     def is_any(self) -> bool:

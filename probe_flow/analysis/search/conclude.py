@@ -19,7 +19,7 @@ from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect, shape_of, w
 from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried, other_data
 from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import diagnose
-from probe_flow.analysis.search.proof import figures, sentence
+from probe_flow.analysis.search.proof import Proof, figures, proof_of, sentence
 from probe_flow.analysis.search.reference_check import golden_errors, witness_of
 from probe_flow.records import Finding, FindingKind, Pairs, Phase, Verdict
 from probe_flow.records.row import Row, number_or_first
@@ -290,6 +290,8 @@ def _head(row: Row, writer: int | None, rows: Sequence[Row], apart: NotCompared)
 def _proof(suspect: Suspect, row: Row, *, is_first: bool) -> str:
     """Return what recomputing showed of a suspect that is wrong by itself; of further ones why they are independent."""
     told = sentence(row)
+    if proof_of(row) is Proof.RIGHT:
+        told += ", so it carries on what began before it"
     shown = f"; {told}" if told else ""
     if is_first:
         return shown

@@ -96,6 +96,8 @@ class Diagnosis(Struct, frozen=True):
         handed: row that may not be what others gave -> what these gave, where the elements are there to be asked.
         carried: rows that would be suspects if recomputing did not prove that they and what feeds them are right.
         derivatives: operators of a graph that compute gradients.
+        unseen: rows of what lies between a suspect and the nearest compared tensors before it, and that the target
+            alone shows.
     """
 
     suspects: tuple[Suspect, ...]
@@ -122,6 +124,7 @@ class Diagnosis(Struct, frozen=True):
     undumped: tuple[int, ...] = ()
     holds_part: bool = False
     derivatives: AbstractSet[NodeKey] = frozenset()
+    unseen: Sequence[int] = ()
 
 
 SHAPED = 0.8

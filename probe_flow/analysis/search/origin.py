@@ -33,7 +33,7 @@ from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.analysis.search.diagnosis import LIMITED, Diagnosis, Suspect, is_doubtful, is_open, ratio, scores_of
 from probe_flow.analysis.search.near_misses import hidden_of, outputs_before
-from probe_flow.analysis.search.proof import Proof, is_cancellation, proof_of, score_of
+from probe_flow.analysis.search.proof import Proof, is_by_flips, is_cancellation, proof_of, score_of
 from probe_flow.analysis.search.reference_check import clears
 from probe_flow.analysis.search.shaken import Shaken
 from probe_flow.records import FigureColumn, Pairs
@@ -45,9 +45,6 @@ values change places where each is off."""
 
 SAME_VALUE = 2.0**-20
 """Relative difference of float arguments that says nothing: they may come from a computation."""
-
-AMPLE = 2.0
-"""Largest error of a gradient behind a gate, in that before it and a rounding, from which only flips explain it."""
 
 FEEDERS = 6
 """Outputs before a suspect that are computed again with it."""
@@ -115,6 +112,7 @@ class Search:
             tuple(self.carried), tuple(self.decided), tuple(self.shaken.random), self.shaken.noise.keys(),
             self.handed, tuple(self.shaken.undecided), tuple(self.shaken.undumped),
             self.is_any_off and self.undumped.is_any, self.calls.derivatives,
+            self.undumped.unseen(key for keys in passed.values() for key in keys) if passed else (),
         )  # fmt: skip
 
     def _meet(self, number: int, deviation: Deviation) -> None:
@@ -296,28 +294,22 @@ class Search:
             )  # fmt: skip
         if row.recomputed is None and not row.is_by_statistics:
             is_sum = len(parts) > 1 and found.score >= ASKED
-            given = handed.given(parts) if gap > 1.0 or is_sum else self._through_gate(found)
+            given = handed.given(parts) if gap > 1.0 or is_sum else handed.through_gate(found.row)
+            if given and given.gate is not None and not is_by_flips(found.deviation, self.deviations[given.rows[0]]):
+                given = None
             if given is None and found.score >= ASKED:
                 given = handed.of_joined(found.row)
             if given is not None:
                 self.handed[found.row] = given
         return found
 
-    def _through_gate(self, found: Suspect) -> Given | None:
-        """Return what a gradient behind a relu in place is made of, where only the gate's flips explain its peak."""
-        given = self.allowances.handed.through_gate(found.row) if self.allowances.handed is not None else None
-        source = self.deviations[given.rows[0]] if given is not None else None
-        own = found.deviation
-        if own is None or source is None or own.peak <= AMPLE * (source.peak + own.unit * own.top):
-            return None
-        return given
-
     def _of_carrier(self, found: Suspect, call: Call, ancestor: int | None) -> tuple[float, int | None]:
         """Return score and ancestor of a row that is off by too much although its own inputs make just that.
 
         What it carries on is blamed: what comes near to being a suspect, or an input that nothing is known to have
-        written. Where there is neither, and not all that feeds it is proven to be right, it stays a suspect itself,
-        unless a sum that cancels makes that of a few roundings, or a logarithm that of an element near zero.
+        written. Where there is neither, and not all that feeds it is proven right, it stays a suspect itself, unless
+        a sum that cancels makes that of a few roundings, or a logarithm that of an element near zero. It stands for
+        what is between the two and the golden does not show, too.
         """
         own = score_of(self.rows[found.row])
         if ancestor is not None:
@@ -337,6 +329,9 @@ class Search:
             blamed = max(unknown)[1]
             self.suspects[blamed] = replace(found, row=blamed, deviation=self.deviations[blamed], inputs=())
             return own, blamed
+        inner = self.undumped.unseen(self.allowances.links.through.get(self.rows[found.row].node, ()))
+        if any(proof_of(self.rows[n]) is not Proof.RIGHT for n in inner):
+            return found.score, None
         is_known = bool(before) and all(proof_of(self.rows[n]) is Proof.RIGHT for n in before)
         read = [self.deviations[n] for n in call.read]
         if not (is_known or call.is_singular or is_cancellation(found.deviation, read)):

@@ -120,3 +120,12 @@ def is_cancellation(result: Deviation | None, read: Sequence[Deviation | None]) 
     if result is None or len(rounded) < len(read):
         return False
     return result.relative <= CANCELS * sum(d.relative for d in rounded)
+
+
+AMPLE = 2.0
+"""Largest error of a gradient behind a gate, in that before it and a rounding, from which only flips explain it."""
+
+
+def is_by_flips(own: Deviation | None, source: Deviation | None) -> bool:
+    """Whether only the flips of a gate explain the largest error of a gradient behind it, by the gradient before it."""
+    return own is not None and source is not None and own.peak > AMPLE * (source.peak + own.unit * own.top)

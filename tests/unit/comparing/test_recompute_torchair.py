@@ -251,7 +251,7 @@ def test_quantised_products_are_held_to_what_their_own_scales_make_of_them(tmp_p
 BIAS = np.random.default_rng(6).standard_normal(8).astype(np.float32)
 
 
-def expanded(folder: Path, *, offset=0.0, beta=1.0) -> list[str]:
+def expanded(folder: Path, *, offset=0.0, beta=1.0, product=1.0, mode="all") -> list[str]:
     """Compare ``addmm``, which the device expands into a product in bfloat16, unknown to the golden, and a sum.
 
     What is multiplied is a difference in which roundings grow to a fiftieth, so that an offset may come from there.
@@ -260,6 +260,8 @@ def expanded(folder: Path, *, offset=0.0, beta=1.0) -> list[str]:
         folder: for the dumps.
         offset: added to the device's sum.
         beta: what both sides multiply the bias by, of which the device's graph says nothing.
+        product: factor of the first row of the device's product.
+        mode: what is computed again.
     """
     shape = (32, 8)
     dump = GeDump(folder / "ge")
@@ -280,7 +282,8 @@ def expanded(folder: Path, *, offset=0.0, beta=1.0) -> list[str]:
     high, weight, bias = (each.astype(bfloat16) for each in (ROWS + level, WEIGHT, BIAS))
     rows = (high.astype(np.float32) - level).astype(bfloat16)
     exact = [ROWS, *(each.astype(np.float32) for each in (weight, bias))]
-    inner = (rows.astype(np.float32) @ exact[1]).astype(bfloat16)
+    factors = np.where(np.arange(len(rows)) == 0, product, 1.0)[:, None]
+    inner = (rows.astype(np.float32) @ exact[1] * factors).astype(bfloat16)
     total = (inner.astype(np.float32) + np.float32(beta) * exact[2] + np.float32(offset)).astype(bfloat16)
     inputs = [high, level.astype(bfloat16)]
     write_device_op(device, "Sub", "Sub", at=0, inputs=inputs, outputs=[rows], dtype="bfloat16")
@@ -289,11 +292,16 @@ def expanded(folder: Path, *, offset=0.0, beta=1.0) -> list[str]:
     golden = exact[0] @ exact[1] + np.float32(beta) * exact[2]
     write_fx_node(fx, "sub-aten.sub.Tensor", at=0, inputs=[ROWS + level, level], outputs=[ROWS])
     write_fx_node(fx, "addmm-aten.addmm.default", at=1, inputs=[exact[2], exact[0], exact[1]], outputs=[golden])
-    return named(compared(folder, "all")[0])
+    return named(compared(folder, mode)[0])
 
 
 def test_a_sum_behind_a_product_that_the_golden_does_not_show_is_named_by_its_own_inputs(tmp_path):
     assert expanded(tmp_path, offset=0.18) == ["Add"]  # of a result of size 4.3
+
+
+@pytest.mark.parametrize("mode", ["never", "auto", "all"])
+def test_a_wrong_product_that_the_golden_does_not_show_is_not_cleared_by_the_sum_behind_it(tmp_path, mode):
+    assert expanded(tmp_path, product=2.0, mode=mode) == ["Add"]
 
 
 @pytest.mark.parametrize("beta", [1.0, 1.5])
