@@ -25,6 +25,7 @@ from probe_flow.apis.calls import Call, Plain, TensorSpec, Tree, UnusableError, 
 from probe_flow.apis.calls import Path as Place
 from probe_flow.apis.numpy_core.names import DEVICE, ONNX
 from probe_flow.comparing.asked import Recompute
+from probe_flow.comparing.expansions import chained, given_unseen
 from probe_flow.comparing.recompute_calls import Side, with_partners
 from probe_flow.comparing.recompute_worker import (
     Job,
@@ -39,6 +40,7 @@ from probe_flow.comparing.recompute_worker import (
 )
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.records import NodeKey, Pair, Pairs, SlotRole, TensorKind, TensorRef
+from probe_flow.records.frameworks import TORCHAIR_GE
 from probe_flow.records.row import Row
 from probe_flow.work import Context
 
@@ -245,15 +247,18 @@ class _Calls:
             self.results.setdefault(pair.target.node, {})[pair.target.slot.path] = number
             if pair.golden is not None and not pair.rule.is_self:
                 self._golden.setdefault(pair.target.node, pair.golden.node)
-        self._target = Side(pairs.target, self.results)
+        unseen = given_unseen(rows, pairs, self.results) if pairs.target.framework == TORCHAIR_GE else {}
+        self._unseen = unseen
+        asked = {*self.results, *(producer for _, producer, _ in unseen.values())}
+        self._target = Side(pairs.target, asked)
         self._other = Side(pairs.golden, set(self._golden.values()))
         self._pairs_of: dict[NodeKey, list[Pair]] = defaultdict(list)
         for number, row in enumerate(rows):
             tensor = row.pair.target
-            if tensor is None or tensor.node not in self.results:
+            if tensor is None or tensor.node not in asked:
                 continue
             self._pairs_of[tensor.node].append(row.pair)
-            if tensor.slot.role is SlotRole.OUTPUT:
+            if tensor.slot.role is SlotRole.OUTPUT and tensor.node in self.results:
                 self.results[tensor.node].setdefault(tensor.slot.path, number)
 
     def jobs(self, *, budget: float, sure: int) -> Iterator[tuple[NodeKey, Job]]:
@@ -269,8 +274,8 @@ class _Calls:
             if count >= sure and spent + target.elements > budget:
                 continue
             spent += target.elements
-            whole, golden = self._both(key, target)
-            yield key, Job(whole, golden, key in self._suspects, UNIT, LIMIT_BYTES, is_product(whole.call.api))
+            whole, golden = self._both(key, self._with_unseen(key, target))
+            yield key, Job(whole, golden, key in self._suspects, UNIT, LIMIT_BYTES, is_product(target.call.api))
 
     def _known(self, key: NodeKey) -> SideCall:
         """Return a call that can be computed: by its own name, else by that of the call that a mapping joined it with.
@@ -285,6 +290,21 @@ class _Calls:
             return structs.replace(target, call=named, is_mindspore=golden.is_mindspore)
         can_be_computed(target)
         return target
+
+    def _with_unseen(self, key: NodeKey, target: SideCall) -> SideCall:
+        """Return a call together with the one that gave what it read and the golden does not show, where that is known.
+
+        What both make is what the golden shows, so that the two are understood together.
+        """
+        if key not in self._unseen:
+            return target
+        place, producer, result = self._unseen[key]
+        try:
+            given = self._target.call(producer)
+            can_be_computed(given)
+        except UnusableError:
+            return target
+        return chained(given, result, target, place)
 
     def _has_arguments_of(self, key: NodeKey, target: SideCall, golden: SideCall) -> bool:
         """Whether both calls were recorded with the same arguments in the same places."""
@@ -306,14 +326,16 @@ class _Calls:
             return self._of_models(key, target)
         if target.call.kind not in ("", DEVICE):
             return target, self._golden_call(key)
-        sides = {id(pair.target): aligned_sides(pair)[1] for pair in self._pairs_of[key] if _is_partnered(pair)}
+        nodes = (key, self._unseen[key][1]) if key in self._unseen else (key,)
+        pairs = [pair for node in nodes for pair in self._pairs_of[node]]
+        sides = {id(pair.target): aligned_sides(pair)[1] for pair in pairs if _is_partnered(pair)}
         inputs, results = (
             {place: sides[id(ref)] for place, ref in part.items() if id(ref) in sides}
             for part in (target.inputs, target.results)
         )
-        fed = self._target.fed(key)
+        fed = {each for node in nodes for each in self._target.fed(node)}
         hides = any(
-            place not in inputs and place not in fed and "float" in ref.dtype for place, ref in target.inputs.items()
+            place not in inputs and id(ref) not in fed and "float" in ref.dtype for place, ref in target.inputs.items()
         )
         return structs.replace(target, has_hidden=hides), with_partners(target, inputs, results)
 

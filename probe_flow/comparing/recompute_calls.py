@@ -118,9 +118,11 @@ class Side:
         """Return the inputs of an operator of ONNX that lie in the file of its model."""
         return frozenset(place for place, ref in call.inputs.items() if ref.slot.role is SlotRole.INPUT)
 
-    def fed(self, key: NodeKey) -> frozenset[Place]:
-        """Return the inputs of an operator that others give."""
-        return frozenset(self._fed.get(key, ()))
+    def fed(self, key: NodeKey) -> frozenset[int]:
+        """Return the inputs of an operator that others give, by the identity of their tensors."""
+        places = self._fed.get(key, ())
+        inputs = (each for each in self._tensors[key] if each.slot.role is SlotRole.INPUT)
+        return frozenset(id(each) for each in inputs if each.slot.path in places)
 
     @cached_property
     def _fed(self) -> Mapping[NodeKey, list[Place]]:

@@ -39,9 +39,12 @@ def surely_bytes(function: Function, call: Call) -> int | None:
     results = [leaf.numel for _, leaf in leaves(call.results) if isinstance(leaf, TensorSpec)]
     if not shapes or not results:
         return None
-    if function in _PRODUCTS or (call.kind == DEVICE and "MatMul" in call.api):
+    parts = getattr(function, PARTS, None)
+    if parts is not None:
+        largest = _of_parts(parts, call.api, shapes)
+    elif function in _PRODUCTS or (call.kind == DEVICE and "MatMul" in call.api):
         largest = _of_product(shapes)
-    elif _keeps_shapes(function) or function in _LOSSES or _is_bounded(call):
+    elif function.__module__ in _MODULES or function in _LOSSES or _is_bounded(call):
         largest = _of_all(shapes)
     elif function in (moves.added, moves.joined):
         largest = 0  # its parts are no larger than all that it takes
@@ -50,10 +53,15 @@ def surely_bytes(function: Function, call: Call) -> int | None:
     return None if largest is None else WIDE * COPIES * max(largest, sum(map(math.prod, shapes)), sum(results))
 
 
-def _keeps_shapes(function: Function) -> bool:
-    """Whether results are no larger than all arguments together, repeated to one shape."""
-    parts = getattr(function, PARTS, None)
-    return function.__module__ in _MODULES if parts is None else all(map(_keeps_shapes, parts))
+def _of_parts(parts: Sequence[Function], types: str, shapes: Sequence[tuple[int, ...]]) -> int | None:
+    """Return how many elements the parts of a fused operator make at most, beyond its inputs and results.
+
+    A product with elementwise parts behind it gives no more than the last of them. ``types`` are theirs, joined.
+    """
+    begins = "MatMul" in types.partition("+")[0]
+    if begins and all(each.__module__ == elementwise.__name__ for each in parts[1:]):
+        return 0
+    return _of_all(shapes) if all(each.__module__ in _MODULES for each in parts) else None
 
 
 def _is_bounded(call: Call) -> bool:

@@ -304,6 +304,14 @@ def test_a_wrong_product_that_the_golden_does_not_show_is_not_cleared_by_the_sum
     assert expanded(tmp_path, product=2.0, mode=mode) == ["Add"]
 
 
+def test_a_product_and_the_sum_behind_it_are_computed_together(tmp_path):
+    assert expanded(tmp_path, product=1.1, mode="never") == []  # a tenth of one row of 32
+    found, told = compared(tmp_path, "auto")
+    assert named(found) == ["Add"]
+    assert "given its own inputs, the output is off by" in found.findings[0].evidence
+    assert told[0]["left"] == []
+
+
 @pytest.mark.parametrize("beta", [1.0, 1.5])
 def test_what_both_sides_make_of_a_tensor_that_the_golden_does_not_show_accuses_nobody(tmp_path, beta):
     assert expanded(tmp_path, beta=beta) == []

@@ -80,3 +80,13 @@ def test_elementwise_parts_take_no_more_than_their_shapes_say():
     assert surely_bytes(MUL_ADD, call_of(X)) is not None
     unbounded = Fused((Part("Mul", (0, 1)), Part("Tile", ((0, 0), 2))), ((1, 0),))
     assert surely_bytes(unbounded, call_of(X)) is None
+
+
+@pytest.mark.parametrize(("behind", "is_bounded"), [("Add", True), ("ReduceSum", False), ("MatMulV2", False)])
+def test_a_product_with_elementwise_parts_behind_it_takes_no_more_than_its_result(behind, is_bounded):
+    left, right, bias, result = (TensorSpec("float16", shape) for shape in ((24, 64), (64, 128), (128,), (24, 128)))
+    call = Call(DEVICE, f"MatMulV2+{behind}", (left, right, bias), {}, (result,))
+    parts = Fused((Part("MatMulV2", (0, 1)), Part(behind, ((0, 0), 2))), ((1, 0),))
+    found = surely_bytes(parts, call)
+    assert (found is not None) is is_bounded
+    assert found is None or found >= 8 * (24 * 64 + 64 * 128 + 24 * 128)  # what it holds at least, in float64
