@@ -282,8 +282,7 @@ class Allowances:
                 allowed = by_parts(call, deviation, allowed, self._fused, (self.rows, self.deviations))
         elif copies and known and self._is_same(number, behind):
             allowed = of_copy(deviation, known)
-            self._flips.hand_on(number, behind)
-            self._steps.hand_on(number, behind)
+            self._by_statistics.hand_on(number, behind)
         else:
             allowed = self._by_statistics.of(number, call, deviation, inputs, families, arithmetic, is_linked=is_linked)
             if self._sums_rows(row) and deviation.size:

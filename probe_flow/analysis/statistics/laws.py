@@ -62,12 +62,6 @@ QUIETER = 8.0
 FIVE_DEVIATIONS = 2.9
 """Those of a rounding error that is anywhere within half a step, in half a step."""
 
-CHANCE = 6.0
-"""What chance may do to a channel of one row, in what data that are as uneven as independent rows do to it."""
-
-ORDINARY = 4.0
-"""Largest value, in root mean squares, up to which no channel of the golden's holds more than others."""
-
 RISEN = 1.0
 """From here on gelu, silu and their kin rise, and what is largest before is largest behind."""
 
@@ -126,6 +120,8 @@ def _times(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequ
     square, near = read.size * read.size, EPSILON * QUIETER / (2.0 * read.size * read.size)
     if abs(made.of.mean - square) > STEP_AT_MOST * (whole.unit + made.of.recorded + near) * square:
         return ()
+    if any(due.gap(factor) > 1.0 for due in _LAWS["rsqrt"](factor, (made.of,), operands)):
+        return ()  # it carries on what the factor does wrong
     rounded = STEP_AT_MOST * common_share(factor.count) * whole.unit
     longest = math.sqrt(read.count / factor.count)
     return (Due("size", 1.0, 1.0, rounded + whole.norm_recorded + near), *_no_further(whole, longest))
@@ -147,9 +143,17 @@ def _over(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Seque
 
 
 def _product(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
-    """Rows of a softmax average what they are multiplied with."""
+    """Rows of a softmax average what they are multiplied with, if they add up to 1."""
     made = operands.made(0) if len(parts) == 2 else None
-    return within(whole, parts, operands, place=1) if made is not None and made.kind == "softmax" else ()
+    if made is None or made.kind != "softmax" or not parts[0].mean:
+        return ()
+    shares, length = parts[0], round(1.0 / parts[0].mean)
+    if (
+        abs(length * shares.mean - 1.0) > STEP_AT_MOST * shares.unit + shares.recorded
+        or shares.high > 1.0 + shares.unit
+    ):
+        return ()  # it carries on what the softmax does wrong
+    return within(whole, parts, operands, place=1)
 
 
 def _clipped(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
@@ -170,7 +174,7 @@ def _magnitude(whole: Moments, parts: Sequence[Moments], _operands: Operands) ->
     return Due("size", read.size, read.size, of_norm), Due("high", top, top, step), Due("low", 0.0, top, step)
 
 
-def _weighted(whole: Moments, parts: Sequence[Moments]) -> tuple[Moments | None, Moments | None] | None:
+def weighted(whole: Moments, parts: Sequence[Moments]) -> tuple[Moments | None, Moments | None] | None:
     """Return weight and bias of a norm; None where it reads something else."""
     if not parts or len(parts) > _MOST_OF_NORM or parts[0].count != whole.count:
         return None
@@ -183,7 +187,7 @@ def _normalised(
     by_channel: bool = False, is_centred: bool = True, has_rows: bool = True,
 ) -> Sequence[Due]:  # fmt: skip
     """Rows of mean 0 and variance 1, times weights, plus a bias; groups may be longer than weights have channels."""
-    given = _weighted(whole, parts)
+    given = weighted(whole, parts)
     if given is None:
         return ()
     weight, bias = given
@@ -196,7 +200,7 @@ def _normalised(
         tilted = 0.0
     channels = 1 if weight is None else weight.count
     groups = channels if by_channel else whole.count // channels
-    of_norm, of_mean = _rounded(whole, parts[0], groups, is_centred=is_centred)
+    of_norm, of_mean = left_by_rounding(whole, parts[0], groups, is_centred=is_centred)
     if math.isinf(of_norm):
         return ()
     found = [Due("size", low, high, of_norm)]
@@ -208,7 +212,7 @@ def _normalised(
     return found
 
 
-def _rounded(whole: Moments, source: Moments, groups: int, *, is_centred: bool) -> tuple[float, float]:
+def left_by_rounding(whole: Moments, source: Moments, groups: int, *, is_centred: bool) -> tuple[float, float]:
     """Return what rounding leaves in root mean square and mean behind a norm.
 
     A kernel may round mean and variance of each group, so that all its elements are off alike. The former moves the
@@ -222,50 +226,6 @@ def _rounded(whole: Moments, source: Moments, groups: int, *, is_centred: bool) 
     epsilon = EPSILON * QUIETER / (2.0 * spread * spread)
     of_norm = rounded + (whole.norm_recorded + epsilon) * whole.size
     return of_norm, math.sqrt(QUIETER) * rounded + whole.mean_recorded
-
-
-def as_uneven(
-    whole: Moments, parts: Sequence[Moments], golden: Moments, golden_parts: Sequence[Moments], *, is_centred: bool,
-    apart: float = 1.0,
-) -> Sequence[Due]:  # fmt: skip
-    """What root mean square and mean are due to be behind a norm of rows whose weights differ, by the golden's.
-
-    Weights make more of some channels than of others, so that both follow how uneven the data are as well. That has
-    nothing to do with the weights: over ``n`` channels chance moves the mean square by the standard deviation of what
-    weights do to a channel, over the root of ``n``. More is allowed where rows are few, where the golden's largest
-    value shows that few channels may hold most, and where weights follow the golden's data. Rows that became constant,
-    by what was read, have nothing to normalise. Data that are ``apart`` by a small share of their spread are as uneven
-    as the golden's but for that share.
-    """
-    given, theirs = _weighted(whole, parts), _weighted(golden, golden_parts)
-    if given is None or theirs is None or (weight := given[0]) is None or weight.count < 2:
-        return ()
-    (square, mean), (their_square, their_mean) = _even(*given), _even(*theirs)
-    rows = whole.count // weight.count
-    of_norm, of_mean = _rounded(whole, parts[0], rows, is_centred=is_centred)
-    if math.isinf(of_norm) or rows < 2 or not golden.size or not golden_parts[0].size:
-        return ()
-    few = golden.top / (ORDINARY * golden.size)
-    chance = max(1.0, CHANCE / math.sqrt(rows), few * few) / math.sqrt(weight.count)
-    spread = math.hypot(weight.spread, given[1].spread if given[1] is not None else 0.0)
-    tilt = golden.size * golden.size - their_square
-    may = apart * max(chance * spread * (2.0 * abs(weight.mean) + spread), abs(tilt))
-    constant = max(0.0, 1.0 - (parts[0].size / golden_parts[0].size) ** 2)
-    high, low = math.sqrt(max(0.0, square + tilt)), math.sqrt(max(0.0, (square + tilt) * (1.0 - constant)))
-    if not low:
-        return ()
-    found = [Due("size", low, high, may / (2.0 * low) + of_norm)]
-    if is_centred:
-        due = mean + golden.mean - their_mean
-        of_data = apart * max(chance * weight.spread, abs(golden.mean - their_mean))
-        found.append(Due("mean", due, due, of_data + of_mean))
-    return found
-
-
-def _even(weight: Moments | None, bias: Moments | None) -> tuple[float, float]:
-    """Return mean square and mean behind a norm of data that are the same in all channels."""
-    square = 1.0 if weight is None else weight.size * weight.size
-    return (square, 0.0) if bias is None else (square + bias.size * bias.size, bias.mean)
 
 
 CENTRED = frozenset(("layernorm", "groupnorm"))

@@ -16,8 +16,9 @@ from msgspec import Struct
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.number_types import UNIT
 from probe_flow.analysis.statistics.dues import Due, Made, Operands, scattered
-from probe_flow.analysis.statistics.laws import CENTRED, OF_ROWS, Law, as_uneven, bare, law_of
+from probe_flow.analysis.statistics.laws import CENTRED, OF_ROWS, Law, bare, law_of
 from probe_flow.analysis.statistics.moments import RECORDED, Moments, apart, differing, moments_of
+from probe_flow.analysis.statistics.uneven_norms import as_uneven
 from probe_flow.records import Mode, Phase
 from probe_flow.records.row import Row
 

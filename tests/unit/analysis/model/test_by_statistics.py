@@ -330,3 +330,25 @@ def test_what_a_product_of_elements_is_added_to_is_a_sum(wrong, due):
         rows.append(argument("call", 0.5, 0.5, 3))
         rows.append(recorded("call", OUT, 0, bfloat16(result), added + 0.5 * one * other))
         assert accused(rows, {"call": "addcmul"}) == due, seed
+
+
+def agreeing(before, by_accident, wrong):
+    """Three calls one after another, each off by a relative error, as their statistics show it."""
+    edges = [edge("nowhere", "a", 9), edge("a", "b"), edge("b", "c")]
+    errors = ("a", IN, before), ("a", OUT, before), ("b", IN, before), ("b", OUT, by_accident), ("c", IN, by_accident)
+    rows = []
+    for name, role, error in (*errors, ("c", OUT, wrong)):
+        golden = Statistics(min=-3.0, max=3.0, mean=0.1, l2norm=10.0)
+        target = Statistics(
+            min=-3.0 - error, max=3.0 + error, mean=0.1 + 0.1 * error, l2norm=10.0 * (1.0 + 0.1 * error)
+        )
+        rows.append(row(name, role, measurement=statistics_measured(target, golden, count=100), dtype="float32"))
+    found, _ = conclude(rows, pairs_of(rows, dict.fromkeys("abc", "gelu"), edges), passes(rows))
+    return [each.node.name for each in found if each.kind is FindingKind.ORIGIN and each.fails]
+
+
+def test_statistics_that_agree_by_accident_do_not_say_that_an_input_is_right():
+    """What is made of it shows the error again that it was made of."""
+    assert "c" not in agreeing(0.1, 1e-3, 0.1)
+    assert "c" in agreeing(1e-3, 1e-3, 0.1)
+    assert "c" in agreeing(0.1, 1e-3, 3.0)

@@ -16,6 +16,7 @@ from probe_flow.analysis.statistics import laws
 from probe_flow.analysis.statistics.dues import Made, Operands
 from probe_flow.analysis.statistics.moments import Moments
 from probe_flow.analysis.statistics.own_inputs import OwnInputs
+from probe_flow.analysis.statistics.uneven_norms import as_uneven
 from probe_flow.records import Statistics
 
 ROWS, WIDTH = 24, 16
@@ -282,7 +283,7 @@ def test_a_law_says_something_or_nothing_of_whatever_a_call_reads(kind, whole, p
     st.booleans(),
 )  # fmt: skip
 def test_what_the_golden_says_of_a_norm_is_something_or_nothing(whole, parts, golden, golden_parts, is_centred):
-    for due in laws.as_uneven(whole, parts, golden, golden_parts, is_centred=is_centred):
+    for due in as_uneven(whole, parts, golden, golden_parts, is_centred=is_centred):
         assert due.gap(whole) >= 0.0
 
 
@@ -308,7 +309,10 @@ def test_what_a_softmax_adds_up_to_needs_no_statistics_of_its_scores():
 UNEVEN = (np.random.default_rng(1).normal(1.0, 0.1, 4 * WIDTH), np.random.default_rng(2).normal(0.0, 0.1, 4 * WIDTH))
 
 
-def normed(dtype, *, seed, spoil=lambda out: out, channels=None, rows=4 * ROWS, constant=0, weights=UNEVEN, other=1.0):
+def normed(
+    dtype, *, seed, spoil=lambda out: out, channels=None, rows=4 * ROWS, constant=0, weights=UNEVEN, other=1.0,
+    factor=1.0,
+):  # fmt: skip
     """A layer norm of learnt weights, of data that differ from the golden's by ``other`` of their size.
 
     Args:
@@ -318,11 +322,12 @@ def normed(dtype, *, seed, spoil=lambda out: out, channels=None, rows=4 * ROWS, 
         constant: rows of the target's input that are constant.
         weights: and bias.
         other: by how much, in their size.
+        factor: of the target's input, by what was wrong before.
     """
     chance = np.random.default_rng(seed)
     wide = np.ones(len(weights[0])) if channels is None else channels
     right = chance.standard_normal((rows, len(wide))) * wide
-    read = right + other * chance.standard_normal(right.shape) * wide
+    read = factor * (right + other * chance.standard_normal(right.shape) * wide)
     read[:constant] = 0.0
     read = rounded(read, dtype, chance)
     made, due = rounded(spoil(layer_norm(read, *weights)), dtype, chance), layer_norm(right, *weights)
@@ -381,6 +386,17 @@ def test_data_that_are_nearly_the_golden_s_are_nearly_as_uneven(given, dtype):
     wrong = normed(dtype, seed=0, other=0.005, spoil=lambda out: out * np.where(np.arange(4 * WIDTH) == 7, 0.3, 1.0))
     assert gap(*wrong) == 0.0
     assert gap(*wrong, apart=0.04) > 1.0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("factor", [0.6, 1.3])
+def test_what_a_factor_makes_smaller_has_no_constant_rows(factor, dtype):
+    """A norm takes it off, so what is wrong behind it still shows; rows that are constant explain as much as before."""
+    for seed in range(10):
+        assert gap(*normed(dtype, seed=seed, factor=factor, other=0.1)) == 0.0
+        assert gap(*normed(dtype, seed=seed, constant=ROWS, other=0.1)) == 0.0
+    for spoil in (lambda out: 0.9 * out, quarter_zero):
+        assert gap(*normed(dtype, seed=0, factor=factor, other=0.1, spoil=spoil)) > 1.0
 
 
 def law_gap(rows, pairs):

@@ -142,18 +142,18 @@ def over(spoil=lambda out: out, summed=lambda x: x.sum(-1, keepdims=True)):
     return [("s", "sum", "x", right, summed), ("a", "div", "xs", np.divide, lambda x, by: spoil(x / by))]
 
 
-def normed(spoil=lambda out: out, square=mean_square):
+def normed(spoil=lambda out: out, square=mean_square, rooted=root):
     return [
-        ("v", "mean", "x", mean_square, square), ("r", "rsqrt", "v", root),
+        ("v", "mean", "x", mean_square, square), ("r", "rsqrt", "v", root, rooted),
         ("a", "mul", "xr", np.multiply, lambda x, by: spoil(x * by)),
     ]  # fmt: skip
 
 
-def averaged(spoil=lambda out: out):
+def averaged(spoil=lambda out: out, shared=lambda share: share):
     share = lambda x: np.exp(x[:16]) / np.exp(x[:16]).sum(-1, keepdims=True)  # noqa: E731
     values = lambda x: x[:16]  # noqa: E731
     return [
-        ("p", "softmax", "x", share), ("y", "slice", "x", values),
+        ("p", "softmax", "x", share, lambda x: shared(share(x))), ("y", "slice", "x", values),
         ("a", "matmul", "py", np.matmul, lambda p, v: spoil(p @ v)),
     ]  # fmt: skip
 
@@ -184,6 +184,15 @@ def test_wrong_shares_norms_and_attention_written_out_do(steps, spoil):
 def test_a_share_is_not_blamed_for_a_wrong_sum_nor_a_norm_for_a_wrong_mean_square():
     assert gap(*chained(over(summed=lambda x: 1.3 * x.sum(-1, keepdims=True)))) == 0.0
     assert gap(*chained(normed(square=lambda x: 1.3 * mean_square(x)))) == 0.0
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("factor", [0.6, 1.3])
+def test_what_reads_a_wrong_root_or_softmax_carries_it_on(factor, dtype):
+    rows, pairs = chained(normed(rooted=lambda x: factor * root(x)), dtype=dtype)
+    assert gap(rows, pairs) == 0.0
+    assert OwnInputs(rows, Calls(rows, pairs)).contradiction(3).gap > 1.0  # the root is named itself
+    assert gap(*chained(averaged(shared=lambda share: factor * share), dtype=dtype)) == 0.0
 
 
 def put_back(gradient):
