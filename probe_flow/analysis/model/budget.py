@@ -96,7 +96,8 @@ class Allowances:
         self._crossed = CrossedEdges(rows, self.deviations)
         self._lost = LostSteps(rows, self.deviations, self.sources)
         self._casts = HiddenCasts(rows, calls)
-        self._by_statistics = StatisticsAllowances(self._flips, self._steps, self._crossed, self._lost, self.sources)
+        kept = self._flips, self._steps, self._crossed, self._lost
+        self._by_statistics = StatisticsAllowances(*kept, self.sources, FigureColumn(len(rows)))
         self._forward, self._gradient = Forward(rows, self.deviations), Gradient(rows, self.deviations)
         self.is_flow_unknown = is_flow_unknown(pairs)
         nodes = pairs.target.nodes.values()

@@ -22,6 +22,7 @@ from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps
 from probe_flow.analysis.model.products import product_length
 from probe_flow.analysis.number_types import STEP_AT_MOST, common_share
+from probe_flow.records import FigureColumn
 
 STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
@@ -81,6 +82,7 @@ class StatisticsAllowances:
         crossed: whole numbers of which some may be a step apart.
         lost: what rounding to 16 bits left.
         sources: gives the rows that one was made of; ``()`` where nothing made it.
+        explained: takes the relative error that each row's own inputs explain.
     """
 
     def __init__(
@@ -90,13 +92,14 @@ class StatisticsAllowances:
         crossed: CrossedEdges,
         lost: LostSteps,
         sources: Callable[[int], Sequence[int] | None],
+        explained: FigureColumn,
     ) -> None:
         self._flips = flips
         self._steps = steps
         self._crossed = crossed
         self._lost = lost
         self._sources = sources
-        self._explained: dict[int, float] = {}
+        self._explained = explained
 
     def hand_on(self, number: int, behind: Sequence[int]) -> None:
         """Give a row that shows others again their noise, and what explains their errors."""
@@ -224,7 +227,7 @@ class StatisticsAllowances:
 
     def _guessed(self, number: int, tensor: Deviation) -> float:
         """Return the error that a tensor's own statistics, and those of what it was made of, make likely."""
-        return max(tensor.likely, self._explained.get(number, 0.0) * tensor.size / BY_ACCIDENT)
+        return max(tensor.likely, min(1.0, self._explained.get(number, 0.0) / BY_ACCIDENT) * tensor.size)
 
 
 def left_by_flips(noise: float, count: int, aligned: float) -> float:
