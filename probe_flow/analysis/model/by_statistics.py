@@ -149,7 +149,7 @@ class StatisticsAllowances:
         return Allowance(
             allowed.floor,
             allowed.explained + extra,
-            _at_extremes(allowed, output, extra) if is_noise else allowed.peak + extra * math.sqrt(output.count),
+            _at_extremes(allowed, output, shown, extra) if is_noise else allowed.peak + extra * math.sqrt(output.count),
             AVERAGED * allowed.gain
             + output.unit
             + (share * extra + coherent) / size
@@ -247,12 +247,13 @@ def _of_one_mean(output: Deviation, inputs: Sequence[Deviation]) -> int:
     return min((tensor.count for tensor in inputs if 1 < tensor.count < output.count), default=output.count)
 
 
-def _at_extremes(allowed: Allowance, output: Deviation, extra: float) -> float:
+def _at_extremes(allowed: Allowance, output: Deviation, inputs: Sequence[Deviation], extra: float) -> float:
     """Return the largest error that minimum and maximum of a result may have: two elements, and not the worst of all.
 
     Where mean and norm are known, what was read is told by these as well. So noise may be larger than the extremes show
     (``extra``), and largest errors more than noise.
     """
     at_top = math.sqrt(max(1.0, output.top / max(output.size, TINY)))
-    noise, single = (allowed.rms, 0.0) if output.is_bare else (allowed.rms + extra, allowed.single)
+    is_bare = all(tensor.is_bare for tensor in inputs) if inputs else output.is_bare
+    noise, single = (allowed.rms, 0.0) if is_bare else (allowed.rms + extra, allowed.single)
     return AT_EXTREMES * (noise * at_top + 2.0 * output.unit * output.top) + single

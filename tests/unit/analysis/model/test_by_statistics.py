@@ -352,3 +352,28 @@ def test_statistics_that_agree_by_accident_do_not_say_that_an_input_is_right():
     assert "c" not in agreeing(0.1, 1e-3, 0.1)
     assert "c" in agreeing(1e-3, 1e-3, 0.1)
     assert "c" in agreeing(0.1, 1e-3, 3.0)
+
+
+def statistics_of(values):
+    ends = float(values.min()), float(values.max())
+    return statistics(min=ends[0], max=ends[1], mean=float(values.mean()), l2norm=float(np.linalg.norm(values)))
+
+
+def masked(spoil, *, seed):
+    """Float16 scores whose upper half a causal mask hides: the largest of the others is another element."""
+    chance = np.random.default_rng(seed)
+    hidden = np.triu(np.ones((12, 12)), 1) > 0.0
+    right = chance.standard_normal((12, 12))
+    wrong = (right + 5e-3 * chance.standard_normal(right.shape)).astype(np.float16).astype(float)
+    behind = [np.where(hidden, -np.inf, each) for each in (spoil(wrong), right)]
+    rows = []
+    for name, role, sides in (("a", OUT, (wrong, right)), ("mask", IN, (wrong, right)), ("mask", OUT, behind)):
+        measured = statistics_measured(*map(statistics_of, sides), count=right.size)
+        rows.append(row(name, role, measurement=measured, dtype="float16", golden_dtype="float32"))
+    found, _ = conclude(rows, pairs_of(rows, {"a": "div", "mask": "masked_fill"}, [edge("a", "mask")]), passes(rows))
+    return [each.node.name for each in found if each.kind is FindingKind.ORIGIN and each.fails]
+
+
+def test_the_largest_score_that_a_mask_leaves_is_any_of_those_that_were_masked():
+    assert not any("mask" in masked(lambda scores: scores, seed=seed) for seed in (1, 132, 204, 277))  # that agree by accident
+    assert "mask" in masked(lambda scores: scores + 0.05, seed=1)
