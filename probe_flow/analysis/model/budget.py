@@ -96,8 +96,8 @@ class Allowances:
         self._crossed = CrossedEdges(rows, self.deviations)
         self._lost = LostSteps(rows, self.deviations, self.sources)
         self._casts = HiddenCasts(rows, calls)
-        kept = self._flips, self._steps, self._crossed, self._lost
-        self._by_statistics = StatisticsAllowances(*kept, self.sources, FigureColumn(len(rows)))
+        noise = self._flips, self._steps, self._crossed, self._lost
+        self._by_statistics = StatisticsAllowances(*noise, self.sources, FigureColumn(len(rows)))
         self._forward, self._gradient = Forward(rows, self.deviations), Gradient(rows, self.deviations)
         self.is_flow_unknown = is_flow_unknown(pairs)
         nodes = pairs.target.nodes.values()
@@ -389,6 +389,7 @@ class Allowances:
         if row.is_by_statistics and self._sums_rows(row) and not is_suspect and deviation.size:
             self._common.add(run, deviation.gain * deviation.size / (self.scales.get(number) or deviation.size))
         self._lost.add(number, deviation)
+        self._by_statistics.is_behind |= is_suspect
         if row.is_produced:
             if is_gradient(row.node):
                 self._gradients.add(run, deviation, self.scales.get(number, 0.0))

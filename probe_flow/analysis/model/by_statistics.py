@@ -21,7 +21,7 @@ from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps
 from probe_flow.analysis.model.products import product_length
-from probe_flow.analysis.number_types import STEP_AT_MOST, common_share
+from probe_flow.analysis.number_types import LEAST_COMMON, STEP_AT_MOST, common_share
 from probe_flow.records import FigureColumn
 
 STATISTICS_SLACK = 2.0
@@ -51,6 +51,9 @@ BY_ACCIDENT = 4.0
 """How many times smaller than what its own inputs explain the error of a tensor is taken to be at least. Statistics may
 agree by accident, though no element does: one guess in a hundred is ten to fifty times too small. Behind 330 faults, of
 which each was the only one, 44 right results were off by twice their limit without this, and 2 are with it."""
+
+LARGER_OF_TWO = math.sqrt(1.0 + 2.0 / math.pi)
+"""Root mean square of the larger of two normally distributed errors, those of both extremes, in one of them."""
 
 ANGLE = 0.25
 """Error of an angle, in radians, from which sine and cosine hide it: their extremes, mean and norm stay as they are."""
@@ -100,6 +103,8 @@ class StatisticsAllowances:
         self._lost = lost
         self._sources = sources
         self._explained = explained
+        self.is_behind = False
+        """Whether what follows may inherit from a suspect."""
 
     def hand_on(self, number: int, behind: Sequence[int]) -> None:
         """Give a row that shows others again their noise, and what explains their errors."""
@@ -226,8 +231,29 @@ class StatisticsAllowances:
         return tensor if likely == tensor.rms else tensor.with_rms(likely)
 
     def _guessed(self, number: int, tensor: Deviation) -> float:
-        """Return the error that a tensor's own statistics, and those of what it was made of, make likely."""
-        return max(tensor.likely, min(1.0, self._explained.get(number, 0.0) / BY_ACCIDENT) * tensor.size)
+        """Return the error that a tensor's own statistics, and behind a suspect those of what it was made of, say."""
+        if not self.is_behind:
+            return tensor.likely
+        explained = min(1.0, self._explained.get(number, 0.0) / BY_ACCIDENT)
+        return max(of_all_figures(tensor), explained * tensor.size)
+
+
+def of_all_figures(tensor: Deviation) -> float:
+    """Return the error that extremes, norm and mean say together, of which some may be small by accident.
+
+    What is inherited is common to many elements in part, and does not average out as noise does.
+    """
+    if tensor.is_bare or tensor.blind or not (tensor.peak or tensor.gain or tensor.offset):
+        return tensor.likely
+    left = _common_noise(tensor.count)
+    at_top = math.sqrt(tensor.size / tensor.top) if tensor.top else 1.0
+    figures = at_top * tensor.peak / LARGER_OF_TWO, tensor.gain * tensor.size / left, tensor.offset / left
+    return max(tensor.rms, math.hypot(*figures) / math.sqrt(len(figures)))
+
+
+def _common_noise(count: int) -> float:
+    """Return what noise leaves in norm and mean of so many elements: a tenth of it is common to all."""
+    return math.hypot(LEAST_COMMON, 1.0 / math.sqrt(max(1, count)))
 
 
 def left_by_flips(noise: float, count: int, aligned: float) -> float:

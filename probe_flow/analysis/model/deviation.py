@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.model.rounding import SYSTEMATIC, UNLOST, WITHIN_FRAMEWORK, Rounding, storage
 from probe_flow.analysis.narrowed import rounded_before
-from probe_flow.analysis.number_types import LEAST_COMMON, SIGNIFICANT_BITS, WIDE, is_record, nearest_record
+from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE, is_record, nearest_record
 from probe_flow.analysis.plain_values import LARGEST, masks_alike
 from probe_flow.records import Measurement, Mode, Statistics, Value
 from probe_flow.records.row import Row
@@ -35,9 +35,6 @@ SIZE_OF_TOP = 0.5
 
 HELD = 0.02
 """Of what noise leaves in norm and mean: both are smaller by accident once in 4,000 times."""
-
-LARGER_OF_TWO = math.sqrt(1.0 + 2.0 / math.pi)
-"""Root mean square of the larger of two normally distributed errors, those of both extremes, in one of them."""
 
 ALIKE = 4.0
 """Rounding steps, of storage and of recorded statistics, within which elements are one number."""
@@ -129,9 +126,9 @@ class Deviation(Struct, frozen=True, gc=False):
         """Root mean square of the error where statistics only prove a part of it.
 
         Noise of this size moves each extreme by about as much (more where it grows with the values), norm and mean by
-        the share that does not average out: the root mean square of the three guesses, so that one which is small by
-        accident says little. Where extremes are all there is, theirs is the only one. That norm or mean agree as
-        records of 16 bits do measures nothing, so these are left out; nor does that norms of many elements do. Where
+        as much over the root of the count: the middle one of the three guesses, which a common factor or a single
+        wrong element does not spoil. Where extremes are all there is, theirs is the only one. That norm or mean agree
+        as records of 16 bits do measures nothing, so these are left out; nor does that norms of many elements do. Where
         both agree far better than noise leaves them, a norm holds them, whatever the error.
         """
         if not (self.peak or self.gain or self.offset):
@@ -144,9 +141,8 @@ class Deviation(Struct, frozen=True, gc=False):
         averages = (abs(self.gain) * self.size * root, is_norm_open), (abs(self.offset) * root, self.blind)
         if all(each < HELD * extreme for each, _ in averages):
             return max(self.rms, extreme)
-        left = math.hypot(1.0, LEAST_COMMON * root)
-        guesses = extreme / LARGER_OF_TWO, *(each / left for each, is_open in averages if each or not is_open)
-        return max(self.rms, math.hypot(*guesses) / math.sqrt(len(guesses)))
+        guesses = sorted((extreme, *(each for each, is_open in averages if each or not is_open)))
+        return max(self.rms, guesses[(len(guesses) - 1) // 2])
 
     def with_rms(self, rms: float) -> Deviation:
         """Return the same with another root mean square of the error."""

@@ -24,7 +24,7 @@ from comparison_rows import (
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
-from probe_flow.analysis.model.by_statistics import angle_noise, left_by_flips
+from probe_flow.analysis.model.by_statistics import angle_noise, left_by_flips, of_all_figures
 from probe_flow.analysis.model.decisions import is_decided, wavering
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.search.conclude import conclude
@@ -347,6 +347,27 @@ def agreeing(before, by_accident, wrong):
     return [each.node.name for each in found if each.kind is FindingKind.ORIGIN and each.fails]
 
 
+def test_extremes_norm_and_mean_say_together_what_noise_leaves():
+    """A tenth of it is common to all: of 400 tensors with noise of 1 % none is taken for twenty times less."""
+    chance = np.random.default_rng(9)
+    guesses, middle = [], []
+    for _ in range(400):
+        right = chance.standard_normal(240)
+        wrong = right + 0.01 * chance.standard_normal(240)
+        size = float(np.sqrt((right**2).mean()))
+        shown = deviation(
+            rms=0.0, peak=float(max(abs(wrong.max() - right.max()), abs(wrong.min() - right.min()))), size=size,
+            gain=float(np.linalg.norm(wrong) / np.linalg.norm(right)) - 1.0, count=240,
+            offset=float(wrong.mean() - right.mean()), top=float(np.abs(right).max()),
+        )  # fmt: skip
+        guesses.append(of_all_figures(shown) / 0.01)
+        middle.append(shown.likely / 0.01)
+    assert min(guesses) > 0.05
+    assert max(guesses) < 2.0
+    assert min(middle) < min(guesses)
+    assert max(middle) > max(guesses)
+
+
 def test_statistics_that_agree_by_accident_do_not_say_that_an_input_is_right():
     """What is made of it shows the error again that it was made of."""
     assert "c" not in agreeing(0.1, 1e-3, 0.1)
@@ -375,5 +396,6 @@ def masked(spoil, *, seed):
 
 
 def test_the_largest_score_that_a_mask_leaves_is_any_of_those_that_were_masked():
-    assert not any("mask" in masked(lambda scores: scores, seed=seed) for seed in (1, 132, 204, 277))  # that agree by accident
-    assert "mask" in masked(lambda scores: scores + 0.05, seed=1)
+    by_accident = 132, 204, 277  # the largest of all agree, and others are all that is left
+    assert not any("mask" in masked(lambda scores: scores, seed=seed) for seed in (1, *by_accident))
+    assert "mask" in masked(lambda scores: scores + 0.5, seed=1)
