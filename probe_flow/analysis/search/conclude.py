@@ -21,7 +21,6 @@ from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import diagnose
 from probe_flow.analysis.search.proof import Proof, figures, proof_of, sentence
 from probe_flow.analysis.search.reference_check import golden_errors, witness_of
-from probe_flow.analysis.search.standing_out import divides_by_wrong_spread, standing_out
 from probe_flow.records import Finding, FindingKind, Pairs, Phase, Verdict
 from probe_flow.records.row import Row, number_or_first
 
@@ -128,7 +127,9 @@ def _origins(diagnosis: Diagnosis, rows: Sequence[Row]) -> list[Suspect]:
         and not (suspect.figure is ErrorFigure.NONFINITE and suspect.inherits)
     ]
     if strong and rows[strong[0].row].is_by_statistics:
-        chosen = {suspect.row for suspect in strong} | standing_out(strong[0], diagnosis, rows)
+        from probe_flow.analysis.search.standing_out import beside
+
+        chosen = beside(strong, diagnosis, rows)
         strong = [suspect for suspect in diagnosis.suspects if suspect.row in chosen]
     # Behind a strong one, what is a little more than explained is its echo.
     before_it = itertools.takewhile(lambda suspect: not strong or suspect is not strong[0], diagnosis.suspects)
@@ -140,8 +141,6 @@ def _origins(diagnosis: Diagnosis, rows: Sequence[Row]) -> list[Suspect]:
 
 def _least_score(suspect: Suspect, diagnosis: Diagnosis, rows: Sequence[Row]) -> float:
     """Return the score from which a suspect is an origin whatever it depends on."""
-    if suspect.inherits and divides_by_wrong_spread(suspect.row, diagnosis, rows):
-        return math.inf
     root = diagnosis.tainted.get(suspect.row)
     steps = [number_or_first(rows[n].node.execution.step) for n in (suspect.row, root) if n is not None]
     return LATER if steps[-1] < steps[0] else STRONG

@@ -25,6 +25,12 @@ APART = 2.5
 right, 5 have such a result; of 100 second faults that are suspects 92 do, or have twice their limit."""
 
 
+def beside(strong: Sequence[Suspect], diagnosis: Diagnosis, rows: Sequence[Row]) -> set[int]:
+    """Return the rows of strong suspects without those that only carry on, and what stands out behind the first."""
+    found = {each.row for each in strong if not (each.inherits and divides_by_wrong_spread(each.row, diagnosis, rows))}
+    return found | standing_out(strong[0], diagnosis, rows)
+
+
 def standing_out(origin: Suspect, diagnosis: Diagnosis, rows: Sequence[Row]) -> frozenset[int]:
     """Return the suspects of the forward pass behind an origin, in its step, that stand out of all others there."""
     run = rows[origin.row].node.execution
