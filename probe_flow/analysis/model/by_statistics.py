@@ -280,6 +280,6 @@ def _at_extremes(allowed: Allowance, output: Deviation, inputs: Sequence[Deviati
     (``extra``), and largest errors more than noise.
     """
     at_top = math.sqrt(max(1.0, output.top / max(output.size, TINY)))
-    is_bare = all(tensor.is_bare for tensor in inputs) if inputs else output.is_bare
+    is_bare = output.is_bare and all(tensor.is_bare for tensor in inputs)
     noise, single = (allowed.rms, 0.0) if is_bare else (allowed.rms + extra, allowed.single)
     return AT_EXTREMES * (noise * at_top + 2.0 * output.unit * output.top) + single

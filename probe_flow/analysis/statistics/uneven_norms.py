@@ -62,7 +62,8 @@ def as_uneven(
 def _is_scaled(tensor: Moments, golden: Moments, factor: float) -> bool:
     """Return True if a factor alone makes a tensor smaller: that of both extremes as well, which constant rows keep."""
     ends = (tensor.low, golden.low), (tensor.high, golden.high)
-    return all(there and abs(here / there - factor) <= LIKE_A_FACTOR for here, there in ends)
+    is_told = factor < 1.0 - 2.0 * LIKE_A_FACTOR  # else extremes that stayed are near to it, too
+    return is_told and all(there != 0.0 and abs(here / there - factor) <= LIKE_A_FACTOR for here, there in ends)
 
 
 def _even(weight: Moments | None, bias: Moments | None) -> tuple[float, float]:
