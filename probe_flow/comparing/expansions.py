@@ -39,10 +39,11 @@ def given_unseen(rows: Sequence[Row], pairs: Pairs, nodes: Mapping[NodeKey, obje
     return {node: given[0] for node, given in found.items() if len(given) == 1}
 
 
-def chained(given: SideCall, result: int, reader: SideCall, place: int) -> SideCall:
+def chained(name: str, given: SideCall, result: int, reader: SideCall, place: int) -> SideCall:
     """Return an operator together with the one that gave an input of it, as one operator.
 
     Args:
+        name: of the one that gave it.
         given: computes the input.
         result: which of its results that is.
         reader: reads it.
@@ -63,7 +64,7 @@ def chained(given: SideCall, result: int, reader: SideCall, place: int) -> SideC
     inputs: dict[Place, TensorRef] = dict(given.inputs)
     inputs.update(((numbers[number],), reader.inputs[number,]) for number in others)
     call = Call(DEVICE, f"{given.call.api}+{reader.call.api}", args, {}, reader.call.results)
-    fused = Fused((*inner.parts, *parts), gives)
+    fused = Fused((*inner.parts, *parts), gives, shown=f"numpy together with `{name}`, which the golden does not show")
     return SideCall(call, is_mindspore=False, inputs=inputs, results=reader.results, parts=fused)
 
 

@@ -304,7 +304,7 @@ class _Calls:
             can_be_computed(given)
         except UnusableError:
             return target
-        return chained(given, result, target, place)
+        return chained(producer.name, given, result, target, place)
 
     def _has_arguments_of(self, key: NodeKey, target: SideCall, golden: SideCall) -> bool:
         """Whether both calls were recorded with the same arguments in the same places."""

@@ -36,11 +36,13 @@ class Fused(Struct, frozen=True):
     Args:
         parts: in the order in which they are computed.
         gives: its results: (number of a part, result).
+        shown: what to say of who computed it, where that is not one operator of the dump.
         rounding: relative error of each value between two parts, at random; a kernel may keep them in any precision.
     """
 
     parts: tuple[Part, ...]
     gives: tuple[tuple[int, int], ...]
+    shown: str = ""
     rounding: float = 0.0
 
     @property

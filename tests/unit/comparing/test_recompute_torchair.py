@@ -309,6 +309,7 @@ def test_a_product_and_the_sum_behind_it_are_computed_together(tmp_path):
     found, told = compared(tmp_path, "auto")
     assert named(found) == ["Add"]
     assert "given its own inputs, the output is off by" in found.findings[0].evidence
+    assert "(computed by numpy together with `MatMulV2`, which the golden does not show)" in found.findings[0].evidence
     assert told[0]["left"] == []
 
 
