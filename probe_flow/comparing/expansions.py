@@ -7,7 +7,6 @@ whatever the product is, and the product has no result to be understood by. Both
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec import structs
 
@@ -15,6 +14,7 @@ from probe_flow.apis.calls import Call, Plain
 from probe_flow.apis.calls import Path as Place
 from probe_flow.apis.numpy_core.fused import Fused, Part
 from probe_flow.apis.numpy_core.names import DEVICE
+from probe_flow.comparing.graph_attributes import frozen
 from probe_flow.comparing.recompute_worker import SideCall
 from probe_flow.records import NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row
@@ -71,12 +71,6 @@ def chained(name: str, given: SideCall, result: int, reader: SideCall, place: in
 def _parts_of(side: SideCall) -> Fused:
     if side.parts is not None:
         return side.parts
-    attributes = tuple((name, _value(leaf)) for name, leaf in side.call.kwargs.items())
+    attributes = tuple((name, frozen(leaf.value)) for name, leaf in side.call.kwargs.items() if isinstance(leaf, Plain))
     part = Part(side.call.api, tuple(range(len(side.call.args))), attributes)
     return Fused((part,), tuple((0, number) for number in range(len(side.call.results))))
-
-
-def _value(leaf: Any) -> Any:
-    if isinstance(leaf, tuple | list):
-        return tuple(map(_value, leaf))
-    return _value(leaf.value) if isinstance(leaf, Plain) else leaf

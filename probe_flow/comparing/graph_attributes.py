@@ -92,7 +92,7 @@ class GraphAttributes:
         known = self._of_file(str(Path(self._catalog.root) / links.graph.file)).get(op.name)
         if known is None:
             raise UnusableError("graphs of this run have several operators of its name")
-        attributes = tuple((name, _frozen(value)) for name, value in known.items() if name in wanted.all)
+        attributes = tuple((name, frozen(value)) for name, value in known.items() if name in wanted.all)
         if lacking := sorted(wanted.required - dict(attributes).keys()):
             raise UnusableError(f"its graph does not give attribute `{lacking[0]}` of `{op.name}`")
         reads: list[int | tuple[int, int]] = []
@@ -130,8 +130,9 @@ class GraphAttributes:
         return self._read[file]
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
+def frozen(value: Any) -> Any:
+    """Return an attribute with tuples in place of lists: what computes an operator is told apart by its attributes."""
+    return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
 
 
 def _by_name(ops: Iterable[Any]) -> Mapping[str, Attributes | None]:

@@ -266,16 +266,17 @@ class _Calls:
         spent = 0
         for count, key in enumerate(self.results):
             try:
-                target = self._known(key)
+                own = self._known(key)
             except UnusableError as error:
                 if not error.is_expected:
                     self.refused[key] = error.reason
                 continue
+            target = self._with_unseen(key, own)
             if count >= sure and spent + target.elements > budget:
                 continue
             spent += target.elements
-            whole, golden = self._both(key, self._with_unseen(key, target))
-            yield key, Job(whole, golden, key in self._suspects, UNIT, LIMIT_BYTES, is_product(target.call.api))
+            whole, golden = self._both(key, target)
+            yield key, Job(whole, golden, key in self._suspects, UNIT, LIMIT_BYTES, is_product(own.call.api))
 
     def _known(self, key: NodeKey) -> SideCall:
         """Return a call that can be computed: by its own name, else by that of the call that a mapping joined it with.

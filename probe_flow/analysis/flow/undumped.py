@@ -26,7 +26,7 @@ COUNTED = 8
 FLOATS = ("float", "bfloat")
 
 
-def is_unseen(row: Row) -> bool:
+def _is_unseen(row: Row) -> bool:
     """Return whether a row is of a float result that the target alone shows."""
     tensor = row.pair.target
     return (
@@ -61,7 +61,7 @@ class Undumped:
     def _unseen(self) -> Mapping[NodeKey, list[int]]:
         found: dict[NodeKey, list[int]] = defaultdict(list)
         for number, row in enumerate(self._rows):
-            if is_unseen(row):
+            if _is_unseen(row):
                 found[row.node].append(number)
         return found
 

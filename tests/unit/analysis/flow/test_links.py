@@ -226,18 +226,21 @@ def test_without_a_graph_ranks_do_not_mix():
 def held_meanwhile(ranks: int) -> int:
     """Return the bytes that looking for equal values takes beyond what it finds: 200 outputs a rank, none alike."""
     runs = [key(rank=rank) for rank in range(ranks)]
-    rows = [row(replace(run, name=f"n{n}"), mark=n + 1.5) for run in runs for n in range(200)]
+    found, now, peak = weighed([row(replace(run, name=f"n{n}"), mark=n + 1.5) for run in runs for n in range(200)])
+    assert found.producers == {}
+    return peak - now
+
+
+def weighed(rows):
+    """Return the links of rows, the bytes that they take, and the most that was taken meanwhile."""
     pairs = pairs_of(rows)
     calls = Calls(rows, pairs)
     link(rows, pairs, calls)
     tracemalloc.start()
     try:
-        found = link(rows, pairs, calls)
-        now, peak = tracemalloc.get_traced_memory()
+        return link(rows, pairs, calls), *tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert found.producers == {}
-    return peak - now
 
 
 def test_without_a_graph_values_of_one_rank_at_a_time_are_held():
@@ -246,15 +249,7 @@ def test_without_a_graph_values_of_one_rank_at_a_time_are_held():
 
 def test_a_row_that_came_from_one_takes_four_bytes():
     rows = [row(f"n{n}", IN if n % 2 else OUT, mark=n // 2 + 1.5) for n in range(2000)]
-    pairs = pairs_of(rows)
-    calls = Calls(rows, pairs)
-    link(rows, pairs, calls)
-    tracemalloc.start()
-    try:
-        found = link(rows, pairs, calls)
-        now, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    found, now, _ = weighed(rows)
     assert found.producers == {n: (n - 1,) for n in range(1, 2000, 2)}
     assert now < 8 * len(rows)
 

@@ -201,5 +201,7 @@ def test_no_text_breaks_the_reader(tmp_path_factory, data):
     cut = data.draw(st.integers(0, 60))
     path = tmp_path_factory.mktemp("text") / "ge_proto_1_Build.txt"
     path.write_text(text[:at] + noise + text[at + cut :])
+    ops = []
     with suppress(FormatError):
-        read_rule_file(path)
+        ops = [op for graph in read_rule_file(path).graphs for op in graph.ops]
+    assert all(isinstance(text, str) for op in ops for text in (op.name, op.op_type))
