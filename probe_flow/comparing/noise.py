@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.noise import with_noise
+from probe_flow.analysis.search.reference_check import with_figures
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.measure.run import measure_pairs
 from probe_flow.metrics.catalogue.derive import WHOLE, Scope
@@ -46,7 +46,7 @@ def measure_noise(rows: Sequence[Row], pairs: Pairs, context: Context, *, scope:
     found = measure_pairs(list(twosomes.values()), (), context, scope=scope)
     measured = dict(zip(twosomes, found, strict=True))
     return [
-        with_noise(row.with_aside(noise=tuple(measured[id(one), id(other)] for one, other in _others(row, repeated))))
+        with_figures(row.with_aside(noise=tuple(measured[id(one), id(other)] for one, other in _others(row, repeated))))
         for row in rows
     ]
 

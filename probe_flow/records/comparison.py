@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -184,6 +184,12 @@ class Finding(Struct, frozen=True, gc=False):
     shape_at: str = ""
     undecided: Literal["part", "near tie"] | None = None
     others: tuple[int, ...] = ()
+
+    @classmethod
+    def at(cls, number: int, row: Row, kind: FindingKind, evidence: str, *, severity: float, **more: Any) -> Finding:
+        """Return a finding about a row and its number, with its metrics; ``more`` are other fields."""
+        more.setdefault("metrics", row.measurement.metrics if row.measurement is not None else {})
+        return cls(kind, row.node, row.pair.shown.slot, evidence, severity, row=number, **more)
 
 
 class WaiverState(enum.Enum):

@@ -149,18 +149,18 @@ def _is_inherited(row: Row, tainted_nodes: set[NodeKey], *, known: bool | None, 
 def checksum_finding(number: int, rows: Sequence[Row], writer: int | None) -> Finding:
     """Return the finding of a row whose checksum differs first, at the row that wrote it where that is known."""
     row = rows[number]
-    shown = row if writer is None else rows[writer]
     head = "" if writer is None else f"has no counterpart in the golden and wrote `{row.pair.shown.id}`: "
     what = "checksum differs although the checksums of the inputs are equal"
     if not row.is_produced:
         what = f"checksum of the {row.pair.shown.slot.role.value} differs, and nothing before it explains that"
     doubt = "; its recorded statistics agree, so it may have been hashed late" if is_hashed_late(row) else ""
-    return Finding(
-        kind=FindingKind.CHECKSUM_ORIGIN,
-        node=shown.node,
-        slot=shown.pair.shown.slot,
-        evidence=head + what + doubt,
+    at = number if writer is None else writer
+    return Finding.at(
+        at,
+        rows[at],
+        FindingKind.CHECKSUM_ORIGIN,
+        head + what + doubt,
         severity=1.0,
-        row=number if writer is None else writer,
+        metrics={},
         size="checksum differs",
     )

@@ -11,16 +11,15 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import is_gradient
 from probe_flow.analysis.flow.ordering import side_by_side
-from probe_flow.analysis.flow.producers import Writers
 from probe_flow.analysis.limits import LATER, STRONG
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.search.checksums import checksum_finding, search_checksums
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect, shape_of, with_roles
 from probe_flow.analysis.search.near_misses import behind_extremes, near_misses, only_carried, other_data
-from probe_flow.analysis.search.not_compared import NotCompared
+from probe_flow.analysis.search.not_compared import NotCompared, Writers
 from probe_flow.analysis.search.origin import diagnose
 from probe_flow.analysis.search.proof import Proof, figures, proof_of, sentence
-from probe_flow.analysis.search.reference_check import golden_errors, witness_of
+from probe_flow.analysis.search.reference_check import golden_errors, not_deterministic, witness_of
 from probe_flow.records import Finding, FindingKind, Pairs, Phase, Verdict
 from probe_flow.records.row import Row, number_or_first
 
@@ -77,10 +76,7 @@ def conclude(
     findings.extend(only_carried(rows, diagnosis))
     findings.extend(other_data(rows, diagnosis))
     findings.extend(golden_errors(rows, diagnosis.cleared))
-    if any(row.noise for row in rows):
-        from probe_flow.analysis.model.noise import not_deterministic
-
-        findings.extend(not_deterministic(rows, diagnosis.order))
+    findings.extend(not_deterministic(rows, diagnosis.order))
     origin_rows = {row if writer is None else writer for row, writer in shown.items()}
     inherited = diagnosis.tainted.keys() | checksums.inherited | echoes | (shown.keys() - origin_rows)
     roles = with_roles(verdicts, diagnosis, origin_rows, inherited)
@@ -222,20 +218,16 @@ def _origin_finding(
     row = rows[suspect.row]
     count = heirs.get(suspect.row, 0)
     tail = f"; {count} later tensor{'s inherit' if count != 1 else ' inherits'} it" if count else ""
-    shown = row if writer is None else rows[writer]
+    at = suspect.row if writer is None else writer
     between = apart.before(suspect)
     evidence = _evidence(suspect, rows, diagnosis, None if between is None else rows[between])
-    return Finding(
-        kind=FindingKind.ORIGIN,
-        node=shown.node,
-        slot=shown.pair.shown.slot,
-        evidence=_head(row, writer, rows, apart)
-        + evidence
-        + _proof(suspect, row, is_first=is_first)
-        + _by_reference(row)
-        + tail,
+    proof = _proof(suspect, row, is_first=is_first)
+    return Finding.at(
+        at,
+        rows[at],
+        FindingKind.ORIGIN,
+        _head(row, writer, rows, apart) + evidence + proof + _by_reference(row) + tail,
         severity=suspect.score,
-        row=suspect.row if writer is None else writer,
         metrics=figures(row),
         size=_size(suspect, row),
         shape=shape_of(suspect.deviation, suspect.figure, row),

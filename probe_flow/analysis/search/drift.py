@@ -100,19 +100,14 @@ def _finding(
     diagnosis: Diagnosis,
     series: Sequence[int],
 ) -> Finding:
-    row = rows[number]
-    return Finding(
-        kind=FindingKind.DRIFT,
-        node=row.node,
-        slot=row.pair.shown.slot,
-        evidence=(
-            f"{_course(error, rows, diagnosis, series)}, beyond {limit:.1e}, without a jump at any single operator"
-            f"{_steepest(limit, rows, diagnosis, series)}{_nearest(rows, diagnosis)}"
-        ),
+    return Finding.at(
+        number,
+        rows[number],
+        FindingKind.DRIFT,
+        f"{_course(error, rows, diagnosis, series)}, beyond {limit:.1e}, without a jump at any single operator"
+        f"{_steepest(limit, rows, diagnosis, series)}{_nearest(rows, diagnosis)}",
         severity=error / limit,
         fails=not diagnosis.holds_part,
-        row=number,
-        metrics=row.measurement.metrics if row.measurement else {},
         size=f"relative error {error:.1e}, limit {limit:.1e}",
     )
 

@@ -119,13 +119,5 @@ def _error(row: Row) -> float:
 def _finding(number: int, row: Row, verdict: Verdict, error: float, *, others: int) -> Finding:
     reasons = "; ".join(verdict.reasons) or ", ".join(verdict.rule_ids)
     more = f"; {others} more tensor{'s' if others > 1 else ''} of it fail{'' if others > 1 else 's'}" if others else ""
-    return Finding(
-        kind=FindingKind.FAILURE,
-        node=row.node,
-        slot=row.pair.shown.slot,
-        evidence=reasons + more,
-        severity=error,
-        row=number,
-        metrics=row.measurement.metrics if row.measurement else {},
-        size=f"relative error {error:.1e}" if math.isfinite(error) else (verdict.rule_ids or ("",))[0],
-    )
+    size = f"relative error {error:.1e}" if math.isfinite(error) else (verdict.rule_ids or ("",))[0]
+    return Finding.at(number, row, FindingKind.FAILURE, reasons + more, severity=error, size=size)

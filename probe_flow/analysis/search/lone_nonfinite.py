@@ -75,7 +75,6 @@ def _state(row: Row) -> State | None:
 def nonfinite_finding(suspect: Suspect, rows: Sequence[Row], writer: int | None) -> Finding:
     """Return the finding of a suspect, at the row where it begins (``writer``) where that has no counterpart."""
     row = rows[suspect.row]
-    shown = row if writer is None else rows[writer]
     measurement = row.measurement
     assert measurement is not None
     count = measurement.nonfinite_mismatch
@@ -84,14 +83,14 @@ def nonfinite_finding(suspect: Suspect, rows: Sequence[Row], writer: int | None)
         if measurement.mode is Mode.STATISTICS
         else f"{count} of {measurement.count} elements"
     )
-    return Finding(
-        kind=FindingKind.NONFINITE_ORIGIN,
-        node=shown.node,
-        slot=shown.pair.shown.slot,
-        evidence=("" if writer is None else f"has no counterpart in the golden, and `{row.pair.shown.id}` gets it: ")
+    at = suspect.row if writer is None else writer
+    return Finding.at(
+        at,
+        rows[at],
+        FindingKind.NONFINITE_ORIGIN,
+        ("" if writer is None else f"has no counterpart in the golden, and `{row.pair.shown.id}` gets it: ")
         + f"first nan or inf that the other side does not have: {extent}",
         severity=float(count),
-        row=suspect.row if writer is None else writer,
         metrics=measurement.metrics,
         size=f"nan or inf in {extent.removeprefix('in ')}",
     )

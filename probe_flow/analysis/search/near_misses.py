@@ -9,7 +9,7 @@ may lie behind the one where it began.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from probe_flow.analysis.limits import ALONE, NEAR
 from probe_flow.analysis.model.deviations import Deviations
@@ -103,8 +103,13 @@ def near_misses(rows: Sequence[Row], diagnosis: Diagnosis, findings: Sequence[Fi
         if least <= score <= 1.0 and number not in diagnosis.tainted:
             node = rows[number].node
             near[node] = max(near.get(node, (0.0, 0)), (score, number), key=lambda each: each[0])
-    ranked = sorted(near.values(), key=lambda each: -each[0])
-    return [_finding(rows[number], number, score, diagnosis) for score, number in ranked[:MOST]]
+    found = []
+    for score, number in sorted(near.values(), key=lambda each: -each[0])[:MOST]:
+        deviation, shown = diagnosis.deviations[number], rows[number].pair.shown.id
+        error = f"relative error {deviation.relative:.1e}, " if deviation is not None and deviation.size else ""
+        told = f"`{shown}` comes near to being an origin: {error}{score:.0%} of what it takes"
+        found.append(_suspect(number, rows[number], told, score))
+    return found
 
 
 def behind_extremes(rows: Sequence[Row], diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Finding]:
@@ -120,8 +125,12 @@ def behind_extremes(rows: Sequence[Row], diagnosis: Diagnosis, findings: Sequenc
     """
     first = next((each.row for each in findings if each.kind is FindingKind.ORIGIN and each.row is not None), None)
     named = {finding.row for finding in findings}
-    hidden = () if first is None else diagnosis.hidden.get(first, ())
-    return [_hidden_finding(rows[n], n, rows[first]) for n in hidden if first is not None and n not in named]
+    if first is None:
+        return []
+    told = (
+        f"`{rows[first].pair.shown.id}` was computed from it, and its minimum and maximum, which agree, do not clear it"
+    )
+    return [_suspect(n, rows[n], told, 0.0) for n in diagnosis.hidden.get(first, ()) if n not in named]
 
 
 def only_carried(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
@@ -131,52 +140,21 @@ def only_carried(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
         rows: all rows.
         diagnosis: what the search found.
     """
-    return [_carried_finding(rows[number], number, diagnosis) for number in diagnosis.carried[:MOST]]
+    found = []
+    for number in diagnosis.carried[:MOST]:
+        row, deviation = rows[number], diagnosis.deviations[number]
+        assert deviation is not None
+        told = (
+            f"`{row.pair.shown.id}` differs (relative error {deviation.relative:.1e}) and only carries on what reached "
+            f"it: {sentence(row)}, and so is what feeds it"
+        )
+        found.append(_suspect(number, row, told, 1.0))
+    return found
 
 
-def _carried_finding(row: Row, number: int, diagnosis: Diagnosis) -> Finding:
-    deviation = diagnosis.deviations[number]
-    assert deviation is not None
-    return Finding(
-        kind=FindingKind.SUSPECT,
-        node=row.node,
-        slot=row.pair.shown.slot,
-        evidence=f"`{row.pair.shown.id}` differs (relative error {deviation.relative:.1e}) and only carries on what "
-        f"reached it: {sentence(row)}, and so is what feeds it",
-        severity=1.0,
-        fails=False,
-        row=number,
-        metrics=row.measurement.metrics if row.measurement else {},
-    )
-
-
-def _hidden_finding(row: Row, number: int, origin: Row) -> Finding:
-    return Finding(
-        kind=FindingKind.SUSPECT,
-        node=row.node,
-        slot=row.pair.shown.slot,
-        evidence=f"`{origin.pair.shown.id}` was computed from it, and its minimum and maximum, which agree, do not "
-        "clear it",
-        severity=0.0,
-        fails=False,
-        row=number,
-        metrics=row.measurement.metrics if row.measurement else {},
-    )
-
-
-def _finding(row: Row, number: int, score: float, diagnosis: Diagnosis) -> Finding:
-    deviation = diagnosis.deviations[number]
-    error = f"relative error {deviation.relative:.1e}, " if deviation is not None and deviation.size else ""
-    return Finding(
-        kind=FindingKind.SUSPECT,
-        node=row.node,
-        slot=row.pair.shown.slot,
-        evidence=f"`{row.pair.shown.id}` comes near to being an origin: {error}{score:.0%} of what it takes",
-        severity=score,
-        fails=False,
-        row=number,
-        metrics=row.measurement.metrics if row.measurement else {},
-    )
+def _suspect(number: int, row: Row, told: str, severity: float, **more: Any) -> Finding:
+    """Return a finding that fails nothing."""
+    return Finding.at(number, row, FindingKind.SUSPECT, told, severity=severity, fails=False, **more)
 
 
 def other_data(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
@@ -212,22 +190,9 @@ def _undecided(
     row, deviation = rows[first], diagnosis.deviations[first]
     error = f" (relative error {deviation.relative:.1e})" if deviation is not None and deviation.size else ""
     more = f", and {len(others)} more" if others else ""
-    return [
-        Finding(
-            kind=FindingKind.SUSPECT,
-            node=row.node,
-            slot=row.pair.shown.slot,
-            evidence=f"undecided: `{row.pair.shown.id}` differs by more than rounding explains{error}{more}, "
-            + _WHY[why],
-            severity=1.0,
-            fails=False,
-            row=first,
-            metrics=row.measurement.metrics if row.measurement else {},
-            size="made by calls that are not in the dump" if why == "part" else "",
-            undecided=why,
-            others=tuple(others),
-        )
-    ]
+    told = f"undecided: `{row.pair.shown.id}` differs by more than rounding explains{error}{more}, {_WHY[why]}"
+    size = "made by calls that are not in the dump" if why == "part" else ""
+    return [_suspect(first, row, told, 1.0, size=size, undecided=why, others=tuple(others))]
 
 
 def left_open(findings: Sequence[Finding]) -> tuple[str, ...]:
@@ -276,15 +241,13 @@ def _random_state(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
             else ("; each of its elements is dropped, or its own input scaled, as it should be")
         )
     return [
-        Finding(
-            kind=FindingKind.RANDOM_STATE,
-            node=row.node,
-            slot=row.pair.shown.slot,
-            evidence=f"random state differs: `{row.pair.shown.id}` was drawn otherwise than the golden's (relative "
-            f"error {deviation.relative:.1e}){more}{proven}; {after}",
+        Finding.at(
+            first,
+            row,
+            FindingKind.RANDOM_STATE,
+            f"random state differs: `{row.pair.shown.id}` was drawn otherwise than the golden's (relative error "
+            f"{deviation.relative:.1e}){more}{proven}; {after}",
             severity=deviation.relative,
             fails=False,
-            row=first,
-            metrics=row.measurement.metrics if row.measurement else {},
         )
     ]

@@ -326,18 +326,9 @@ class Origins:
         found = described(row, self.states[number])
         more = f"; {_count(len(roots) - 1, 'more tensor')} of it alike" if len(roots) > 1 else ""
         tail = f"; {_count(heirs, 'later tensor')} inherit{'s' if heirs == 1 else ''} it" if heirs else ""
-        measured = row.measurement
-        assert measured is not None
-        return Finding(
-            kind=FindingKind.NONFINITE_ORIGIN,
-            node=row.node,
-            slot=row.pair.shown.slot,
-            evidence=f"{found}; {self._why(number)}{more}{tail}",
-            severity=float(heirs),
-            row=number,
-            metrics=measured.metrics,
-            size=found,
-        )
+        evidence = f"{found}; {self._why(number)}{more}{tail}"
+        kind = FindingKind.NONFINITE_ORIGIN
+        return Finding.at(number, row, kind, evidence, severity=float(heirs), size=found)
 
     def _why(self, number: int) -> str:
         row, call = self.rows[number], self.calls.of[number]
@@ -374,17 +365,8 @@ class Origins:
         others = len(asked) - 1
         more = f"; {_count(others, 'more tensor')} alike" if others else ""
         found = described(row, self.states[number])
-        return Finding(
-            kind=FindingKind.SUSPECT,
-            node=row.node,
-            slot=row.pair.shown.slot,
-            evidence=f"{found}, as asked for by an argument, a mask or the operator itself{more}",
-            severity=0.0,
-            fails=False,
-            row=number,
-            metrics=row.measurement.metrics if row.measurement is not None else {},
-            size=found,
-        )
+        evidence = f"{found}, as asked for by an argument, a mask or the operator itself{more}"
+        return Finding.at(number, row, FindingKind.SUSPECT, evidence, severity=0.0, fails=False, size=found)
 
 
 def _is_gradient(row: Row) -> bool:

@@ -1,17 +1,19 @@
-"""Outputs between a suspect and the nearest compared tensors before it that could not be compared.
+"""Outputs before a suspect that could not be compared, and are named in its place.
 
-What the suspect is blamed for may have happened there: nothing measured lies between. Where no edge says what lies
-between, a suspect that reads a tensor of another size than the golden's has it from where the sizes part first. A
-decision that may have been taken otherwise explains other sizes; then nothing is said of them.
+What the suspect is blamed for may have happened between it and the nearest compared tensors before it: nothing measured
+lies there. Where no edge says what lies between, a suspect that reads a tensor of another size than the golden's has it
+from where the sizes part first. A decision that may have been taken otherwise explains other sizes; then nothing is
+said of them. And who wrote a tensor that only the target has is found by what was recorded of it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
-from probe_flow.records import Execution, NodeKey, TensorKind
+from probe_flow.records import Execution, NodeKey, TensorKind, TensorRef
 from probe_flow.records.row import Row
 
 _WITH_ELEMENTS = frozenset({TensorKind.TENSOR, TensorKind.STATISTICS})
@@ -92,3 +94,39 @@ def _outputs(rows: Sequence[Row]) -> Mapping[NodeKey, Sequence[int]]:
         if row.measurement is None and row.is_produced and _are_tensors(row):
             found[row.node].append(number)
     return found
+
+
+class Writers:
+    """Finds the target-only row that wrote what an input row reads, by equal recorded statistics.
+
+    An operator that only the target executes is never compared, so the fault shows at whatever reads its output.
+
+    Args:
+        rows: all rows, in execution order.
+    """
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+        self._written: dict[object, list[int]] = defaultdict(list)
+        for number, row in enumerate(rows):
+            if row.pair.golden is None and row.is_produced:
+                self._written[_recorded(row.pair.target)].append(number)
+
+    def of(self, number: int) -> int | None:
+        """Return the last such row before this one, or None."""
+        row = self._rows[number]
+        key = None if row.is_produced else _recorded(row.pair.target)
+        if key is None:
+            return None
+        earlier = self._written.get(key, [])
+        place = bisect_left(earlier, number)
+        return earlier[place - 1] if place else None
+
+
+def _recorded(tensor: TensorRef | None) -> object:
+    """Return what identifies a tensor of one execution by what was recorded, None when that says too little."""
+    if tensor is not None and tensor.checksum is not None:
+        return tensor.node.execution, tensor.shape, tensor.checksum.lower()
+    if tensor is None or tensor.recorded is None or tensor.recorded.l2norm is None:
+        return None
+    return tensor.node.execution, tensor.shape, tensor.recorded

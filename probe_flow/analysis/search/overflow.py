@@ -145,18 +145,15 @@ def _growth_findings(grown: Iterable[Call], rows: Sequence[Row], origins: Origin
         return []
     number, *others = first
     row = rows[number]
-    measured = row.measurement
     more = f"; {len(others)} more call{'s' if len(others) > 1 else ''} alike" if others else ""
     return [
-        Finding(
-            kind=FindingKind.SUSPECT,
-            node=row.node,
-            slot=row.pair.shown.slot,
-            evidence=f"{Level.HIGH.value}: sudden growth, {_larger(row, rows, origins)}{more}",
+        Finding.at(
+            number,
+            row,
+            FindingKind.SUSPECT,
+            f"{Level.HIGH.value}: sudden growth, {_larger(row, rows, origins)}{more}",
             severity=_growth(origins.calls.by_key[row.node], origins) or 0.0,
             fails=False,
-            row=number,
-            metrics=measured.metrics if measured is not None else {},
             size="sudden growth",
         )
     ]

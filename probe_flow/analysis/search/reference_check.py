@@ -1,10 +1,13 @@
-"""What a reference says of a row: how far target and golden are from it, and whether the target is to blame at all.
+"""What a reference and repeated runs of one side say of a row, and whether the target is to blame at all.
 
 A target is accused only where it is worse than the golden's own error. By how much it may be, and which error counts as
 none, is that of the vendor's benchmark standard for operators (level L0): the root mean square error may be 2 times the
 benchmark device's, the largest one 10 times, the mean one 2 times, and errors below the minimum error of the dtype
 count as that. It takes the largest relative error where we take the largest absolute one, which elements near zero do
 not decide.
+
+Two runs of a deterministic model are equal bit by bit. Where they are not, a difference of that size between target and
+golden says nothing about the target.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.limits import REPEATED_LIMITS
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, deviation_of
 from probe_flow.analysis.number_types import UNIT
-from probe_flow.records import Finding, FindingKind, Pair
+from probe_flow.records import Finding, FindingKind, NodeKey, Pair
 from probe_flow.records.row import Row
 
 MINIMUM_ERROR: Mapping[str, float] = MappingProxyType(
@@ -91,33 +94,29 @@ def clears(row: Row, figure: ErrorFigure) -> bool:
     witness = witness_of(row)
     if witness is not None and witness.clears(figure):
         return True
-    if not row.noise:
-        return False
-    from probe_flow.analysis.model.noise import is_within_noise
-
-    return is_within_noise(row, figure)
+    return bool(row.noise) and is_within_noise(row, figure)
 
 
 def with_figures(row: Row) -> Row:
-    """Return a row whose measurement has the metrics of three sides: ``excess_error`` and those like it."""
-    witness = witness_of(row)
-    if witness is None or row.measurement is None:
+    """Return a row whose measurement has the metrics of a reference (``excess_error`` and kin) and of repeated runs.
+
+    The latter is ``noise_error``, the largest relative difference between runs.
+    """
+    if row.measurement is None:
         return row
-    figures = {
-        "excess_error": witness.excess(ErrorFigure.RMS),
-        "excess_peak": witness.excess(ErrorFigure.PEAK),
-        "golden_error": witness.golden.relative,
-    }
-    return replace(row, measurement=row.measurement.with_metrics(figures))
+    witness, noise, figures = witness_of(row), noise_of(row), dict[str, float]()
+    if witness is not None:
+        figures["excess_error"] = witness.excess(ErrorFigure.RMS)
+        figures["excess_peak"] = witness.excess(ErrorFigure.PEAK)
+        figures["golden_error"] = witness.golden.relative
+    if noise:
+        figures["noise_error"] = max(found.relative for found in noise)
+    return replace(row, measurement=row.measurement.with_metrics(figures)) if figures else row
 
 
 def golden_errors(rows: Sequence[Row], numbers: Sequence[int]) -> list[Finding]:
     """Return one finding, which fails nothing, for the first of some cleared rows that the reference clears."""
-    cleared = [number for number in numbers if rows[number].third is not None]
-    if any(rows[number].noise for number in cleared):
-        from probe_flow.analysis.model.noise import is_noisy
-
-        cleared = [number for number in cleared if not is_noisy(rows[number])]
+    cleared = [number for number in numbers if rows[number].third is not None and not is_noisy(rows[number])]
     if not cleared:
         return []
     number, *others = cleared
@@ -126,16 +125,59 @@ def golden_errors(rows: Sequence[Row], numbers: Sequence[int]) -> list[Finding]:
     assert witness is not None
     more = f"; {len(others)} more tensor{'s' if len(others) > 1 else ''} alike" if others else ""
     return [
-        Finding(
-            kind=FindingKind.GOLDEN_ERROR,
-            node=row.node,
-            slot=row.pair.shown.slot,
-            evidence=(
-                f"`{row.pair.shown.id}` differs from the golden beyond rounding, but is not to blame: {witness}{more}"
-            ),
+        Finding.at(
+            number,
+            row,
+            FindingKind.GOLDEN_ERROR,
+            f"`{row.pair.shown.id}` differs from the golden beyond rounding, but is not to blame: {witness}{more}",
             severity=witness.golden.relative,
             fails=False,
-            row=number,
-            metrics=row.measurement.metrics if row.measurement else {},
+        )
+    ]
+
+
+def noise_of(row: Row) -> tuple[Deviation, ...]:
+    """Return how far each repeated run is from the first, for the sides of a row that were repeated."""
+    return tuple(found for repeat in row.noise if (found := deviation_of(repeat)) is not None)
+
+
+def is_noisy(row: Row) -> bool:
+    """Say whether the runs of a side differ in a row."""
+    return any(found.rms > 0.0 or found.peak > 0.0 or found.nonfinite for found in noise_of(row))
+
+
+def is_within_noise(row: Row, figure: ErrorFigure) -> bool:
+    """Say whether a figure of a row is no larger than what runs of one side differ by."""
+    noise, deviation = noise_of(row), deviation_of(row)
+    if not noise or deviation is None:
+        return False
+    if figure is ErrorFigure.NONFINITE:
+        return deviation.nonfinite <= max(found.nonfinite for found in noise)
+    largest = max(figure.of(found) for found in noise)
+    return bool(0.0 < figure.of(deviation) <= REPEATED_LIMITS.of(figure.value) * largest)
+
+
+def not_deterministic(rows: Sequence[Row], order: Sequence[int]) -> list[Finding]:
+    """Return one finding, which fails nothing, for the first tensor that its node made otherwise in another run."""
+    noisy = [number for number in order if rows[number].noise and is_noisy(rows[number])]
+    if not noisy:
+        return []
+    reading = {rows[number].node for number in noisy if not rows[number].is_produced}
+    making = [number for number in noisy if rows[number].is_produced and rows[number].node not in reading]
+    first, *others = making or noisy
+    row = rows[first]
+    error = max(found.relative for found in noise_of(row))
+    nodes: dict[NodeKey, None] = dict.fromkeys(rows[number].node for number in others if rows[number].node != row.node)
+    read = "the same" if making else "other inputs"
+    more = f"; {len(nodes)} more node{'s' if len(nodes) > 1 else ''} alike" if nodes and making else ""
+    return [
+        Finding.at(
+            first,
+            row,
+            FindingKind.NOT_DETERMINISTIC,
+            f"`{row.pair.shown.id}` differs by {error:.1e} between runs of one side that read {read}{more}; "
+            f"{len(noisy)} tensor{'s differ' if len(noisy) > 1 else ' differs'} in all, and none is accused of that",
+            severity=error,
+            fails=False,
         )
     ]

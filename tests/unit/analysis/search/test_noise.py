@@ -6,8 +6,14 @@ import pytest
 from comparison_rows import IN, OUT, edge, measured, pairs_of, passes, row
 
 from probe_flow.analysis.model.deviation import ErrorFigure
-from probe_flow.analysis.model.noise import is_noisy, is_within_noise, noise_of, not_deterministic, with_noise
 from probe_flow.analysis.search.conclude import conclude
+from probe_flow.analysis.search.reference_check import (
+    is_noisy,
+    is_within_noise,
+    noise_of,
+    not_deterministic,
+    with_figures,
+)
 from probe_flow.records import FindingKind
 from probe_flow.records.row import Row
 
@@ -21,16 +27,16 @@ def repeated(found: Row, *runs: float, **figures) -> Row:
 
 
 def test_the_largest_difference_of_the_runs_is_the_noise():
-    found = with_noise(repeated(row("a", relative=0.01), 0.001, 0.003))
+    found = with_figures(repeated(row("a", relative=0.01), 0.001, 0.003))
     assert found.measurement.metrics["noise_error"] == 0.003
     assert [noise.rms for noise in noise_of(found)] == [0.001, 0.003]
 
 
 def test_runs_without_difference_have_a_noise_of_zero():
-    found = with_noise(repeated(row("a", relative=0.01), 0.0))
+    found = with_figures(repeated(row("a", relative=0.01), 0.0))
     assert found.measurement.metrics["noise_error"] == 0.0
     assert not is_noisy(found)
-    assert with_noise(row("a")) == row("a")
+    assert with_figures(row("a")) == row("a")
 
 
 @pytest.mark.parametrize(("error", "is_within"), [(0.0199, True), (0.0201, False)])
