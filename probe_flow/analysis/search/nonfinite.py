@@ -22,14 +22,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from probe_flow.analysis.filling_operators import EMPTY, FILLS, is_fill
 from probe_flow.analysis.flow.across_ranks import AcrossRanks
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.flow.links import Links, link
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
 from probe_flow.analysis.model.families import is_move
 from probe_flow.analysis.model.memory import is_memory
-from probe_flow.analysis.search.states import State, StateOf, described, state_of
+from probe_flow.analysis.search.states import EMPTY, FILLS, State, StateOf, described, is_fill, state_of
 from probe_flow.records import (
     Execution,
     Finding,

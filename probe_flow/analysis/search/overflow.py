@@ -17,10 +17,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.filling_operators import is_fill
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.search.nonfinite import Origins
-from probe_flow.analysis.search.states import state_with_sums
+from probe_flow.analysis.search.states import is_fill, state_with_sums
 from probe_flow.records import Finding, FindingKind, Mode, Pairs, Role, Status, Verdict
 from probe_flow.records.levels import Level
 from probe_flow.records.row import Row

@@ -1,12 +1,17 @@
-"""Which values that are not finite a tensor of a dump holds, and how that is said."""
+"""Which values that are not finite a tensor of a dump holds, how that is said, and which operators are asked for them.
+
+Those write what they are told to, or leave memory as it is: told by their names and types.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import NamedTuple
 
-from probe_flow.records import Mode, Statistics
+from probe_flow.records import Mode, Pairs, Statistics
 from probe_flow.records.row import Row
 from probe_flow.relations.levels import is_abnormal_sum
 
@@ -84,3 +89,30 @@ def described(row: Row, state: State) -> str:
 
 _VALUE = ("its value is NaN", "its value is inf", "its value is -inf")
 _RECORDED = ("NaN recorded", "maximum inf", "minimum -inf")
+
+
+EMPTY = frozenset(
+    ("empty", "empty_like", "empty_strided", "empty_permuted", "empty_with_format", "new_empty", "new_empty_strided")
+)
+"""Operators that return memory as it is."""
+
+FILLS = EMPTY.union(
+    ("full", "full_like", "new_full", "fill", "masked_fill", "maskedfill", "where", "select", "selectv2"),
+    ("scalar_tensor", "lift_fresh_copy", "const", "constant", "constantofshape"),
+)
+"""Operators that write what they are told to, or nothing; the words of their names, without underscores at the ends."""
+
+_NUMBER = re.compile(r"_?\d+$")
+
+
+@lru_cache(maxsize=4096)
+def _words(name: str) -> frozenset[str]:
+    """Return the parts of a name of an operator: ``masked_fill`` of ``Tensor.masked_fill_``, ``fill`` of ``Fill_3``."""
+    return frozenset(_NUMBER.sub("", part).strip("_") for part in name.lower().split("."))
+
+
+def is_fill(row: Row, pairs: Pairs, kinds: Collection[str] = FILLS) -> bool:
+    """Whether a row belongs to an operator of these, by its name or type."""
+    node = pairs.target.nodes.get(row.node)
+    words = _words(row.node.name) | _words(node.op_type if node is not None else "")
+    return not words.isdisjoint(kinds)
