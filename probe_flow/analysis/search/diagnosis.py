@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.limits import Limits
@@ -57,6 +58,14 @@ class Suspect(Struct, frozen=True):
     def excess(self) -> float:
         """How many times its allowance the figure is."""
         return self.score * self.limit
+
+    def by(self, figure: ErrorFigure, score: float, told: str) -> Suspect:
+        """Return the row accused by another figure, in whose own units the score counts, and why in words."""
+        return replace(self, figure=figure, score=score, limit=1.0, told=told)
+
+    def proven(self, score: float) -> Suspect:
+        """Return the row as wrong whatever came in, with at least a score in units of the proof."""
+        return replace(self, score=max(self.score, score), inherits=False, limit=1.0, is_proven=True)
 
     @property
     def is_by_extremes(self) -> bool:

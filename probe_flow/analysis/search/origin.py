@@ -226,7 +226,7 @@ class Search:
         if first != found.row:
             is_heir = self.suspects[first].figure is ErrorFigure.UPDATE and first in fit.rows
             return (replace(found, score=min(found.score, 1.0)), first) if is_heir else (found, ancestor)
-        return replace(found, figure=ErrorFigure.UPDATE, score=fit.score, limit=1.0, told=fit.told()), None
+        return found.by(ErrorFigure.UPDATE, fit.score, fit.told()), None
 
     def _with_proof(
         self, found: Suspect, call: Call, ancestor: int | None, *, is_wide: bool
@@ -244,15 +244,10 @@ class Search:
         if not is_produced and (found := self._handed_on(found, proof)).is_proven:
             return found, None
         if (against := self.allowances.contradiction(found.row, is_other=found.row in self.shaken.noise)) is not None:
-            score = max(found.score, against.gap)
-            return replace(
-                found, figure=ErrorFigure.OWN, score=score, inherits=False, limit=1.0, is_proven=True, told=against.told
-            ), None
+            return found.by(ErrorFigure.OWN, found.score, against.told).proven(against.gap), None
         found = self._with_lost_bits(found)
         if proof is Proof.WRONG:
-            return replace(
-                found, score=max(found.score, score_of(row)), inherits=False, limit=1.0, is_proven=True
-            ), None
+            return found.proven(score_of(row)), None
         if proof is Proof.RIGHT and found.score > 1.0 and found.figure is not ErrorFigure.NONFINITE:
             score, ancestor = self._of_carrier(found, call, ancestor)
             return replace(found, score=score), ancestor
@@ -275,7 +270,7 @@ class Search:
         score = (lost.bits + beside) / FEWER_BITS.accuse if lost else 0.0
         if lost is None or score <= 1.0:
             return found
-        return replace(found, figure=ErrorFigure.BITS, score=score, limit=1.0, told=lost.told)
+        return found.by(ErrorFigure.BITS, score, lost.told)
 
     def _handed_on(self, found: Suspect, proof: Proof | None) -> Suspect:
         """Return a row that a call read, proven to be wrong where it is not what others gave.
@@ -287,18 +282,16 @@ class Search:
             return found
         gap, parts = handed.gap(found.row), handed.parts(found.row)
         if proof is Proof.WRONG or (row.is_by_statistics and gap > 1.0):
-            score = max(found.score, gap if row.is_by_statistics else score_of(row))
-            return replace(
-                found, figure=ErrorFigure.HANDED, score=score, inputs=parts or found.inputs, inherits=False, limit=1.0,
-                is_proven=True, told=handed.told(found.row),
-            )  # fmt: skip
+            found = found.by(ErrorFigure.HANDED, found.score, handed.told(found.row))
+            found = found.proven(gap if row.is_by_statistics else score_of(row))
+            return replace(found, inputs=parts or found.inputs)
         if row.recomputed is None and not row.is_by_statistics:
             is_sum = len(parts) > 1 and found.score >= ASKED
             given = handed.given(parts) if gap > 1.0 or is_sum else handed.through_gate(found.row)
             if given and given.gate is not None and not is_by_flips(found.deviation, self.deviations[given.rows[0]]):
                 given = None
             if given is None and found.score >= ASKED:
-                given = handed.of_joined(found.row)
+                given = handed.joined.part(found.row)
             if given is not None:
                 self.handed[found.row] = given
         return found

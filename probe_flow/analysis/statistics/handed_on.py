@@ -42,7 +42,6 @@ FEW = 8
 SLOPE = 0.01
 """That of a leaky relu where none is given (torch, MindSpore's ``mint``)."""
 
-_JOINING = frozenset(("cat", "concat", "concatenate"))
 _RELU = frozenset(("relu", "leaky_relu"))
 _SLOPE = frozenset(((1,), ("negative_slope",)))
 
@@ -97,27 +96,6 @@ class HandedOn:
             return None
         return Given(given, forward.written[0], self._slope(forward) if word == "leaky_relu" else 0.0)
 
-    def of_joined(self, number: int) -> Given | None:
-        """Return the part of a gradient that a row is, where what the row is the gradient of was put together by `cat`.
-
-        A dump does not hold the gradients of a list. None where anything else read that result, too.
-        """
-        key, slot = self._rows[number].node, self._rows[number].pair.shown.slot
-        given = [n for n in self._written(key) if self._rows[n].pair.shown.slot.path == slot.path]
-        reads = self._readers.get(given[0], ()) if len(given) == 1 else ()
-        joined = self._calls.of[reads[0]] if len(reads) == 1 else None
-        if joined is None or joined.node is None or joined.node.op_type.strip("_").lower() not in _JOINING:
-            return None
-        backward = self._calls.by_key.get(replace(joined.key, phase=Phase.BACKWARD))
-        parts = [n for n in joined.read if self._rows[n].pair.shown.slot.path[:1] == (0,)]
-        if backward is None or len(backward.read) != 1 or len(joined.written) != 1 or reads[0] not in parts:
-            return None
-        whole, *shapes = [self._rows[n].pair.shown.shape or () for n in (*joined.written, *parts)]
-        return Given.part_of(backward.read, parts.index(reads[0]), whole, shapes)
-
-    def _written(self, gradient: NodeKey) -> tuple[int, ...]:
-        return _written(self._calls, replace(gradient, phase=Phase.FORWARD))
-
     @cached_property
     def _readers(self) -> Mapping[int, Sequence[int]]:
         return _readers(self._rows)
@@ -155,7 +133,7 @@ class HandedOn:
     def told(self, number: int) -> str:
         """Return how a row differs from what others gave, in words."""
         given = self.parts(number) or self.whole.producers.get(number, ())
-        joined = None if given else self.of_joined(number)
+        joined = None if given else self.joined.part(number)
         if joined is not None:
             return f"is not the part of `{self._rows[joined.rows[0]].pair.shown.id}` that it is in the golden"
         return _told(self._rows[number], [self._rows[n] for n in given])

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call, Calls
+from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.statistics.dues import Operands, joined
 from probe_flow.analysis.statistics.laws import bare
 from probe_flow.analysis.statistics.moments import Moments, differing, moments_of
@@ -28,6 +30,22 @@ CLEARLY = 2.0
 """How many times further from the golden's the others must leave some part if any other one was the wrong one."""
 
 _NO_OPERANDS = Operands((), (), lambda _place: None)
+
+
+class _Joining(NamedTuple):
+    """How tensors were put together.
+
+    Args:
+        result: row of what they became.
+        parts: rows of them, as the call read them.
+        place: which of these was asked about.
+        gradient: row of the gradient that came back of the result.
+    """
+
+    result: int
+    parts: tuple[int, ...]
+    place: int
+    gradient: int
 
 
 class JoinedGradients:
@@ -50,7 +68,10 @@ class JoinedGradients:
         joining = self._joining(number)
         if joining is None:
             return None
-        whole, parts = joining
+        whole, reaching = joining.gradient, [self._reaching(n) for n in joining.parts]
+        parts = tuple(n for n in reaching if n is not None)
+        if len(parts) < len(reaching) or len({*parts}) < len(parts):
+            return None
         if number not in parts or any(self._rows[n].pair.is_guess for n in (whole, *parts)):
             return None
         gap, golden_gap = (self._gap(whole, parts, side) for side in ("target", "golden"))
@@ -66,26 +87,28 @@ class JoinedGradients:
             f"{due:.4g} for it",
         )
 
-    def _joining(self, number: int) -> tuple[int, tuple[int, ...]] | None:
-        """Return the row of the gradient of what a call's result was put together to, and those of all its parts."""
-        made = self._of_gradient(number)
-        reads = self._readers.get(made, ()) if made is not None else ()
+    def part(self, number: int) -> Given | None:
+        """Return the part of a whole that a gradient is, by the shapes of what was put together; None of others."""
+        joining = self._joining(number)
+        if joining is None:
+            return None
+        whole, *shapes = [self._rows[n].pair.shown.shape or () for n in (joining.result, *joining.parts)]
+        return Given.part_of((joining.gradient,), joining.place, whole, shapes)
+
+    def _joining(self, number: int) -> _Joining | None:
+        """Return how what a row is the gradient of was put together, where nothing else read it."""
+        key, path = self._rows[number].node, self._rows[number].pair.shown.slot.path
+        forward = self._calls.by_key.get(replace(key, phase=Phase.FORWARD)) if key.phase is Phase.BACKWARD else None
+        made = [n for n in forward.written if self._rows[n].pair.shown.slot.path == path] if forward else []
+        reads = self._readers.get(made[0], ()) if len(made) == 1 else ()
         call = self._calls.of[reads[0]] if len(reads) == 1 else None
         if call is None or call.node is None or bare(call.node.op_type) not in JOINING or len(call.written) != 1:
             return None
         backward = self._backward(call)
-        parts = [self._reaching(n) for n in call.read if self._rows[n].pair.shown.slot.path[:1] == (0,)]
-        known = tuple(n for n in parts if n is not None)
-        if backward is None or len(backward.read) != 1 or len(known) < len(parts) or len({*known}) < len(known):
+        parts = tuple(n for n in call.read if self._rows[n].pair.shown.slot.path[:1] == (0,))
+        if backward is None or len(backward.read) != 1 or reads[0] not in parts:
             return None
-        return backward.read[0], known
-
-    def _of_gradient(self, number: int) -> int | None:
-        """Return the row of the result that a gradient which a call got is of."""
-        key, path = self._rows[number].node, self._rows[number].pair.shown.slot.path
-        forward = self._calls.by_key.get(replace(key, phase=Phase.FORWARD)) if key.phase is Phase.BACKWARD else None
-        given = [n for n in forward.written if self._rows[n].pair.shown.slot.path == path] if forward else []
-        return given[0] if len(given) == 1 else None
+        return _Joining(call.written[0], parts, parts.index(reads[0]), backward.read[0])
 
     def _reaching(self, part: int) -> int | None:
         """Return the row of the gradient that reaches what made a part, if nothing else read it."""
