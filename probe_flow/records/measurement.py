@@ -95,6 +95,13 @@ class MeasuredTable(FigureTable):
         """Return one of the counts of a row."""
         return self._huge[number][what] if self._huge and number in self._huge else self._counts[3 * number + what]
 
+    def elements(self, number: int) -> tuple[int, int]:
+        """Return how many elements of a row were compared, and how many mismatch, in one call."""
+        if self._huge and number in self._huge:
+            return self._huge[number][:2]
+        count, mismatches = self._counts[3 * number : 3 * number + 2]
+        return count, mismatches
+
     def stored(self) -> StoredMeasurements:
         """Return the table as a file has it; the numbers are its own."""
         figures, sides = super().stored(), tuple(self.begins)

@@ -177,7 +177,7 @@ class Row(Struct, frozen=True, gc=False):
     @property
     def is_by_statistics(self) -> bool:
         """Whether statistics are all that is known of the tensors."""
-        return self.measurement is not None and self.measurement.mode is Mode.STATISTICS
+        return self.measurement is not None and self.measurement.table.mode is Mode.STATISTICS
 
     @property
     def is_produced(self) -> bool:

@@ -196,7 +196,7 @@ def _fingerprint(row: Row, run: int) -> _Fingerprint | None:
     Of a difference that is zero on the golden everywhere the target's values tell, which are what rounding left.
     """
     measurement, golden = row.measurement, row.pair.golden
-    if measurement is None or golden is None or not measurement.count:
+    if measurement is None or golden is None or not (count := measurement.count):
         return None
     recorded = golden.recorded
     measured = recorded if measurement.given.golden is golden else measurement.golden_statistics
@@ -206,12 +206,12 @@ def _fingerprint(row: Row, run: int) -> _Fingerprint | None:
     statistics = measured if recorded is None or recorded.l2norm is None else recorded
     if statistics.l2norm is None:
         return None
-    if not _is_constant(statistics, measurement.count):
-        return _print(run, measurement.count, statistics, is_target=False)
+    if not _is_constant(statistics, count):
+        return _print(run, count, statistics, is_target=False)
     target = row.pair.target.recorded if row.pair.target is not None else None
-    if statistics.max != 0 or target is None or not target.l2norm or _is_constant(target, measurement.count):
+    if statistics.max != 0 or target is None or not target.l2norm or _is_constant(target, count):
         return None
-    return _print(run, measurement.count, target, is_target=True)
+    return _print(run, count, target, is_target=True)
 
 
 def _print(run: int, count: int, known: Statistics, *, is_target: bool) -> _Fingerprint:

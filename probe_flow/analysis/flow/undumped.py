@@ -113,21 +113,24 @@ class Undumped:
         begun: dict[object, NodeKey] = {}
         widths: dict[int, int | None] = {}  # by the object: calls are equal where they are the same
         sizes: defaultdict[object, set[int | None]] = defaultdict(set)
+        run, own = None, sizes[None]
         for number, row in enumerate(self._rows):
             call, target, golden = self._calls.of[number], row.pair.target, row.pair.golden
             if call is None or target is None or golden is None or ((size := target.numel) or 0) < 2:
                 continue
-            run = call.key.execution
+            if call.key.execution is not run:  # rows of one follow each other
+                run = call.key.execution
+                own = sizes[run]
             if row.is_produced:
-                sizes[run].add(size)
+                own.add(size)
                 continue
             picked = (target.shape or ())[:1]  # by an index: collectors record no subscript
-            if run in begun and size != golden.numel and sizes[run].isdisjoint((size, *picked)):
+            if size != golden.numel and run in begun and own.isdisjoint((size, *picked)):
                 return True
             is_first = begun.setdefault(run, call.key) == call.key
             if call.key.phase is not Phase.FORWARD or not _is_of_floats(row) or (is_first and not golden.requires_grad):
                 continue
-            place = row.pair.shown.slot.path[:1]
+            place = target.slot.path[:1]
             width = widths.setdefault(id(call), size if place == (0,) else None)
             if (place == (0,) or size == width) and _varies(row):  # no weight, nor a constant, which is known nowhere
                 counted += 1
@@ -149,5 +152,6 @@ def _varies(row: Row) -> bool:
 
 def _is_of_floats(row: Row) -> bool:
     target = row.pair.target
-    is_input = row.pair.shown.slot.role is SlotRole.INPUT and row.measurement is not None
-    return is_input and target is not None and target.dtype.startswith(FLOATS)
+    if target is None or target.slot.role is not SlotRole.INPUT or row.measurement is None:
+        return False
+    return target.dtype.startswith(FLOATS)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 PLACES = frozenset((Family.DISCRETE,))
 COPY, ADDED = frozenset((Family.MOVE,)), frozenset((Family.SUM,))
 COLLECTIVE = frozenset((Family.TOTAL, Family.UNKNOWN))
+_NONE: frozenset[Family] = frozenset()
 
 UNKNOWN = frozenset((Family.UNKNOWN,))
 PRODUCTS = frozenset((Family.PRODUCT, Family.WEIGHTED))
@@ -69,7 +70,7 @@ class Families:
     def _with(self, first: Node | None, others: Sequence[NodeKey], nodes: Sequence[NodeKey]) -> frozenset[Family]:
         """Return the arithmetic of a node and others, which together have these keys."""
         known = [node for node in (first, *map(self._nodes.get, others)) if node is not None]
-        kinds = frozenset[Family]().union(*map(self._kinds, known))
+        kinds = _NONE.union(*map(self._kinds, known))
         if Family.PRODUCT in kinds and self._hidden.has_weights(nodes):
             kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
         return kinds or UNKNOWN
@@ -78,7 +79,7 @@ class Families:
         if not node.originals:
             return families_of(node.op_type)
         parts = [self._types[part] for part in node.originals if part in self._types]
-        return frozenset[Family]().union(*map(families_of, parts or [node.op_type]))
+        return _NONE.union(*map(families_of, parts or [node.op_type]))
 
 
 STEEP_PIXELS = 1.5

@@ -155,10 +155,10 @@ class Allowances:
 
     def crest(self, number: int) -> float:
         """Return how far single elements of a product stand out of its own error (`Deviation.crest`)."""
-        row, call, own = self.rows[number], self.calls.of[number], self.deviations[number]
-        if own is None or call is None or row.is_by_statistics:
+        call = self.calls.of[number]
+        if call is None or self.rows[number].is_by_statistics or PRODUCTS.isdisjoint(self._families.of(call)):
             return 0.0
-        return 0.0 if PRODUCTS.isdisjoint(self._families.of(call)) else own.crest
+        return 0.0 if (own := self.deviations[number]) is None else own.crest
 
     def fit(self, number: int) -> Fit | None:
         """Return how all parameters of a step changed, for one of them; None for other rows."""
@@ -219,14 +219,13 @@ class Allowances:
             return False
         if deviation.is_bare and is_masked(self.rows[number]):
             return False
-        if self._crossed.meet(number, call, self.sources):
+        is_crossed = self._crossed.meet(number, call, self.sources)
+        if is_crossed or not deviation.is_of_storage or abs(deviation.gain) > deviation.systematic:
             return False
         row = self.rows[number]
         if row.is_by_statistics and row.is_produced and angle_noise(call, self._known(call.read)):
             return False
-        if (call.is_gradient and self.maker(number, call).is_gated) or not self._is_free_of_noise(number):
-            return False
-        return deviation.is_of_storage and abs(deviation.gain) <= deviation.systematic
+        return not (call.is_gradient and self.maker(number, call).is_gated) and self._is_free_of_noise(number)
 
     def _known(self, numbers: Sequence[int]) -> Iterator[Deviation]:
         return (found for n in numbers if (found := self.deviations[n]) is not None)
@@ -285,7 +284,7 @@ class Allowances:
             self._by_statistics.hand_on(number, behind)
         else:
             allowed = self._by_statistics.of(number, call, deviation, inputs, families, arithmetic, is_linked=is_linked)
-            if self._sums_rows(row) and deviation.size:
+            if own.is_gradient and deviation.size and self._sums_rows(row):
                 common = self._common.of(row.node.execution) * allowed.scale / deviation.size
                 allowed = replace(allowed, gain=allowed.gain + common)
         if deviation.is_bare:
@@ -304,14 +303,14 @@ class Allowances:
             is_computed = is_produced and not row.pair.rule.is_self
             passed = (call.key, *self.links.through.get(call.key, ())) if is_computed else before
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
-        self.scales[number] = max([deviation.size, allowed.scale, *[self._passed_on(n) for n in behind if copies]])
+        self.scales[number] = max([deviation.size, allowed.scale, *map(self._passed_on, behind if copies else ())])
         if not unseen:
             return of_source(allowed, deviation) if copies and sources == () and not behind else allowed
         return with_unseen(allowed, unseen, deviation, is_update=number in self.updates.gradients)
 
     def _sums_rows(self, row: Row) -> bool:
-        """Whether a row is the gradient of what all rows share: of weights and biases, and of no first argument."""
-        return row.is_produced and is_gradient(row.node) and row.pair.shown.slot.path[:1] != (0,)
+        """Whether a gradient is that of what all rows share: of weights and biases, and of no first argument."""
+        return row.is_produced and row.pair.shown.slot.path[:1] != (0,)
 
     def _between(self, number: int, before: Sequence[NodeKey]) -> frozenset[Family]:
         """Return the arithmetic between a row that was read and what others gave; the object `COPY` where none is."""
@@ -384,17 +383,18 @@ class Allowances:
 
     def remember(self, number: int, deviation: Deviation, *, is_suspect: bool) -> None:
         """Take note of a judged row's error, for what comes later."""
-        row, run = self.rows[number], self.rows[number].node.execution
-        if row.is_by_statistics and self._sums_rows(row) and not is_suspect and deviation.size:
+        row, call, run = self.rows[number], self.calls.of[number], self.rows[number].node.execution
+        assert call is not None
+        if call.is_gradient and not is_suspect and deviation.size and row.is_by_statistics and self._sums_rows(row):
             self._common.add(run, deviation.gain * deviation.size / (self.scales.get(number) or deviation.size))
         self._lost.add(number, deviation)
         self._by_statistics.is_behind |= is_suspect
         if row.is_produced:
-            if is_gradient(row.node):
+            if call.is_gradient:
                 self._gradients.add(run, deviation, self.scales.get(number, 0.0))
             if deviation.size or deviation.rms:  # zeros do not tell what others may be off by
                 error = deviation.rms / (self.scales.get(number) or deviation.size or 1.0)
-                self._past.add(run, min(error, 1.0) if is_suspect or not is_gradient(row.node) else error)
+                self._past.add(run, min(error, 1.0) if is_suspect or not call.is_gradient else error)
             self._unshown.add(row)
         elif run.step is not None:
             self._read.append(number)

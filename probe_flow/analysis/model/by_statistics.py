@@ -141,10 +141,12 @@ class StatisticsAllowances:
         if not output.unit and all(is_decided(family, output, likely) for family in families):
             return Allowance(0.0, 0.0, 0.0, output.systematic, output.size, 0.0)
         allowed = arithmetic.allowance(call, output, likely, families, self._lost.around(execution, output))
-        size = max(output.size, TINY)
+        size, error = max(output.size, TINY), allowed.rms
         self._explained[number] = allowed.explained / size
         behind = [n for n, _ in inputs]
-        of_norm, of_mean = self._noise(number, call, output, inputs, families, arithmetic, allowed, is_linked=is_linked)
+        of_norm, of_mean = self._noise(
+            number, call, output, shown, behind, families, arithmetic, allowed, is_linked=is_linked
+        )
         coherent = COHERENT * arithmetic.coherent(call, output, shown, families)
         extra = (STATISTICS_SLACK - 1.0) * allowed.explained + coherent
         # Gates and rounding to whole numbers turn single elements; what else is hidden is noise.
@@ -159,10 +161,10 @@ class StatisticsAllowances:
             + output.unit
             + (share * extra + coherent) / size
             + of_norm
-            + math.hypot(1.0, allowed.rms / size)  # noise adds its squares, and is all there is of zeros
+            + math.hypot(1.0, error / size)  # noise adds its squares, and is all there is of zeros
             - 1.0,
             allowed.scale,
-            max(share * (allowed.rms + extra), alike * allowed.floor)
+            max(share * (error + extra), alike * allowed.floor)
             + UNSHOWN * proven
             + coherent
             + of_mean * output.size
@@ -175,7 +177,8 @@ class StatisticsAllowances:
         number: int,
         call: Call,
         output: Deviation,
-        inputs: Sequence[tuple[int, Deviation]],
+        shown: Sequence[Deviation],
+        behind: Sequence[int],
         families: frozenset[Family],
         arithmetic: Arithmetic,
         allowed: Allowance,
@@ -185,10 +188,11 @@ class StatisticsAllowances:
         """Return the relative change of norm and of mean that noise leaves which statistics do not show.
 
         That is of gates that turned, angles beyond a turn, and parameters that were changed; what comes later finds it
-        kept. Arguments as of `of`; ``allowed`` is without such noise.
+        kept. Arguments as of `of`, whose inputs are ``behind`` with the deviations ``shown``; ``allowed`` is without
+        such noise.
         """
-        shown, behind, execution = [d for _, d in inputs], [n for n, _ in inputs], call.key.execution
-        is_known = is_linked or bool(inputs)
+        execution = call.key.execution
+        is_known = is_linked or bool(behind)
         turned = self._flips.reaching(behind, execution, is_known=is_known)
         stepped = self._steps.reaching(behind, execution, is_known=is_known)
         if stepped and Family.PRODUCT in families and len(shown) > 1 and all(self._sources(n) for n in behind):

@@ -80,13 +80,17 @@ class Deviations:
         if kind == _NONE:
             return None
         block, place = divmod(number, self._rows_at_once)
-        begin = len(_OWN) * place
-        rms, peak, gain, offset, size, top, spread, least = self._figures[block][begin : begin + len(_OWN)]
+        figures, begin = self._figures[block], len(_OWN) * place
+        rms, peak, gain, offset, size, top, spread, least = (
+            _PACKING.unpack_from(figures, _PACKING.size * place)
+            if isinstance(figures, array)
+            else figures[begin : begin + len(_OWN)]
+        )
         measured = self._rows[number].measurement
         assert measured is not None, "what has a deviation was measured"
+        count, nonfinite = measured.table.elements(measured.number)
         return Deviation(
-            rms, peak, gain, offset, size, top, spread, measured.count, measured.nonfinite_mismatch, least,
-            *self._shared[kind],
+            rms, peak, gain, offset, size, top, spread, count, nonfinite, least, *self._shared[kind]
         )  # fmt: skip
 
     def is_known(self, number: int) -> bool:

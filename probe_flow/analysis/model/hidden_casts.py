@@ -46,6 +46,8 @@ class HiddenCasts:
 
         What shows again what others gave (``is_linked``) was cast on its way, unless these were rounded as well.
         """
+        if not self._coarsest:
+            return deviation
         if not row.is_produced or is_linked:
             unit = self.before(row) if sources is not None else 0.0
             if unit and any(self.before(self._rows[n]) == unit for n in sources or ()):

@@ -354,7 +354,8 @@ class LostSteps:
         """Return the relative error that an input of a wide output may hide; rounding of narrow ones covers it."""
         if output.unit > FINE:
             return 0.0
-        self._settle()
+        if self._waiting:
+            self._settle()
         return HIDDEN_UNITS * self._of(number, tensor.unit)
 
     def around(self, execution: Execution, output: Deviation) -> float:

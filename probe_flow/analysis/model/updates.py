@@ -216,7 +216,7 @@ class Updates:
     def may_hide(self, number: int) -> bool:
         """Say whether a row is of a parameter that was changed, and whose statistics may agree though it does not."""
         row = self._rows[number]
-        return row.is_by_statistics and bool(row.node.execution.step) and self.is_trained(number)
+        return bool(row.node.execution.step) and row.is_by_statistics and self.is_trained(number)
 
     def hand_on(self, number: int, before: int) -> None:
         """Take a row for the same parameter as one before, read again."""

@@ -319,16 +319,16 @@ def _evidence(suspect: Suspect, rows: Sequence[Row], diagnosis: Diagnosis, betwe
         )
     if suspect.figure in TOLD:
         return suspect.told
-    floor = allowed.floor / deviation.size if deviation.size else 0.0
-    what = "output" if row.is_produced else row.pair.shown.slot.role.value
+    floor, is_produced = allowed.floor / deviation.size if deviation.size else 0.0, row.is_produced
+    what = "output" if is_produced else row.pair.shown.slot.role.value
     size = (
         f"relative error {deviation.relative:.1e}" if deviation.size else f"error {deviation.rms:.1e}, golden is zero"
     )
     detail = _DETAILS[suspect.figure].format(deviation)
     found = f"{what} differs ({size}{detail}"
-    explains = "rounding and the inputs explain" if row.is_produced else "rounding explains"
+    explains = "rounding and the inputs explain" if is_produced else "rounding explains"
     ratio = "where exact values are due" if math.isinf(suspect.excess) else f"{suspect.excess:.3g} x what {explains}"
-    if not row.is_produced:
+    if not is_produced:
         nearest = _nearest(suspect, rows, diagnosis)
         doubt = nearest and f"; minimum and maximum before it agree, which does not clear {nearest}"
         return f"{found}, {ratio}, floor {floor:.1e}) before the node has done anything{doubt}"

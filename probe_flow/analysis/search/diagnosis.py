@@ -212,8 +212,9 @@ def is_open(found: Suspect, inputs: Sequence[Deviation], *, is_guess: bool) -> b
     own, allowed = found.deviation, found.allowance
     if own is None or allowed is None:
         return False
-    is_leap = own.relative > LEAP * max([own.unit, *(each.relative for each in inputs)])
-    return allowed.rms > WIDE * own.size or (is_guess and is_leap)
+    if allowed.rms > WIDE * own.size:
+        return True
+    return is_guess and own.relative > LEAP * max([own.unit, *(each.relative for each in inputs)])
 
 
 def is_doubtful(row: Row, deviation: Deviation) -> bool:

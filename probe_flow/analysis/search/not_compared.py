@@ -39,11 +39,14 @@ class NotCompared:
         row = self._rows[suspect.row]
         if not row.is_produced:
             return None
-        passed = self._passed.get(row.node, ()) if self._outputs else ()
-        found = min((number for node in passed for number in self._outputs.get(node, ())), default=None)
+        found = self._passed_before(row) if self._outputs else None
         if found is None and self._resized is not None and suspect.row not in self._shaken:
             return self._resized.before(suspect.row)
         return found
+
+    def _passed_before(self, row: Row) -> int | None:
+        passed = self._passed.get(row.node, ())
+        return min((number for node in passed for number in self._outputs.get(node, ())), default=None)
 
     def differs(self, number: int) -> bool:
         """Say whether such an output has another number of elements than the golden's: there the two sides part."""
@@ -72,8 +75,8 @@ class _Resized:
 
     def before(self, number: int) -> int | None:
         """Return the first output of another size in the execution of a row whose node reads one."""
-        node = self._rows[number].node
-        first = self._written.get(node.execution) if self._written and node in self._reading else None
+        node = self._rows[number].node if self._written else None
+        first = self._written.get(node.execution) if node is not None and node in self._reading else None
         return first if first is not None and first < number else None
 
 

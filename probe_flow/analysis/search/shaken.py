@@ -137,8 +137,10 @@ class Shaken:
         if not self._decided and not self._undumped.is_any:
             return 0.0
         key = call.key
-        forward = NodeKey(key.execution, key.name, key.call, Phase.FORWARD) if call.is_gradient else key
-        others = max(self._choosers.get(forward, -1.0), self._choosers.get(key, -1.0))
+        others = self._choosers.get(key, -1.0)
+        if call.is_gradient:
+            forward = NodeKey(key.execution, key.name, key.call, Phase.FORWARD)
+            others = max(others, self._choosers.get(forward, -1.0))
         if others < 0.0:
             return 0.0
         is_open = self._undumped.is_any and (others > 0.0 or self._reads_undumped_choices(call))
@@ -180,10 +182,10 @@ class Shaken:
         found: dict[NodeKey, float] = {}
         for row in self._rows:
             target, golden = row.pair.target, row.pair.golden
-            if target is None or golden is None or target.numel is None or golden.numel is None:
+            if target is None or golden is None or (mine := target.numel) is None or (other := golden.numel) is None:
                 continue
-            if target.numel != golden.numel or (not row.is_produced and _is_index(target) and not _agrees(row)):
-                share = abs(target.numel - golden.numel) / max(1, target.numel, golden.numel)
+            if mine != other or (not row.is_produced and _is_index(target) and not _agrees(row)):
+                share = abs(mine - other) / max(1, mine, other)
                 found[target.node] = max(math.sqrt(share), found.get(target.node, 0.0))
         return found
 

@@ -104,10 +104,11 @@ class Moments(Struct, frozen=True, gc=False):
 def moments_of(row: Row, side: str) -> Moments | None:
     """Return the statistics of the ``target`` or ``golden`` of a row; None where they are not all known and finite."""
     measured, tensor = row.measurement, getattr(row.pair, side)
-    if measured is None or tensor is None or tensor.dtype not in UNIT:
+    if measured is None or tensor is None or (dtype := tensor.dtype) not in UNIT:
         return None
     known = measured.target_statistics if side == "target" else measured.golden_statistics
-    if known is None or measured.nonfinite_mismatch or measured.count < 2:
+    count, mismatches = measured.table.elements(measured.number)
+    if known is None or mismatches or count < 2:
         return None
     if known.min is None or known.max is None or known.mean is None or known.l2norm is None:
         return None
@@ -115,13 +116,13 @@ def moments_of(row: Row, side: str) -> Moments | None:
     if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(mean) and math.isfinite(norm)):
         return None
     is_recorded = measured.mode is Mode.STATISTICS
-    unit = UNIT[tensor.dtype]
-    lost = measured.count * LEAST_SQUARE / max(norm * norm, LEAST_SQUARE)
-    bits = SIGNIFICANT_BITS.get(tensor.dtype, 0) if is_recorded else 0
+    unit = UNIT[dtype]
+    lost = count * LEAST_SQUARE / max(norm * norm, LEAST_SQUARE)
+    bits = SIGNIFICANT_BITS.get(dtype, 0) if is_recorded else 0
     is_of_type = is_record(norm, bits) or is_record(mean, bits)
     recorded = max(RECORDED, RESTATED * unit if is_of_type else 0.0, lost) if is_recorded else RECORDED
-    step = STEP.get(tensor.dtype, 0.0) if is_recorded else 0.0
-    return Moments(low, high, mean, norm, measured.count, unit, recorded, bits, step)
+    step = STEP.get(dtype, 0.0) if is_recorded else 0.0
+    return Moments(low, high, mean, norm, count, unit, recorded, bits, step)
 
 
 def apart(whole: Moments, same: Moments) -> float:

@@ -140,7 +140,7 @@ class OwnInputs:
             return None
         if law is None:
             return _of_same(whole, known)
-        dues = law(whole, known, self._operands(row, call, side))
+        dues = law(whole, known, self._operands(row, call, read, side))
         worst = max(dues, key=lambda due: due.gap(whole), default=None)
         if worst is None:
             return None
@@ -155,15 +155,14 @@ class OwnInputs:
         known = [own for n in read if (own := moments_of(self._rows[n], side)) is not None]
         return moments_of(row, side) or _truth_of(row, side), known if len(known) == len(read) else ()
 
-    def _operands(self, row: Row, call: Call, side: str) -> Operands:
-        """Return what a call reads beside tensors, on one side."""
+    def _operands(self, row: Row, call: Call, read: Sequence[int], side: str) -> Operands:
+        """Return what a call reads beside tensors of fractions (``read``), on one side."""
         given = [tensor for n in call.read if (tensor := getattr(self._rows[n].pair, side)) is not None]
         numbers = [
-            (each.slot.path[0], float(each.value))
+            (each.slot.path[0], float(value))
             for each in given
-            if isinstance(each.value, (int, float)) and not isinstance(each.value, bool)
+            if isinstance(value := each.value, (int, float)) and not isinstance(value, bool)
         ]
-        read = [n for n in call.read if _is_of_fractions(self._rows[n])]
         return Operands(
             row.pair.shown.shape or (),
             tuple(value for place, value in numbers if isinstance(place, int)),
