@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from probe_flow.records import Mode
+from probe_flow.records import Mode, Statistics
 from probe_flow.records.row import Row
 
 LARGEST = (2.0 - 2.0**-52) * 2.0**1023, (2.0 - 2.0**-23) * 2.0**127, (2.0 - 2.0**-7) * 2.0**127, 65504.0
@@ -16,9 +16,6 @@ SMALLEST = 2.0**-1022, 2.0**-126, 2.0**-14
 STEP = 2.0**-52, 2.0**-23, 2.0**-7, 2.0**-10
 """Distances from 1 to the next number of float64, float32, bfloat16 and float16."""
 
-SCORE = 256.0
-"""Largest score that is looked for beside a limit that masks it, which is 65,504 at least."""
-
 TYPE_LIMITS = {
     sign * value: sign * number
     for number, values in enumerate((LARGEST, SMALLEST, STEP), 1)
@@ -28,23 +25,35 @@ TYPE_LIMITS = {
 """What programs ask of the type that they compute in (`finfo(x.dtype).min`) -> which question it answers."""
 
 
-def is_limit(number: float) -> bool:
-    """Return whether a number is the largest or least finite one of a type."""
-    return abs(number) in LARGEST
-
-
 def is_same_limit(target: float | None, golden: float | None) -> bool:
     """Return whether two numbers are the same limit of two types, or of one."""
     limit = TYPE_LIMITS.get(target) if target is not None else None
     return limit is not None and golden is not None and TYPE_LIMITS.get(golden) == limit
 
 
-def masks_alike(target: float | None, golden: float | None) -> bool:
-    """Return whether two extremes are the same limit of two types; a score added to it, a wide type absorbs."""
-    if target is None or golden is None:
+MASKS = 9000.0
+"""Size below which numbers mask nothing (`metrics/masks`, which few comparisons need)."""
+
+
+def is_masked(statistics: Statistics) -> bool:
+    """Return whether an extreme is what scores are masked with."""
+    return any(end is not None and _mask_of(end) is not None for end in (statistics.min, statistics.max))
+
+
+def _mask_of(number: float) -> float | None:
+    if abs(number) < MASKS:
+        return None
+    from probe_flow.metrics.masks import mask_of
+
+    return mask_of(number)
+
+
+def mask_otherwise(target: float | None, golden: float | None) -> bool:
+    """Return whether two extremes mask scores with different numbers of one sign (`metrics/masks`)."""
+    if target is None or golden is None or (target > 0.0) != (golden > 0.0):
         return False
-    limit = next((each for each in LARGEST if abs(abs(target) - each) <= SCORE), None)
-    return is_same_limit(target if limit is None else math.copysign(limit, target), golden) and limit != abs(golden)
+    masks = _mask_of(target), _mask_of(golden)
+    return None not in masks and masks[0] != masks[1]
 
 
 def plain_gap(row: Row) -> float | None:

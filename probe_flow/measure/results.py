@@ -205,7 +205,9 @@ def _extremes_disagree(target: Statistics, golden: Statistics) -> bool:
 def _disagree(left: float | None, right: float | None) -> bool:
     if left is None or right is None or (math.isfinite(left) and math.isfinite(right)):
         return False
-    return left != right and not (math.isnan(left) and math.isnan(right))
+    from probe_flow.metrics.masks import hold_alike
+
+    return not bool(hold_alike(np.array([left], np.float64), np.array([right], np.float64))[0])
 
 
 def _as_statistics(value: object) -> Statistics:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.model.rounding import SYSTEMATIC, UNLOST, WITHIN_FRAMEWORK, Rounding, storage
 from probe_flow.analysis.narrowed import rounded_before
 from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE, is_record, nearest_record
-from probe_flow.analysis.plain_values import LARGEST, masks_alike
+from probe_flow.analysis.plain_values import MASKS, is_masked, mask_otherwise
 from probe_flow.records import Measurement, Mode, Statistics, Value
 from probe_flow.records.row import Row
 
@@ -197,6 +197,7 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
     own, statistics = measurement.target_statistics, measurement.golden_statistics
     if own is None or statistics is None:
         return None
+    own, statistics = _without_masks(own, statistics)
     is_self, is_hidden = row.pair.rule.is_self, False
     if is_self and target.dtype == "bool" != golden.dtype:
         return None  # a cast to bool compared with its own input: distances say nothing there
@@ -212,7 +213,9 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
         spread = size if mean is None else math.sqrt(max(0.0, size * size - mean * mean))
         if low is not None and high is not None and (low > 0.0 or high < 0.0):
             least = max(0.0, low, -high)
-        is_hidden = _is_masked_otherwise(own, statistics)
+        ends = (own.min, statistics.min), (own.max, statistics.max)
+        # The distance between two numbers that mask scores outweighs that of all other elements.
+        is_hidden = any(mine != other and mask_otherwise(mine, other) for mine, other in ends)
         if mode is Mode.TENSOR:
             errors = _NO_ERRORS if is_hidden else _tensor_errors(measurement, own, statistics, size)
         else:
@@ -288,10 +291,12 @@ def _as_recorded(
     return found, max(rounding.unit[dtype] for dtype in dtypes) if is_open else 0.0
 
 
-def _is_masked_otherwise(target: Statistics, golden: Statistics) -> bool:
-    """Whether the least numbers of two types mask scores: their distance outweighs that of all other elements."""
-    ends = (target.min, golden.min), (target.max, golden.max)
-    return any(mine != other and masks_alike(mine, other) for mine, other in ends)
+def _without_masks(target: Statistics, golden: Statistics) -> tuple[Statistics, Statistics]:
+    """Return the statistics of both sides; twice those of the one that alone masks with infinity, which is in none."""
+    for one, other in ((target, golden), (golden, target)):
+        if one.inf and not other.inf and is_masked(other):
+            return one, one
+    return target, golden
 
 
 def _believed(statistics: Statistics, count: int, rounding: Rounding) -> _Numbers:
@@ -355,9 +360,9 @@ def _statistic_errors(
 ) -> tuple[float, float, float, float]:
     if target == golden:
         return _NO_ERRORS
-    if max(abs(golden[0] or 0.0), abs(golden[1] or 0.0)) >= LARGEST[-1]:  # masked scores hold the least of their type
+    if max(abs(golden[0] or 0.0), abs(golden[1] or 0.0)) >= MASKS:
         ends = zip(target[:2], golden[:2], strict=True)
-        low, high = (other if masks_alike(mine, other) else mine for mine, other in ends)
+        low, high = (other if mask_otherwise(mine, other) else mine for mine, other in ends)
         if (low, high) != target[:2]:  # what outweighs all others is in mean and norm, too
             target = low, high, *golden[2:]
     try:

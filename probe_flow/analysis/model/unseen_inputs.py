@@ -22,12 +22,12 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from probe_flow.analysis import plain_values
 from probe_flow.analysis.flow.calls import is_gradient
 from probe_flow.analysis.model.decisions import share_turned
 from probe_flow.analysis.model.deviation import PEAK_OVER_RMS, TINY, Deviation, unknown_scale
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.number_types import UNIT, common_share
-from probe_flow.analysis.plain_values import is_limit
 from probe_flow.records import Catalog, Execution, Flow, NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row
 
@@ -261,14 +261,10 @@ class MaskedScores:
 
 
 def is_masked(row: Row) -> bool:
-    """Whether both sides are infinite, or the least or largest number of a type, somewhere."""
+    """Whether both sides hold infinity, or a number that scores are masked with, somewhere."""
     measured = row.measurement
     sides = (measured.target_statistics, measured.golden_statistics) if measured is not None else ()
-    return bool(sides) and all(each is not None and _is_bound(each.min, each.max) for each in sides)
-
-
-def _is_bound(*ends: float | None) -> bool:
-    return any(end is not None and (math.isinf(end) or is_limit(end)) for end in ends)
+    return bool(sides) and all(each is not None and plain_values.is_masked(each) for each in sides)
 
 
 class UnshownSteps:

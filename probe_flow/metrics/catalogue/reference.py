@@ -19,7 +19,8 @@ number of positions where both are finite.
 
 - Sums are float64 over fixed blocks in a fixed order: the same inputs give the same bits on any number of workers.
   Integers beyond 2⁵³ are subtracted exactly.
-- NaN and infinities are counted on each side, and positions where they disagree in kind or sign are counted too. All
+- NaN and infinities are counted on each side, and positions where they disagree in kind or sign are counted too;
+  infinity agrees with a number that masks scores (the least of a float type, -1e4, -1e9), though it is unequal. All
   metrics are computed over the positions where both sides are finite.
 - `null` means that a metric cannot be computed (no elements, nothing finite on both sides, or not given for such a
   tensor). NaN and infinities are results.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from probe_flow.records import ErrorMap, TensorRef
 
-LAYOUT = 1
+LAYOUT = 2
 """Version of the maps, part of the keys under which they are cached."""
 
 MAX_CELLS = 64
@@ -81,10 +81,12 @@ def indexed_shape(tensor: TensorRef, numel: int) -> tuple[int, ...]:
 
 
 def _compared(target: NDArray[Any], golden: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Say which elements are finite on both sides, and which are the same: two NaN are, as in the measurement."""
+    """Say which elements are finite on both sides, and which are the same where one is not."""
+    from probe_flow.metrics.masks import hold_alike
+
     kind = np.complex128 if np.iscomplexobj(target) or np.iscomplexobj(golden) else np.float64
     x, y = target.astype(kind), golden.astype(kind)
-    return np.isfinite(x) & np.isfinite(y), (x == y) | (np.isnan(x) & np.isnan(y))
+    return np.isfinite(x) & np.isfinite(y), hold_alike(x, y)
 
 
 def _folds(shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:

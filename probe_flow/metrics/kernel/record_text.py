@@ -16,7 +16,7 @@ from probe_flow.metrics.accumulators.registry import ACCUMULATORS
 from probe_flow.metrics.sums.record import Errors, Record, Side, SpanRecord
 from probe_flow.metrics.sums.tree import Node
 
-LAYOUT = 3
+LAYOUT = 4
 """Version of the kernel's records; a change of fields, block size or formulas raises it and misses every cache. What an
 accumulator finds has a version of its own."""
 

@@ -28,7 +28,12 @@ def measure_nonfinite(target: Values, golden: Values, eps: float, scratch: Scrat
             side_of(reals(common_golden), bounds_of(reals(common_golden)), values.work)[0],
         )
         errors, pair_errors = errors_of(common_target, common_golden, sides, eps, scratch)
-    errors = _with_mismatches(errors, _mismatches(target, golden, both), places, start)
+    from probe_flow.metrics.masks import are_equal, hold_alike
+
+    special = np.flatnonzero(~both)
+    sides_there = target[special], golden[special]
+    mismatched, unequal = (int(np.count_nonzero(~same(*sides_there))) for same in (hold_alike, are_equal))
+    errors = _with_mismatches(errors, mismatched, unequal, places, start)
     return Block(Record(target.size, found[0], reference[0], errors), values, pair_errors)
 
 
@@ -76,21 +81,15 @@ def _work(values: Values) -> Floats:
     return np.empty(reals(values).size)
 
 
-def _mismatches(target: Values, golden: Values, both_finite: NDArray[np.bool_]) -> int:
-    """Count the places outside ``both_finite`` that hold different things; NaN equals NaN."""
-    agree = (np.isnan(target) & np.isnan(golden)) | (target == golden)
-    return int(np.count_nonzero(~both_finite & ~agree))
-
-
-def _with_mismatches(errors: Errors, mismatched: int, places: NDArray[np.intp], start: int) -> Errors:
-    """Add the mismatched places, and turn indices among the finite places into indices of the tensor."""
+def _with_mismatches(errors: Errors, mismatched: int, unequal: int, places: NDArray[np.intp], start: int) -> Errors:
+    """Add what differs elsewhere, and turn indices among the finite places into indices of the tensor."""
 
     def index(found: int) -> int:
         return start + int(places[found]) if found >= 0 else found
 
     return errors._replace(
         mismatched=mismatched,
-        unequal=errors.unequal + mismatched,
+        unequal=errors.unequal + unequal,
         max_abs_index=index(errors.max_abs_index),
         max_rel_index=index(errors.max_rel_index),
         zero_miss_index=index(errors.zero_miss_index),

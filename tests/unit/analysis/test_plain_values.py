@@ -2,9 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
 
-from probe_flow.analysis.plain_values import gap, masks_alike
+from probe_flow.analysis.plain_values import MASKS, gap, mask_otherwise
+from probe_flow.metrics.masks import masks_in
 
 # `torch.finfo` of float64, float32, bfloat16 and float16, as torch prints them.
 LOWEST = -1.7976931348623157e308, -3.4028234663852886e38, -3.3895313892515355e38, -65504.0
@@ -39,8 +41,21 @@ def test_what_is_no_number_of_that_kind_is_another_argument(target, golden):
         (LOWEST[3] + 3.5, -LOWEST[1], False),
         (LOWEST[3] - 0.078, LOWEST[3], False),  # of one type, both are what they are
         (-60000.0, LOWEST[1], False),
+        (-1e9, LOWEST[1], True),  # a power of ten is written by hand
+        (-10003.2, -1e9, True),  # with the score that bfloat16 or float16 did not absorb
+        (-10003.2, -9998.7, False),  # one mask
+        (-1e9, -math.inf, True),
+        (1e9, LOWEST[1], False),
+        (1e9, -LOWEST[1], False),  # nobody hides the least score
+        (-12000.0, LOWEST[1], False),
         (None, LOWEST[1], False),
     ],
 )
-def test_a_score_may_have_been_added_to_the_limit_that_masks_it(target, golden, due):
-    assert masks_alike(target, golden) is due
+def test_a_score_may_have_been_added_to_the_number_that_masks_it(target, golden, due):
+    assert mask_otherwise(target, golden) is due
+
+
+def test_smaller_numbers_are_no_masks():
+    """Where `plain_values` does not ask, `metrics/masks` finds none."""
+    sizes = np.geomspace(1e-3, MASKS, 4000)
+    assert np.isnan(masks_in(np.concatenate((-sizes, sizes)))).all()

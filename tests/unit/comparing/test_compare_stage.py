@@ -15,7 +15,7 @@ from probe_flow.comparing.steps import check_memory, chosen_metrics, compare_pai
 from probe_flow.errors import UsageError
 from probe_flow.measure import run as measure_pairs
 from probe_flow.metrics.catalogue.metrics import METRIC_SETS
-from probe_flow.records import Execution, NodeKey, Role, Status
+from probe_flow.records import Execution, FindingKind, NodeKey, Role, Status
 from probe_flow.stages.compare import Options, Require
 
 
@@ -151,6 +151,41 @@ def test_equal_masks_of_infinities_pass(tmp_path):
     result = compare_pairs(pairs_of(twosomes), options().asked(), context(), None)
     assert [row.verdict.status for row in result.rows] == [Status.PASS, Status.PASS]
     assert result.gate_passed
+
+
+MASKS = [(np.float16, -np.inf, -3.4028234663852886e38), (np.float16, -np.inf, -1e9), (np.float16, -65504.0, -1e9),
+         (np.float16, -65504.0, -np.inf), (np.float32, -1e4, -3.4028234663852886e38)]  # fmt: skip
+
+
+def masked(tmp_path: Path, dtype, mine: float, theirs: float, scores: np.ndarray):
+    """Return the comparison of scores masked by two numbers: ``scores`` of the target, those of a seed as golden."""
+    is_masked = np.triu(np.ones((20, 20), bool), 1).ravel()
+    with np.errstate(over="ignore"):
+        target, golden = (np.where(is_masked, mask + each, each) for mask, each in ((mine, scores), (theirs, values())))
+        twosome = raw(tmp_path, "t", "add", target.astype(dtype)), raw(tmp_path, "g", "add", golden.astype(np.float32))
+    return compare_pairs(pairs_of([twosome]), options(policy="offline").asked(), context(), None)
+
+
+@pytest.mark.parametrize(("dtype", "mine", "theirs"), MASKS)
+def test_scores_that_are_masked_by_another_number_are_no_finding(tmp_path, dtype, mine, theirs):
+    """A decoder whose mask is the least float32, or -1e9, in float16: infinite, or at its end where that saturates."""
+    assert masked(tmp_path, dtype, mine, theirs, values()).findings == ()
+
+
+@pytest.mark.parametrize(("dtype", "mine", "theirs"), [each for each in MASKS if math.inf in map(abs, each[1:])])
+def test_wrong_scores_beside_such_a_mask_are_one(tmp_path, dtype, mine, theirs):
+    (finding,) = masked(tmp_path, dtype, mine, theirs, values() * np.float32(1.05)).findings
+    assert finding.kind is FindingKind.ORIGIN
+
+
+@pytest.mark.parametrize("beyond", [-70000.0, 70000.0, -1.3e9, 1e9])
+def test_what_is_too_large_for_float16_and_no_mask_is_where_infinity_begins(tmp_path, beyond):
+    golden = values()
+    golden[7] = beyond
+    with np.errstate(over="ignore"):
+        twosome = raw(tmp_path, "t", "n", golden.astype(np.float16)), raw(tmp_path, "g", "n", golden)
+    found = compare_pairs(pairs_of([twosome]), options().asked(), context(), None).findings
+    assert FindingKind.NONFINITE_ORIGIN in {finding.kind for finding in found}
 
 
 def test_a_scalar_that_is_wrong_is_found(tmp_path):

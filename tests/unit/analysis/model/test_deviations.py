@@ -155,8 +155,10 @@ def test_the_norm_of_elements_that_are_all_one_number_is_what_these_make():
     assert programs_deviation(twice, golden, 2**24).gain == pytest.approx(1.0, rel=0.01)
 
 
-@pytest.mark.parametrize(("least", "rms"), [(-3.3895313892515355e38, 0.0), (-65504.0, 0.0), (-1e9, 3e38)])
-def test_scores_that_are_masked_by_the_least_number_of_their_type_are_masked_alike(least, rms):
+@pytest.mark.parametrize(
+    ("least", "rms"), [(-3.3895313892515355e38, 0.0), (-65504.0, 0.0), (-1e9, 0.0), (-1.2e9, 3e38)]
+)
+def test_scores_that_are_masked_by_other_numbers_are_masked_alike(least, rms):
     masked = Statistics(least, 2.0, -math.inf, math.inf)
     found = programs_deviation(masked, Statistics(-3.4028234663852886e38, 2.0, -math.inf, math.inf), 64)
     assert found.rms == pytest.approx(rms / 8.0, rel=0.2)

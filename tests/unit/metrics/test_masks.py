@@ -1,0 +1,35 @@
+"""What counts as a mask: limits of types, infinities, and negative powers of ten, with a score beside them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from probe_flow.metrics.masks import hold_alike, mask_of, masks_in
+
+FLOAT32, BFLOAT16, FLOAT64 = 3.4028234663852886e38, 3.3895313892515355e38, 1.7976931348623157e308
+
+
+@pytest.mark.parametrize(
+    ("number", "due"),
+    [
+        (-FLOAT32, -FLOAT32), (FLOAT32, FLOAT32), (-BFLOAT16, -BFLOAT16), (-FLOAT64, -FLOAT64),
+        (-65504.0, -65504.0), (-65534.0, -65504.0), (-65800.0, None), (65500.0, 65504.0),
+        (-1e9, -1e9), (-1e30, -1e30), (-1e4, -1e4), (-10003.2, -1e4), (-9991.0, -1e4), (-10011.0, None),
+        (-1e5, -1e5), (-1e3, None), (-2e9, None), (1e9, None), (0.0, None), (-math.inf, -math.inf),
+        (math.inf, math.inf),
+    ],
+)  # fmt: skip
+def test_masks(number, due):
+    assert mask_of(number) == due
+    assert np.array_equal(masks_in(np.array([number])), [math.nan if due is None else due], equal_nan=True)
+
+
+def test_nan_masks_nothing():
+    assert np.isnan(masks_in(np.array([math.nan]))).all()
+
+
+def test_infinity_is_a_mask_as_a_number_on_the_other_side_is_with_the_same_sign():
+    one = np.array([-math.inf, -math.inf, -1e9, math.inf, -math.inf, math.nan, -1e9, 2.0])
+    other = np.array([-FLOAT32, -12000.0, -math.inf, -FLOAT32, -math.inf, -1e9, -1e9, 2.0])
+    assert hold_alike(one, other).tolist() == [True, False, True, False, True, False, True, True]
