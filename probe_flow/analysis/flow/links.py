@@ -12,8 +12,9 @@ its input is its output by then; what it made of that gradient shows as the next
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -31,6 +32,10 @@ from probe_flow.records.row import PRODUCED, Row
 
 MAX_PASSED = 64
 """Nodes that were not compared which one search passes before it gives up: what lies that far back is unknown."""
+
+
+Sources: TypeAlias = Callable[[int], tuple[int, ...] | None]
+"""Rows whose errors explain a row's; ``()`` for a source, None where they are not known."""
 
 
 class Given(Struct, frozen=True, gc=False):
@@ -189,6 +194,17 @@ def _with_readers(producers: Mapping[int, tuple[int, ...]], rows: Sequence[Row])
         if first != number and not row.is_produced and not rows[first].is_produced and number in found:
             found[number] = (first, *found[number])
     return found
+
+
+def outputs_before(number: int, rows: Sequence[Row], sources: Sources) -> Iterator[int]:
+    """Yield the outputs that a row was computed from, one operator further back at a time, the latest first."""
+    seen, level = {number}, [number]
+    while level:
+        read = {n for row in level for n in sources(row) or ()}
+        written = {n for row in read for n in ((row,) if rows[row].is_produced else sources(row) or ())}
+        level = sorted(written - seen, reverse=True)
+        seen.update(level)
+        yield from level
 
 
 class _ByEdges:

@@ -10,10 +10,11 @@ one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from probe_flow.analysis.flow.calls import Call, Calls
+from probe_flow.analysis.flow.links import Sources
 from probe_flow.analysis.limits import UNFED
 from probe_flow.dumps.selection import selected_nodes
 from probe_flow.records import NodeKey, NodeKind, Pairs, Phase, SlotRole, TensorKind
@@ -45,9 +46,7 @@ class Undumped:
         sources: gives the rows that a row was made of; None where nobody knows.
     """
 
-    def __init__(
-        self, rows: Sequence[Row], pairs: Pairs, calls: Calls, sources: Callable[[int], tuple[int, ...] | None]
-    ) -> None:
+    def __init__(self, rows: Sequence[Row], pairs: Pairs, calls: Calls, sources: Sources) -> None:
         self._rows = rows
         self._pairs = pairs
         self._calls = calls

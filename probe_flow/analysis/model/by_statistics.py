@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call
+from probe_flow.analysis.flow.links import Sources
 from probe_flow.analysis.model.arithmetic import Arithmetic
 from probe_flow.analysis.model.decisions import is_decided
 from probe_flow.analysis.model.deviation import TINY, Deviation, mean_of
@@ -94,7 +95,7 @@ class StatisticsAllowances:
         steps: FadingNoise,
         crossed: CrossedEdges,
         lost: LostSteps,
-        sources: Callable[[int], Sequence[int] | None],
+        sources: Sources,
         explained: FigureColumn,
     ) -> None:
         self._flips = flips

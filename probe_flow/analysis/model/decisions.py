@@ -87,3 +87,12 @@ def turned_share(row: Row, deviation: Deviation, call: Call) -> float:
     is_picked = bool(shape) and any(word in call.node.op_type.lower() for word in PICKS)
     decisions = max(1, deviation.count // max(1, shape[-1]) if is_picked else deviation.count)
     return flipped_share(wavering(deviation), decisions)
+
+
+AMPLE = 2.0
+"""Largest error of a gradient behind a gate, in that before it and a rounding, from which only flips explain it."""
+
+
+def is_by_flips(own: Deviation | None, source: Deviation | None) -> bool:
+    """Whether only the flips of a gate explain the largest error of a gradient behind it, by the gradient before it."""
+    return own is not None and source is not None and own.peak > AMPLE * (source.peak + own.unit * own.top)

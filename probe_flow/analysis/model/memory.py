@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from probe_flow.analysis.flow.calls import Call, Calls
-from probe_flow.analysis.flow.links import Links
+from probe_flow.analysis.flow.links import Links, Sources
 from probe_flow.analysis.model.arithmetic import COPY, Families
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import words_of
@@ -88,7 +88,7 @@ class Memory:
 
     def __init__(
         self, rows: Sequence[Row], pairs: Pairs, calls: Calls, deviations: Deviations, families: Families,
-        links: Callable[[], Links], sources: Callable[[int], tuple[int, ...] | None],
+        links: Callable[[], Links], sources: Sources,
     ) -> None:  # fmt: skip
         self._rows = rows
         self._has_edges = bool(pairs.target.edges)

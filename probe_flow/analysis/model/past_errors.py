@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 from array import array
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from probe_flow.analysis.flow.calls import Call
+from probe_flow.analysis.flow.links import Sources
 from probe_flow.analysis.model.decisions import FINE
 from probe_flow.analysis.model.deviation import Deviation, mean_of
 from probe_flow.analysis.model.deviations import Deviations
@@ -214,7 +215,7 @@ class CrossedEdges:
         """Return the error that a row is likely to have, as root mean square; 0 where it has no such."""
         return self._errors.get(number, 0.0)
 
-    def meet(self, number: int, call: Call, sources: Callable[[int], tuple[int, ...] | None]) -> bool:
+    def meet(self, number: int, call: Call, sources: Sources) -> bool:
         """Say whether statistics of a row may hide such an error, and remember it.
 
         Args:
@@ -300,9 +301,7 @@ class LostSteps:
         sources: gives the rows that one was made of.
     """
 
-    def __init__(
-        self, rows: Sequence[Row], deviations: Deviations, sources: Callable[[int], Sequence[int] | None]
-    ) -> None:
+    def __init__(self, rows: Sequence[Row], deviations: Deviations, sources: Sources) -> None:
         self._rows = rows
         self._deviations = deviations
         self._sources = sources

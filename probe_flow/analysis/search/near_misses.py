@@ -8,9 +8,10 @@ may lie behind the one where it began.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Literal
 
+from probe_flow.analysis.flow.links import Sources, outputs_before
 from probe_flow.analysis.limits import ALONE, NEAR
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
@@ -20,9 +21,6 @@ from probe_flow.records.row import Row
 
 MOST = 2
 """Suspects of this kind that are named: with an origin that is wrong, three places to look at."""
-
-Sources: TypeAlias = Callable[[int], tuple[int, ...] | None]
-"""Rows whose errors explain a row's; ``()`` for a source, None where they are not known."""
 
 FARTHEST = 5
 """Operators before a tensor that are told: of random faults that extremes show further on, four in five are there."""
@@ -72,17 +70,6 @@ def _shows_again(number: int, rows: Sequence[Row], sources: Sources) -> bool:
         return False
     before = [rows[n].measurement for n in sources(number) or ()]
     return any(each is not None and each.golden == row.measurement.golden for each in before)
-
-
-def outputs_before(number: int, rows: Sequence[Row], sources: Sources) -> Iterator[int]:
-    """Yield the outputs that a row was computed from, one operator further back at a time, the latest first."""
-    seen, level = {number}, [number]
-    while level:
-        read = {n for row in level for n in sources(row) or ()}
-        written = {n for row in read for n in ((row,) if rows[row].is_produced else sources(row) or ())}
-        level = sorted(written - seen, reverse=True)
-        seen.update(level)
-        yield from level
 
 
 def near_misses(rows: Sequence[Row], diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Finding]:

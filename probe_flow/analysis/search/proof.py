@@ -11,12 +11,28 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
+from itertools import islice
 
-from probe_flow.analysis.limits import BEYOND
-from probe_flow.analysis.model.deviation import Deviation
+from msgspec.structs import replace
+
+from probe_flow.analysis.flow.calls import Call
+from probe_flow.analysis.flow.links import Given, outputs_before
+from probe_flow.analysis.flow.undumped import Undumped
+from probe_flow.analysis.limits import ASKED, BEYOND, FEWER_BITS, NEAR
+from probe_flow.analysis.model.budget import Allowances
+from probe_flow.analysis.model.decisions import is_by_flips, is_whole
+from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.number_types import SIGNIFICANT_BITS
+from probe_flow.analysis.search.diagnosis import Suspect
+from probe_flow.analysis.search.shaken import Shaken
 from probe_flow.records import Value
 from probe_flow.records.row import CHANNEL, Row
+
+SAME_VALUE = 2.0**-20
+"""Relative difference of float arguments that says nothing: they may come from a computation."""
+
+FEEDERS = 6
+"""Outputs before a suspect that are computed again with it."""
 
 
 class Proof(enum.Enum):
@@ -122,10 +138,155 @@ def is_cancellation(result: Deviation | None, read: Sequence[Deviation | None]) 
     return result.relative <= CANCELS * sum(d.relative for d in rounded)
 
 
-AMPLE = 2.0
-"""Largest error of a gradient behind a gate, in that before it and a rounding, from which only flips explain it."""
+class Proofs:
+    """What speaks for or against rows beside their allowances, and what is left to be computed again.
 
+    Args:
+        rows: all rows.
+        allowances: of them.
+        suspects: row -> how it is accused; grows as the search goes on, and here by what carriers carry.
+        shaken: rows that may be of other data.
+        undumped: what the dump does not hold.
+    """
 
-def is_by_flips(own: Deviation | None, source: Deviation | None) -> bool:
-    """Whether only the flips of a gate explain the largest error of a gradient behind it, by the gradient before it."""
-    return own is not None and source is not None and own.peak > AMPLE * (source.peak + own.unit * own.top)
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        allowances: Allowances,
+        suspects: dict[int, Suspect],
+        shaken: Shaken,
+        undumped: Undumped,
+    ) -> None:
+        self._rows = rows
+        self._allowances = allowances
+        self._deviations = allowances.deviations
+        self._suspects = suspects
+        self._shaken = shaken
+        self._undumped = undumped
+        self.near: dict[int, Suspect] = {}
+        self.unjudged: list[int] = []
+        self.carried: list[int] = []
+        self.decided: list[int] = []
+        self.asked: list[tuple[float, int, float]] = []
+        """How striking a row is, the row, and what of its error is explained where single elements stand out."""
+        self.handed: dict[int, Given] = {}
+
+    def feeders(self, number: int) -> tuple[int, ...]:
+        """Return the outputs that a row was computed from, the nearest first."""
+        return tuple(islice(outputs_before(number, self._rows, self._allowances.sources), FEEDERS))
+
+    def of_optimizer(self, found: Suspect, ancestor: int | None) -> tuple[Suspect, int | None]:
+        """Return a parameter, and what it descends from, by how all parameters of its step changed.
+
+        Where something was wrong before, or drawn and decided otherwise, gradients are others and updates with them.
+        """
+        fit = None if self._shaken.noise else self._allowances.fit(found.row)
+        if fit is None or fit.score <= 1.0:
+            return found, ancestor
+        first = next(iter(self._suspects), found.row)
+        if first != found.row:
+            is_heir = self._suspects[first].figure is ErrorFigure.UPDATE and first in fit.rows
+            return (replace(found, score=min(found.score, 1.0)), first) if is_heir else (found, ancestor)
+        return found.by(ErrorFigure.UPDATE, fit.score, fit.told()), None
+
+    def of(self, found: Suspect, call: Call, ancestor: int | None, *, is_wide: bool) -> tuple[Suspect, int | None]:
+        """Return a row and what it descends from, by what recomputing it proves; remember what that leaves open.
+
+        Args:
+            found: the row as it was judged, a suspect or not.
+            call: of the row.
+            ancestor: the suspect that it descends from.
+            is_wide: whether next to any error would be explained, or nobody knows whether this one is.
+        """
+        row = self._rows[found.row]
+        proof, is_produced = proof_of(row), row.is_produced
+        if not is_produced and (found := self._handed_on(found, proof)).is_proven:
+            return found, None
+        if (against := self._allowances.contradiction(found.row, is_other=found.row in self._shaken.noise)) is not None:
+            return found.by(ErrorFigure.OWN, found.score, against.told).proven(against.gap), None
+        found = self._with_lost_bits(found)
+        if proof is Proof.WRONG:
+            return found.proven(score_of(row)), None
+        if proof is Proof.RIGHT and found.score > 1.0 and found.figure is not ErrorFigure.NONFINITE:
+            score, ancestor = self._of_carrier(found, call, ancestor)
+            return replace(found, score=score), ancestor
+        if proof is None and is_produced and (is_wide or found.row in self._shaken.noise):
+            self.unjudged.append(found.row)
+        if proof is None and is_produced and found.deviation is not None and is_whole(found.deviation, call):
+            self.decided.append(found.row)
+        crest = self._allowances.crest(found.row)
+        if proof is None and is_produced and (strikes := max(found.score, ASKED * crest)) >= ASKED:
+            explained = found.allowance.rms if found.allowance is not None and crest >= 1.0 else 0.0
+            self.asked.append((strikes, found.row, explained))
+        if NEAR <= found.score <= 1.0:
+            self.near[found.row] = found
+        return found, ancestor
+
+    def _with_lost_bits(self, found: Suspect) -> Suspect:
+        """Return a row that is accused where its extremes lack more bits than accident and its error explain."""
+        lost = self._allowances.lost_bits(found.row) if found.score <= 1.0 else None
+        beside = 0.0 if found.row in self._shaken.noise else FEWER_BITS.limit * found.score
+        score = (lost.bits + beside) / FEWER_BITS.accuse if lost else 0.0
+        if lost is None or score <= 1.0:
+            return found
+        return found.by(ErrorFigure.BITS, score, lost.told)
+
+    def _handed_on(self, found: Suspect, proof: Proof | None) -> Suspect:
+        """Return a row that a call read, proven to be wrong where it is not what others gave.
+
+        Statistics prove it, for the target contradicts itself; where the elements are there, these are asked.
+        """
+        handed, row = self._allowances.handed, self._rows[found.row]
+        if handed is None:
+            return found
+        gap, parts = handed.gap(found.row), handed.parts(found.row)
+        if proof is Proof.WRONG or (row.is_by_statistics and gap > 1.0):
+            found = found.by(ErrorFigure.HANDED, found.score, handed.told(found.row))
+            found = found.proven(gap if row.is_by_statistics else score_of(row))
+            return replace(found, inputs=parts or found.inputs)
+        if row.recomputed is None and not row.is_by_statistics:
+            is_sum = len(parts) > 1 and found.score >= ASKED
+            given = handed.given(parts) if gap > 1.0 or is_sum else handed.through_gate(found.row)
+            if given and given.gate is not None and not is_by_flips(found.deviation, self._deviations[given.rows[0]]):
+                given = None
+            if given is None and found.score >= ASKED:
+                given = handed.joined.part(found.row)
+            if given is not None:
+                self.handed[found.row] = given
+        return found
+
+    def _of_carrier(self, found: Suspect, call: Call, ancestor: int | None) -> tuple[float, int | None]:
+        """Return score and ancestor of a row that is off by too much although its own inputs make just that.
+
+        What it carries on is blamed: what comes near to being a suspect, or an input that nothing is known to have
+        written. Where there is neither, and not all that feeds it is proven right, it stays a suspect itself, unless
+        a sum that cancels makes that of a few roundings, or a logarithm that of an element near zero. It stands for
+        what is between the two and the golden does not show, too.
+        """
+        own = score_of(self._rows[found.row])
+        if ancestor is not None:
+            return own, ancestor
+        before = self.feeders(found.row)
+        around = [n for n in (*call.read, *before) if n in self.near and proof_of(self._rows[n]) is not Proof.RIGHT]
+        if around:
+            blamed = max(around, key=lambda n: self.near[n].score)
+            self._suspects[blamed] = replace(self.near.pop(blamed), score=1.0 + SAME_VALUE)
+            return own, blamed
+        unknown = [
+            (d.relative, n)
+            for n in call.read
+            if (d := self._deviations[n]) is not None and d.relative > d.unit and self._allowances.sources(n) is None
+        ]
+        if unknown:
+            blamed = max(unknown)[1]
+            self._suspects[blamed] = replace(found, row=blamed, deviation=self._deviations[blamed], inputs=())
+            return own, blamed
+        inner = self._undumped.unseen(self._allowances.links.through.get(self._rows[found.row].node, ()))
+        if any(proof_of(self._rows[n]) is not Proof.RIGHT for n in inner):
+            return found.score, None
+        is_known = bool(before) and all(proof_of(self._rows[n]) is Proof.RIGHT for n in before)
+        read = [self._deviations[n] for n in call.read]
+        if not (is_known or call.is_singular or is_cancellation(found.deviation, read)):
+            return found.score, None
+        self.carried.append(found.row)
+        return own, None
