@@ -196,17 +196,6 @@ def _with_readers(producers: Mapping[int, tuple[int, ...]], rows: Sequence[Row])
     return found
 
 
-def outputs_before(number: int, rows: Sequence[Row], sources: Sources) -> Iterator[int]:
-    """Yield the outputs that a row was computed from, one operator further back at a time, the latest first."""
-    seen, level = {number}, [number]
-    while level:
-        read = {n for row in level for n in sources(row) or ()}
-        written = {n for row in read for n in ((row,) if rows[row].is_produced else sources(row) or ())}
-        level = sorted(written - seen, reverse=True)
-        seen.update(level)
-        yield from level
-
-
 class _ByEdges:
     """Follows the edges of the target's graph."""
 

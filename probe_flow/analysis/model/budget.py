@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.flow.calls import Call, Calls, begins_gradients, is_gradient, is_running_statistic
+from probe_flow.analysis.flow.calls import Call, Calls, begins_gradients
 from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
 from probe_flow.analysis.model.arithmetic import (
     ADDED,
@@ -25,33 +23,19 @@ from probe_flow.analysis.model.arithmetic import (
     by_parts,
 )
 from probe_flow.analysis.model.by_statistics import StatisticsAllowances, angle_noise
-from probe_flow.analysis.model.decisions import flipped_share, turned_share
+from probe_flow.analysis.model.decisions import turned_share
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.fused_parts import FusedParts
 from probe_flow.analysis.model.growth import Allowance, of_copy
 from probe_flow.analysis.model.hidden_casts import HiddenCasts
+from probe_flow.analysis.model.hidden_errors import CommonFactors, CrossedEdges, FadingNoise, LostSteps, SharedRows
 from probe_flow.analysis.model.memory import Memory
-from probe_flow.analysis.model.past_errors import (
-    CommonFactors,
-    CrossedEdges,
-    FadingNoise,
-    LostSteps,
-    PastErrors,
-    SharedRows,
-)
 from probe_flow.analysis.model.rounding import rounding_between
-from probe_flow.analysis.model.unseen_inputs import (
-    HiddenInputs,
-    LatestGradients,
-    MaskedScores,
-    UnshownSteps,
-    decided_otherwise,
-    is_masked,
-    with_noise,
-)
+from probe_flow.analysis.model.unseen_inputs import HiddenInputs, MaskedScores, is_masked, with_noise
+from probe_flow.analysis.model.unseen_paths import UnseenPaths
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
-from probe_flow.records import FigureColumn, NodeKey, NodeKind, Pairs
+from probe_flow.records import FigureColumn, NodeKey, Pairs
 from probe_flow.records.row import Row
 
 if TYPE_CHECKING:
@@ -61,12 +45,6 @@ if TYPE_CHECKING:
     from probe_flow.analysis.model.update_fits import Fit, UpdateFits
     from probe_flow.analysis.statistics.handed_on import HandedOn
     from probe_flow.analysis.statistics.own_inputs import Contradiction, OwnInputs
-
-UNSHOWN = 2.0
-"""How much larger than the errors of late outputs one may be that came along a path that the dump does not show."""
-
-UNDUMPED = 2.0
-"""Rounding steps of what the dump does not show the making of: it may be several operators, a recurrence or a slice."""
 
 UPDATED = 1.5
 """Change of scale of what is computed with a parameter, in relative errors that its update brought."""
@@ -85,10 +63,7 @@ class Allowances:
         self._families = Families(pairs, self.hidden, lambda: self.links)
         self._memory = Memory(rows, pairs, calls, self.deviations, self._families, lambda: self.links, self.sources)
         self._fused = FusedParts(pairs.target.graphs)
-        self._past, self._common = PastErrors(), CommonFactors()
-        self._unshown = UnshownSteps(pairs)
-        self._gradients, self._masked = LatestGradients(), MaskedScores()
-        self._read = array("I")
+        self._common, self._masked = CommonFactors(), MaskedScores()
         self.updates = Updates(rows, self.deviations, calls)
         self._flips, self._steps = FadingNoise(), FadingNoise()
         self.alike = SharedRows(rows, self.deviations).alike
@@ -99,8 +74,9 @@ class Allowances:
         self._by_statistics = StatisticsAllowances(*noise, self.sources, FigureColumn(len(rows)))
         self._forward, self._gradient = Forward(rows, self.deviations), Gradient(rows, self.deviations)
         self.is_flow_unknown = is_flow_unknown(pairs)
-        nodes = pairs.target.nodes.values()
-        self._shows_modules_only = all(node.kind not in (None, NodeKind.API) for node in nodes)
+        self._paths = UnseenPaths(
+            rows, pairs, calls, self.updates, self._casts, self._lost, lambda: self.links.producers
+        )
 
     @cached_property
     def links(self) -> Links:
@@ -205,7 +181,7 @@ class Allowances:
 
     def recent(self, number: int) -> float:
         """Return the largest relative error of the latest outputs of the row's execution."""
-        return self._past.recent(self.rows[number].node.execution)
+        return self._paths.recent(self.rows[number].node.execution)
 
     def turned(self, number: int, deviation: Deviation, call: Call) -> float:
         """Return the share of decisions that a row of a call shows to have been taken otherwise (`turned_share`)."""
@@ -274,7 +250,7 @@ class Allowances:
             copies = self.across is not None and self.across.handed_over(call) is not None
             families = COPY if copies else COLLECTIVE
         arithmetic: Arithmetic = self._gradient if call.is_gradient and not is_read else self._forward
-        unseen = 0.0 if sources else self._unseen(number, sources, deviation)
+        unseen = 0.0 if sources else self._paths.error(number, deviation, is_known=sources is not None)
         if not by_statistics:
             allowed = arithmetic.allowance(call, deviation, known, families, 0.0)
             if is_produced:
@@ -336,46 +312,6 @@ class Allowances:
         gates = self.links.before.get(number) if call.is_gradient else None
         return self.calls.by_key[gates[0]] if gates else call
 
-    def _unseen(self, number: int, sources: tuple[int, ...] | None, deviation: Deviation) -> float:
-        """Error that may have come along paths the dump does not show."""
-        row = self.rows[number]
-        if row.pair.rule.is_self or begins_gradients(row):
-            return 0.0
-        step = row.node.execution.step
-        updated = self._of_update(number, step, is_known=sources is not None) if step else None
-        if sources is None:
-            recent = math.hypot(self.recent(number), self._unshown.error(row))
-            recent = max(recent, self._gradients.error(row, deviation), self._gradients.last(row, deviation))
-            if self._shows_modules_only and is_gradient(row.node):
-                recent += flipped_share(recent, deviation.count)  # between modules there may be gates
-            size = max(deviation.size, self._gradients.cancelled(row, deviation))
-            steps = UNDUMPED * max(deviation.unit, self._casts.before(row), self._casts.around(row)) * size
-            if row.is_by_statistics:  # what was in 16 bits of late hides steps of these
-                steps = max(steps, self._lost.around(row.node.execution, deviation) * size)
-            kept = UNSHOWN * self.updates.kept(number) if self._is_running(number) else 0.0
-            carried = self._gradients.carried(row, deviation)
-            return max(UNSHOWN * recent * size, carried, steps, kept, decided_otherwise(row, recent), updated or 0.0)
-        # State of earlier steps (caches, updated parameters) enters as an input without producer.
-        if updated is not None:
-            return updated
-        usual = self._past.usual_before(step) * deviation.size if step else 0.0
-        return UNSHOWN * max(usual, self.updates.kept(number), self._unshown.of_input(row) * deviation.size)
-
-    def _is_running(self, number: int) -> bool:
-        """Whether a row is a running statistic that a norm reads."""
-        golden, call = self.rows[number].pair.golden, self.calls.of[number]
-        return golden is not None and call is not None and is_running_statistic(golden, call.node)
-
-    def _of_update(self, number: int, step: int, *, is_known: bool) -> float | None:
-        """Error of a parameter that was compared in a step before."""
-        if not self.updates.is_trained(number):
-            return None
-        for read in self._read:
-            if not self.links.producers.get(read):
-                self.updates.add(read)
-        del self._read[:]
-        return self.updates.error(number, min(1.0, UNSHOWN * self._past.usual_before(step)), is_known=is_known)
-
     def forget(self, number: int) -> None:
         """Take a row for one that was not compared."""
         self.deviations.forget(number)
@@ -389,12 +325,4 @@ class Allowances:
             self._common.add(run, deviation.gain * deviation.size / (self.scales.get(number) or deviation.size))
         self._lost.add(number, deviation)
         self._by_statistics.is_behind |= is_suspect
-        if row.is_produced:
-            if call.is_gradient:
-                self._gradients.add(run, deviation, self.scales.get(number, 0.0))
-            if deviation.size or deviation.rms:  # zeros do not tell what others may be off by
-                error = deviation.rms / (self.scales.get(number) or deviation.size or 1.0)
-                self._past.add(run, min(error, 1.0) if is_suspect or not call.is_gradient else error)
-            self._unshown.add(row)
-        elif run.step is not None:
-            self._read.append(number)
+        self._paths.remember(number, deviation, self.scales.get(number, 0.0), is_suspect=is_suspect)

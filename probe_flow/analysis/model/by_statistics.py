@@ -20,7 +20,7 @@ from probe_flow.analysis.model.deviation import TINY, Deviation, mean_of
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import Allowance
-from probe_flow.analysis.model.past_errors import CrossedEdges, FadingNoise, LostSteps
+from probe_flow.analysis.model.hidden_errors import CrossedEdges, FadingNoise, LostSteps
 from probe_flow.analysis.model.products import product_length
 from probe_flow.analysis.number_types import LEAST_COMMON, STEP_AT_MOST, common_share
 from probe_flow.records import FigureColumn

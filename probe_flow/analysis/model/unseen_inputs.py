@@ -1,34 +1,25 @@
-"""What the dump does not show of a tensor's making adds to its error: inputs not compared, operators without files.
+"""What inputs that were not compared, or whose other elements no statistic shows, add to the error of a result.
 
 A device runs some products in int8 where the golden has floats, and keeps in float16 the weights that the golden dump
 does not show. Neither is a fault. Quantising with step ``d`` leaves an error of ``d / sqrt(12)``; the step is the
 largest value over the number of steps. Errors of weights are shared by all that they are multiplied with, so that part
 of them does not average out.
-
-A device often dumps only some operators of a model; the golden, which has them all, tells how many ran. Each of ``n``
-rounds its result once, independently of the others, so what has no fault is off by about ``sqrt(n)`` rounding steps
-behind them.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right, insort
-from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.analysis import plain_values
-from probe_flow.analysis.flow.calls import is_gradient
-from probe_flow.analysis.model.decisions import share_turned
 from probe_flow.analysis.model.deviation import PEAK_OVER_RMS, TINY, Deviation, unknown_scale
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.number_types import UNIT, common_share
-from probe_flow.records import Catalog, Execution, Flow, NodeKey, Pairs, SlotRole, TensorKind, TensorRef
+from probe_flow.records import NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row
 
 STEPS = {"int8": 127.0, "int4": 7.0, "int2": 1.0}
@@ -48,30 +39,6 @@ CRESTS = (1.0, 30.0)
 
 ROUNDED_WEIGHT = 0.5
 """Root mean square error of stored values, in units of `UNIT`, which is the largest."""
-
-LAST, ABOUT = 8, 8
-"""Gradients among which the last of about as many elements is looked for, and how many times as many that may be."""
-
-LATEST = 64
-"""Gradients of as many elements among which the terms of a sum are looked for."""
-
-
-def decided_otherwise(row: Row, relative: float) -> float:
-    """Return what a row may be off by of which each golden element is one of two values, as of masks, gates and spikes.
-
-    No dump tells what decided, but that was off by a relative error. With statistics the norm says how many more or
-    fewer there are of the larger value. Few golden statistics are of two values by accident: mean and norm must agree
-    to `TWO_VALUED`. 0.0 for other rows.
-    """
-    from probe_flow.analysis.statistics.moments import moments_of  # few runs need it
-
-    golden = moments_of(row, "golden")
-    if golden is None or golden.low == golden.high or not golden.is_two_valued:
-        return 0.0
-    share = share_turned(relative, golden.count)
-    if row.is_by_statistics:
-        return share * abs(golden.high**2 - golden.low**2) / (2.0 * golden.size)
-    return math.sqrt(share) * (golden.high - golden.low)
 
 
 class Noise(Struct, frozen=True):
@@ -175,69 +142,6 @@ def with_noise(allowed: Allowance, noise: Noise, output: Deviation) -> Allowance
     )
 
 
-class _Gradient(NamedTuple):
-    """A judged gradient: its size and error, as root mean squares, and the size of the terms that it is a sum of."""
-
-    size: float
-    rms: float
-    terms: float
-
-
-class LatestGradients:
-    """The sizes and errors of the latest gradients of so many elements: what no dump shows may be made of such.
-
-    The gradient of what a result does not depend on, such as the largest value that a softmax takes off by hand or a
-    bias before a batch norm, is a sum that cancels: the golden holds nothing but the rounding of its terms, and so does
-    the target, in its own type. An optimizer reads gradients that were clipped, so that they show nowhere else.
-    """
-
-    def __init__(self) -> None:
-        self._latest: dict[tuple[Execution, int], deque[_Gradient]] = defaultdict(lambda: deque(maxlen=LATEST))
-        self._last: dict[Execution, deque[tuple[int, float]]] = defaultdict(lambda: deque(maxlen=LAST))
-
-    def add(self, execution: Execution, deviation: Deviation, scale: float) -> None:
-        """Take note of a judged gradient that was summed from terms of a size."""
-        if deviation.size:
-            found = _Gradient(deviation.size, deviation.rms, max(deviation.size, scale))
-            self._latest[execution, deviation.count].append(found)
-            self._last[execution].append((deviation.count, deviation.relative))
-
-    def cancelled(self, row: Row, deviation: Deviation) -> float:
-        """Return the size of the terms of which a golden's row holds the rounding alone; 0.0 where it holds more."""
-        known = self._of(row, deviation)
-        if not known or row.pair.golden is None:
-            return 0.0
-        largest = max(each.terms for each in known)
-        return largest if deviation.size <= UNIT.get(row.pair.golden.dtype, 0.0) * largest else 0.0
-
-    def error(self, row: Row, deviation: Deviation) -> float:
-        """Return the largest relative error of those that a row behind the backward pass may be; 0.0 for others."""
-        known = () if is_gradient(row.node) else self._of(row, deviation)
-        return max((each.rms / each.size for each in known), default=0.0)
-
-    def last(self, row: Row, deviation: Deviation) -> float:
-        """Return the relative error of the last of about as many elements, of which a gradient may be made; else 0.0.
-
-        That of a product is not always recorded, and what cancelled before it was computed stays as wrong behind it.
-        """
-        known = reversed(self._last[row.node.execution]) if is_gradient(row.node) else ()
-        least, most = deviation.count / ABOUT, deviation.count * ABOUT
-        return next((error for count, error in known if least <= count <= most), 0.0)
-
-    def carried(self, row: Row, deviation: Deviation) -> float:
-        """Return the error of the one that is nearest in size, which a gradient may hold whole; 0.0 for others.
-
-        What autograd adds up holds mostly one of its terms. The error of that may be many times its size: a layer norm
-        lets nothing of the mean of its squares through but what its epsilon makes of it.
-        """
-        known = self._of(row, deviation) if is_gradient(row.node) and deviation.size else ()
-        nearest = min(known, key=lambda each: abs(math.log(each.size / deviation.size)), default=None)
-        return 0.0 if nearest is None else nearest.rms
-
-    def _of(self, row: Row, deviation: Deviation) -> Sequence[_Gradient]:
-        return self._latest.get((row.node.execution, deviation.count), ())
-
-
 class MaskedScores:
     """The tensors that were met which hold infinities, or the least number of their type, and what they may be off by.
 
@@ -265,60 +169,3 @@ def is_masked(row: Row) -> bool:
     measured = row.measurement
     sides = (measured.target_statistics, measured.golden_statistics) if measured is not None else ()
     return bool(sides) and all(each is not None and plain_values.is_masked(each) for each in sides)
-
-
-class UnshownSteps:
-    """The golden operators that ran since the latest output that was judged, for the compared tensors of a graph.
-
-    Args:
-        pairs: what is compared; of programs, whose calls follow each other, nothing is counted.
-    """
-
-    def __init__(self, pairs: Pairs) -> None:
-        self._pairs = pairs
-        self._judged: dict[Execution, list[int]] = defaultdict(list)
-
-    @cached_property
-    def _places(self) -> dict[NodeKey, int]:
-        return _places_of(self._pairs.golden)
-
-    @cached_property
-    def _unit(self) -> float:
-        """The coarsest rounding of what the target stores: nobody knows in which type the others kept theirs."""
-        return max((UNIT.get(tensor.dtype, 0.0) for tensor in self._pairs.target.tensors), default=0.0)
-
-    def add(self, row: Row) -> None:
-        """Take note of an output that was judged."""
-        place = self._place(row)
-        if place is not None:
-            insort(self._judged[row.node.execution], place)
-
-    def error(self, row: Row) -> float:
-        """Return the relative error, as root mean square, that those add which ran since the latest judged output."""
-        place = self._place(row)
-        if place is None:
-            return 0.0
-        judged = self._judged[row.node.execution]
-        before = bisect_right(judged, place - 1)
-        passed = place - (judged[before - 1] if before else -1) - 1
-        return self._unit * math.sqrt(passed)
-
-    def of_input(self, row: Row) -> float:
-        """Return that of an input that nothing in the dump wrote, although an operator of the golden makes it."""
-        golden = row.pair.golden
-        is_made = not row.is_produced and golden is not None and golden.slot.role is SlotRole.OUTPUT
-        return self.error(row) if is_made else 0.0
-
-    def _place(self, row: Row) -> int | None:
-        golden = row.pair.golden
-        return None if golden is None or self._pairs.target.flow is not Flow.GRAPH else self._places.get(golden.node)
-
-
-def _places_of(catalog: Catalog) -> dict[NodeKey, int]:
-    """Return the place of each node in the order of its execution, from 0."""
-    counts: dict[Execution, int] = defaultdict(int)
-    places = {}
-    for key in catalog.nodes:
-        places[key] = counts[key.execution]
-        counts[key.execution] += 1
-    return places

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from probe_flow.analysis.flow.links import Given
+from probe_flow.analysis.flow.links import Given, Sources
 from probe_flow.analysis.limits import Limits
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.deviations import Deviations
@@ -280,3 +280,14 @@ def _role(
     if diagnosis.deviations.is_known(number) or verdict.status is Status.PASS:
         return Role.CLEAN
     return Role.UNKNOWN
+
+
+def outputs_before(number: int, rows: Sequence[Row], sources: Sources) -> Iterator[int]:
+    """Yield the outputs that a row was computed from, one operator further back at a time, the latest first."""
+    seen, level = {number}, [number]
+    while level:
+        read = {n for row in level for n in sources(row) or ()}
+        written = {n for row in read for n in ((row,) if rows[row].is_produced else sources(row) or ())}
+        level = sorted(written - seen, reverse=True)
+        seen.update(level)
+        yield from level

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from probe_flow.analysis.flow.links import Sources, outputs_before
+from probe_flow.analysis.flow.links import Sources
 from probe_flow.analysis.limits import ALONE, NEAR
 from probe_flow.analysis.model.deviations import Deviations
-from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
+from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect, outputs_before
 from probe_flow.analysis.search.proof import Proof, proof_of, sentence
 from probe_flow.records import Finding, FindingKind, NodeKey
 from probe_flow.records.row import Row

@@ -16,14 +16,14 @@ from itertools import islice
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call
-from probe_flow.analysis.flow.links import Given, outputs_before
+from probe_flow.analysis.flow.links import Given
 from probe_flow.analysis.flow.undumped import Undumped
 from probe_flow.analysis.limits import ASKED, BEYOND, FEWER_BITS, NEAR
 from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.decisions import is_by_flips, is_whole
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.number_types import SIGNIFICANT_BITS
-from probe_flow.analysis.search.diagnosis import Suspect
+from probe_flow.analysis.search.diagnosis import Suspect, outputs_before
 from probe_flow.analysis.search.shaken import Shaken
 from probe_flow.records import Value
 from probe_flow.records.row import CHANNEL, Row

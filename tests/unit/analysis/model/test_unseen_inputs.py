@@ -24,7 +24,8 @@ from comparison_rows import (
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.growth import Allowance
-from probe_flow.analysis.model.unseen_inputs import HiddenInputs, LatestGradients, Noise, UnshownSteps, with_noise
+from probe_flow.analysis.model.unseen_inputs import HiddenInputs, Noise, with_noise
+from probe_flow.analysis.model.unseen_paths import LatestGradients, UnshownSteps
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import (
     Expectation,

@@ -9,7 +9,7 @@ from comparison_rows import IN, OUT, RUN, edge, key, pairs_of, passes, row, stat
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.deviations import Deviations
-from probe_flow.analysis.model.past_errors import CommonFactors, LostSteps
+from probe_flow.analysis.model.hidden_errors import CommonFactors, LostSteps
 from probe_flow.analysis.model.rounding import WITHIN_FRAMEWORK
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import FindingKind, NodeKey, Phase, Statistics

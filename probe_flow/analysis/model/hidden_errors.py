@@ -1,6 +1,6 @@
-"""The errors that earlier rows had: what state kept between steps, and what paths not shown, may carry.
+"""The errors that statistics of rows hide, and what rows have in common.
 
-And what statistics hide of values that were rounded to whole numbers: some are a step apart, and nothing shows it.
+Of values that were rounded to whole numbers some are a step apart, and nothing shows it.
 Extremes stay as they are, and in mean and norm steps up and down cancel. So that error is not guessed from these but
 from what was rounded: of values that lie anywhere between two edges, those cross one that are nearer than their error.
 Nor do they show much of what gates (relu, pooling) let through on one side and hold back on the other, and of
@@ -42,85 +42,6 @@ MEAN_OF_NORMAL = 0.8
 """Mean magnitude of normally distributed errors, in their root mean square."""
 
 _HANDING = frozenset((Family.MOVE, Family.CONTRACT))  # elements stay what they are
-
-
-class PastErrors:
-    """Relative errors of outputs that were judged before; steps come one after the other.
-
-    Executions are those of the rows, which outlive this.
-    """
-
-    def __init__(self) -> None:
-        self._sorted = array("d")  # of steps that are over
-        self._step = -1
-        self._current = array("d")
-        self._latest = LatestErrors()
-
-    def add(self, execution: Execution, error: float) -> None:
-        """Take note of an output's error; the step never decreases."""
-        self._latest.add(execution, error)
-        if execution.step is not None:
-            self._begin(execution.step)
-            self._current.append(error)
-
-    def recent(self, execution: Execution) -> float:
-        """Return the largest error of the latest outputs of an execution."""
-        return self._latest.largest(execution)
-
-    def usual_before(self, step: int) -> float:
-        """Return the error that nine in ten outputs of steps before this one stay below: noise tensors left out."""
-        self._begin(step)
-        return self._sorted[int(0.9 * (len(self._sorted) - 1))] if self._sorted else 0.0
-
-    def _begin(self, step: int) -> None:
-        if step > self._step:
-            self._sorted = array("d", sorted((*self._sorted, *self._current)))
-            self._step, self._current = step, array("d")
-
-
-class LatestErrors:
-    """The largest of the latest outputs' errors of each execution."""
-
-    def __init__(self) -> None:
-        self._recent: dict[Execution, RecentErrors] = defaultdict(RecentErrors)
-        self._by_object: dict[int, RecentErrors] = {}  # the same, since hashing an execution is slow
-
-    def add(self, execution: Execution, error: float) -> None:
-        """Take note of an output's error."""
-        self._recent_of(execution).add(error)
-
-    def largest(self, execution: Execution) -> float:
-        """Return the largest of the latest, 0 without any."""
-        return self._recent_of(execution).largest
-
-    def _recent_of(self, execution: Execution) -> RecentErrors:
-        found = self._by_object.get(id(execution))
-        if found is None:
-            found = self._by_object[id(execution)] = self._recent[execution]
-        return found
-
-
-class RecentErrors:
-    """The largest relative error of the latest outputs of one execution, in constant time."""
-
-    def __init__(self) -> None:
-        self._span = RECENT
-        self._count = 0
-        self._falling: deque[tuple[int, float]] = deque()
-
-    def add(self, error: float) -> None:
-        """Take note of an output's error."""
-        while self._falling and self._falling[-1][1] <= error:
-            self._falling.pop()
-        self._falling.append((self._count, error))
-        self._count += 1
-        if self._falling[0][0] <= self._count - 1 - self._span:
-            self._falling.popleft()
-
-    @property
-    def largest(self) -> float:
-        """The largest of them, 0 without any."""
-        return self._falling[0][1] if self._falling else 0.0
 
 
 class CommonFactors:
