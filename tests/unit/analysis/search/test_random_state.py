@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from comparison_rows import IN, OUT, edge, pairs_of, passes, row, tensor
+from comparison_rows import IN, OUT, argument, edge, pairs_of, passes, row, tensor
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls, draws
@@ -183,3 +183,10 @@ def test_a_dropout_that_gives_what_it_got_is_no_random_operator(kept):
     rows = [seen(IN, given), seen(OUT, dropped)]
     (call,) = Calls(rows, pairs_of(rows, {"n0": "Dropout"}))
     assert call.is_random(rows) is not kept
+
+
+@pytest.mark.parametrize(("training", "named"), [(False, ["n0"]), (True, [])])
+def test_a_dropout_that_is_turned_off_is_judged_as_any_operator(training, named):
+    rows = [row("n0", IN, relative=0.0), argument("n0", training, training, place=2), row("n0", relative=0.5)]
+    found, _ = concluded(rows, pairs_of(rows, {"n0": "dropout"}))
+    assert [name for kind, name, _ in found if kind is FindingKind.ORIGIN] == named
