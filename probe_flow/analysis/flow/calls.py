@@ -17,7 +17,7 @@ from itertools import groupby
 from msgspec import Struct
 
 from probe_flow.analysis.communication import PREFIXES
-from probe_flow.records import Execution, Node, NodeKey, Pairs, Phase, TensorRef, shared_numbers
+from probe_flow.records import Execution, Node, NodeKey, Pairs, Phase, shared_numbers
 from probe_flow.records.row import Row
 from probe_flow.relations.call_tree import CallTree, each_call_tree
 
@@ -318,17 +318,6 @@ def begins_gradients(row: Row) -> bool:
 def _is_exchange(op_type: str) -> bool:
     lower = op_type.lower()
     return lower.startswith("hcom") or any(word in lower.replace("_", "") for word in _COLLECTIVES)
-
-
-_NORM_OF_BATCHES = re.compile(r"(?i)batch_?norm\d?d?")
-_RUNNING = ((1,), (2,), ("running_mean",), ("running_var",))
-"""Its running statistics, which each call of the same module moves on: no dump shows what they became."""
-
-
-def is_running_statistic(tensor: TensorRef, node: Node | None) -> bool:
-    """Whether a tensor is a running mean or variance that a norm of batches reads and moves on."""
-    is_norm = node is not None and _NORM_OF_BATCHES.fullmatch(node.op_type) is not None
-    return is_norm and tensor.slot.path[:1] in _RUNNING and tensor.requires_grad is False
 
 
 _RANDOM = re.compile(

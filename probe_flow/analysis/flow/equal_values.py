@@ -10,7 +10,7 @@ import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
-from probe_flow.analysis.flow.calls import is_gated, is_running_statistic
+from probe_flow.analysis.flow.calls import is_gated
 from probe_flow.records import Execution, NodeKey, NodeKind, Pairs, Phase, SlotRole, Statistics, shared_numbers
 from probe_flow.records.row import Row
 
@@ -182,9 +182,7 @@ def _is_weight(row: Row, pairs: Pairs) -> bool:
     if tensor.node.phase is not Phase.FORWARD or tensor.slot.path[:1] in ((0,), ()):
         return False
     node = pairs.target.nodes.get(tensor.node)
-    if node is None or _WEIGHTED.fullmatch(node.op_type) is None:
-        return False
-    return not is_running_statistic(tensor, node)
+    return node is not None and _WEIGHTED.fullmatch(node.op_type) is not None
 
 
 def _fingerprint(row: Row, run: int) -> _Fingerprint | None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from probe_flow.analysis.flow.calls import Calls, begins_gradients, is_gradient, is_running_statistic
+from probe_flow.analysis.flow.calls import Calls, begins_gradients, is_gradient
 from probe_flow.analysis.model.decisions import flipped_share, share_turned
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.hidden_casts import HiddenCasts
@@ -84,14 +84,14 @@ class UnseenPaths:
         step = row.node.execution.step
         updated = self._of_update(number, step, is_known=is_known) if step else None
         if not is_known:
-            return max(self._of_unknown(number, row, deviation), updated or 0.0)
+            return max(self._of_unknown(row, deviation), updated or 0.0)
         # State of earlier steps (caches, updated parameters) enters as an input without producer.
         if updated is not None:
             return updated
         usual = self._past.usual_before(step) * deviation.size if step else 0.0
         return UNSHOWN * max(usual, self._updates.kept(number), self._unshown.of_input(row) * deviation.size)
 
-    def _of_unknown(self, number: int, row: Row, deviation: Deviation) -> float:
+    def _of_unknown(self, row: Row, deviation: Deviation) -> float:
         """Return the error of what nobody knows the making of."""
         recent = math.hypot(self._past.recent(row.node.execution), self._unshown.error(row))
         recent = max(recent, self._gradients.error(row, deviation), self._gradients.last(row, deviation))
@@ -101,14 +101,8 @@ class UnseenPaths:
         steps = UNDUMPED * max(deviation.unit, self._casts.before(row), self._casts.around(row)) * size
         if row.is_by_statistics:  # what was in 16 bits of late hides steps of these
             steps = max(steps, self._lost.around(row.node.execution, deviation) * size)
-        kept = UNSHOWN * self._updates.kept(number) if self._is_running(number) else 0.0
         carried = self._gradients.carried(row, deviation)
-        return max(UNSHOWN * recent * size, carried, steps, kept, decided_otherwise(row, recent))
-
-    def _is_running(self, number: int) -> bool:
-        """Whether a row is a running statistic that a norm reads."""
-        golden, call = self._rows[number].pair.golden, self._calls.of[number]
-        return golden is not None and call is not None and is_running_statistic(golden, call.node)
+        return max(UNSHOWN * recent * size, carried, steps, decided_otherwise(row, recent))
 
     def _of_update(self, number: int, step: int, *, is_known: bool) -> float | None:
         """Error of a parameter that was compared in a step before."""

@@ -126,7 +126,9 @@ def test_a_single_element_that_scales_others_is_off_by_a_factor():
 def test_what_is_off_where_the_golden_is_zero_goes_through_a_product():
     """AdamW decays the second moment of a gradient that is zero by mathematics: 1.2e-31 times 0.999."""
     nothing = deviation(size=0.0, top=0.0, rms=1e-31, unit=0.0)
-    assert allowance(Family.SCALE, deviation(size=0.0, top=0.0), [nothing]).explained == pytest.approx(1.5e-31, rel=1e-9, abs=0.0)
+    assert allowance(Family.SCALE, deviation(size=0.0, top=0.0), [nothing]).explained == pytest.approx(
+        1.5e-31, rel=1e-9, abs=0.0
+    )
     assert allowance(Family.SCALE, deviation(size=0.0, top=0.0), [deviation()]).explained == 0.0
 
 
