@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -409,9 +410,10 @@ probeFlow.load().then((store) => {
 """
 
 
-@pytest.mark.parametrize(
-    ("target", "golden"), [("pt_stat_bug", "pt_stat_base"), ("pt_tensorL0_bug", "pt_tensorL0_base")]
-)
+REAL = [("pt_stat_bug", "pt_stat_base"), ("pt_tensorL0_bug", "pt_tensorL0_base")]
+
+
+@pytest.mark.parametrize(("target", "golden"), REAL)
 def test_every_call_of_real_dumps_has_a_line_below_its_caller(
     open_page: Any, tmp_path: Path, target: str, golden: str
 ) -> None:
@@ -424,6 +426,23 @@ def test_every_call_of_real_dumps_has_a_line_below_its_caller(
         assert sorted(map(str, lines)) == sorted(
             str([call.entry, caller]) for call, caller in zip(tree.calls, callers, strict=True)
         )
+
+
+GROUPS_OF = """
+const [done] = arguments;
+probeFlow.load().then((store) => done(Array.from({ length: store.count }, (_, row) => store.group(row))));
+"""
+
+
+@pytest.mark.parametrize(("target", "golden"), REAL)
+def test_every_row_is_of_the_group_that_its_record_names(
+    open_page: Any, tmp_path: Path, target: str, golden: str
+) -> None:
+    reports = ("html", "jsonl")
+    pf.compare(DATA / target, DATA / golden, match="name", reports=reports, output=tmp_path / "run", cache=False)
+    lines = (tmp_path / "run" / "comparison.jsonl").read_text(encoding="utf-8").splitlines()
+    page = open_page(tmp_path / "run" / "report.html")
+    assert page.driver.execute_async_script(GROUPS_OF) == [json.loads(line)["group"] for line in lines]
 
 
 def rows_of(nodes: Sequence[Node], wrong: int | None = None) -> list[Row]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from msgspec import Struct, field
 
-from probe_flow.records import Catalog, Execution, Node, NodeKey
+from probe_flow.records import CallFacts, Catalog, Execution, Node, NodeKey, NodeKind, Phase
 from probe_flow.relations.call_tree import ROOT, CallTree, call_trees, numbers_of
 from probe_flow.reports.html.columns import (
     NO_PLACE,
@@ -165,6 +165,7 @@ class NodeTable:
         """Add what is known of nodes, nothing of a caller of which only the name is."""
         strings = self._strings
         kinds = [None if node is None else node.kind for node in nodes]
+        columns.add(named=[None if node is None else _is_named(node) for node in nodes])
         columns.add_places(
             entry=strings.places([None if node is None else _entry(node) for node in nodes]),
             op=strings.places([None if node is None else node.op_type for node in nodes]),
@@ -323,7 +324,15 @@ class _Side:
         yield from (call for call in calls if call.key.execution in runs and call.key not in owners)
 
 
+def _is_named(node: Node) -> bool | None:
+    """Return True if kind, name, call and phase say what its entry is called (`entry_name`), and not just its name."""
+    facts = node.facts
+    if not isinstance(facts, CallFacts) or facts.entry is not None:
+        return None
+    return None if facts.kind is NodeKind.API and node.key.phase is Phase.NONE else True
+
+
 def _entry(node: Node) -> str | None:
-    """Return the name of a node's entry in its dump, None where the node has no other name."""
-    entry = node.entry
+    """Return the name of a node's entry in its dump where that is no usual one; None where it is the node's."""
+    entry = node.facts.entry if isinstance(node.facts, CallFacts) else None
     return None if entry == node.key.name else entry

@@ -130,7 +130,7 @@ class _Decisions:
         verdicts = list(map(_verdict_of, rows))
         self._add_terms(pairs)
         self._add_measured(list(map(_measured_of, rows)))
-        groups = list(Pair.groups_of(pairs))
+        groups = [pair.grouping for pair in pairs]
         self.columns.add(
             status=list(map(_STATUS_PLACES.__getitem__, map(_status_of, verdicts))),
             role=list(map(_ROLE_PLACES.__getitem__, map(_role_of, verdicts))),
@@ -138,8 +138,9 @@ class _Decisions:
         self.columns.add_places(
             rule_ids=self._strings.lists([verdict.rule_ids for verdict in verdicts]),
             reasons=self._strings.lists([row.reasons for row in rows]),
-            group=self._strings.places(groups),
-            relation=self._relations(groups),
+            group=self._strings.places([group if isinstance(group, str) else None for group in groups]),
+            group_by_entry=self._strings.places([None if isinstance(group, str) else group.label for group in groups]),
+            relation=self._relations(pairs),
         )
 
     def _add_terms(self, pairs: Sequence[Pair]) -> None:
@@ -171,14 +172,14 @@ class _Decisions:
         )
 
 
-def _relations(comparison: Comparison, strings: Strings) -> Callable[[Sequence[str]], Places]:
-    """Return what gives the relation of each group."""
+def _relations(comparison: Comparison, strings: Strings) -> Callable[[Sequence[Pair]], Places]:
+    """Return what gives the relation of the group of each pair."""
     pairs, usual = comparison.pairs, Relation.ONE_TO_ONE
     others = {group.id: strings.place(group.relation.value) for group in pairs.groups if group.relation is not usual}
     known = strings.place(None if pairs.is_examination else usual.value)  # of nearly all, which are as many as nodes
     if not others:
-        return lambda names: np.full(len(names), known)
-    return lambda names: np.array([others.get(name, known) for name in names])
+        return lambda some: np.full(len(some), known)
+    return lambda some: np.array([others.get(name, known) for name in Pair.groups_of(some)])
 
 
 def _metric_columns(comparison: Comparison, names: Sequence[str]) -> Iterator[Member]:

@@ -59,11 +59,13 @@ const probeFlow = {};
       this.markNumber = cells(rows.mark);
       this.status = this.named(data.statuses, rows.status);
       this.mark = this.named(data.marks.map((each) => each.name), rows.mark);
-      for (const name of ["rule", "rule_span", "reason", "group", "relation", "mode"]) {
+      for (const name of ["rule", "rule_span", "reason", "relation", "mode"]) {
         this[name] = this.texts(rows[name]);
       }
       for (const name of ["rule_ids", "reasons", "transform", "notes"]) this[name] = this.lists(rows[name]);
       for (const name of ["confidence", "mismatch", "worst", "excess"]) this[name] = numbers(rows[name]);
+      this.groupText = this.texts(rows.group);
+      this.groupByEntry = this.texts(rows.group_by_entry);
       this.hasExcess = rows.excess !== undefined;
       this.elements = numbers(rows.count);
       this.expectation = cells(rows.expectation);
@@ -110,6 +112,8 @@ const probeFlow = {};
       found.level = this.texts(columns.level);
       found.microStep = numbers(columns.micro_step);
       Object.assign(found, { hasScores: columns.score !== undefined, hasLevels: columns.level !== undefined });
+      found.isNamed = cells(columns.named);
+      found.hasEntries = columns.entry !== undefined || columns.named !== undefined;
       found.above = cells(columns.above);
       found.hasAbove = columns.above !== undefined;
       const { stacks, strings } = this.data;
@@ -216,7 +220,21 @@ const probeFlow = {};
 
     /** What a node's entry in its dump is called; null where that is the node's name. */
     entry(node) {
-      return node === null || node === undefined ? null : this.node.entry(node);
+      if (node === null || node === undefined) return null;
+      return this.node.isNamed(node) ? this.usualEntry(node) : this.node.entry(node);
+    }
+
+    /** What the collectors' grammar calls a node: `Functional.conv2d.2.forward`, `Module.fc.Linear.backward.3`. */
+    usualEntry(node) {
+      const [name, call, phase] = [this.node.name(node), this.node.call(node), this.node.phase(node)];
+      const ends = { api: `${call}.${phase}`, module: `${phase}.${call}`, debug: `${call}.debug` };
+      return `${name}.${ends[this.node.kind(node)] ?? call}`;
+    }
+
+    /** The group that a row is of; many are called by the target's entry. */
+    group(row) {
+      const [label, node] = [this.groupByEntry(row), this.nodeOf(row)];
+      return label === null ? this.groupText(row) : `${label}: ${this.entry(node) ?? this.node.name(node)}`;
     }
 
     sideEntry(side, row) {

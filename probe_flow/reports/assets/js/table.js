@@ -35,7 +35,7 @@
       ? [{ title: "checksum", field: "checksum", width: 196, cssClass: "name", tip: "checksum_equal", value: (row) => both(store, "checksum", row) }]
       : [];
     const values = store.data.rows.sides.target?.value === undefined ? [] : [{ title: "value", field: "value", width: 120, responsive: 3, value: (row) => both(store, "value", row) }];
-    const hasEntries = store.data.nodes.entry !== undefined; // they end with what type and phase say
+    const hasEntries = store.node.hasEntries; // they end with what type and phase say
     const isKnown = errors.length + relative.length + checksums.length > 0;
     const spare = isKnown ? [] : others.slice(0, 3).map((id) => ({ ...metricColumn(store, id, id, 120), show: small }));
     return [

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from report_builders import (
     call_comparison,
+    catalog,
     comparison,
     good_row,
     key,
@@ -205,14 +206,25 @@ def test_a_node_has_the_name_of_its_entry_where_that_is_another() -> None:
     rows = [good_row(call, target=tensor("Add", node=key("Add", call=call))) for call in (0, 2)]
     found = (origin(2, "Add", node=key("Add", call=2)),)
     data = payload(call_comparison(*rows, findings=found, gate_passed=False), run=RUN)
-    nodes = {**data, "count": data["nodes"]["count"]}
-    assert texts(nodes, data["nodes"]["entry"]) == ["Add.0.forward", "Add.2.forward", "add_1.0.forward"]
+    assert data["nodes"]["named"] is True  # the page makes `Add.2.forward` of name, call and phase
+    assert "entry" not in data["nodes"]
     assert data["summary"]["findings"][0]["entry"] == "Add.2.forward"
     page = page_of(call_comparison(*rows, findings=found, gate_passed=False), RUN)
     assert "Add (AddV2), output 0, rank 0, graph 1, step 0, call 2, in the dump Add.2.forward: " in page
     alike = payload(comparison(*rows, findings=found, gate_passed=False), run=RUN)
-    assert "entry" not in alike["nodes"]
+    assert not {"entry", "named"} & alike["nodes"].keys()
     assert alike["summary"]["findings"][0]["entry"] == ""
+
+
+def test_an_entry_that_no_grammar_names_and_its_group_stand_as_text() -> None:
+    name = key("Add", call=2)
+    nodes = {name: Node(name, "AddV2", facts=CallFacts(NodeKind.API, entry="Add.again"))}
+    rows = (good_row(0, target=tensor("Add", node=name)),)
+    data = payload(comparison(*rows, target=catalog("target", [rows[0].pair.target], nodes=nodes)), run=RUN)
+    assert "Add.again" in texts({**data, "count": data["nodes"]["count"]}, data["nodes"]["entry"])
+    assert "named" not in data["nodes"]
+    assert texts(data, data["rows"]["group"]) == [rows[0].pair.group]
+    assert "group_by_entry" not in data["rows"]
 
 
 def test_a_closer_look_stands_with_the_place_of_its_row() -> None:
