@@ -30,7 +30,10 @@ Number = float | int | bool | None
 _ONE_DIGIT = re.compile(rb"e-(?=\d,)")
 _BARE_EXPONENT = re.compile(rb"e(?=\d)")
 _SMALL = re.compile(rb"0\.0000")
-_SAMPLES = (0.0, -0.0, 1.0, 0.1, 1e-4, 1.5e-5, -1e-5, 2.5e-9, 5e-324, 1e15, 1e16, 1e22, 1.7976931348623157e308, 3, True)
+_SAMPLES = (
+    0.0, -0.0, 1.0, 0.1, 1e-4, 9.9e-5, 1.5e-5, -1e-5, 10.00001, 9.5e-6, 2.5e-9, 5e-324, 1e15, 1e16, 1e22,
+    1.7976931348623157e308, 3, True,
+)  # fmt: skip
 
 
 def json_number(value: float | None) -> Figure:
@@ -142,15 +145,21 @@ def _together(values: Sequence[Number]) -> list[str]:
         text = _ONE_DIGIT.sub(b"e-0", _BARE_EXPONENT.sub(b"e+", text))
     texts = text[:-1].decode("utf-8").split(",")
     place, before = 0, 0
-    for found in _SMALL.finditer(text):  # and 0.00001 is 1e-05; in 10.00001 nothing changes
+    for found in _SMALL.finditer(text):  # and 0.000015 is 1.5e-05; in 10.00001 nothing changes
         place += text.count(b",", before, found.start())
         before = found.start()
-        texts[place] = _one_text(values[place])
+        texts[place] = _with_exponent(texts[place])
     if b"null" in text:  # NaN and infinities too
         for place, value in enumerate(values):
             if value is not None and texts[place] == "null":
                 texts[place] = _one_text(value)
     return texts
+
+
+def _with_exponent(text: str) -> str:
+    """Return a number with four zeros behind the point as `repr` writes it, by its digits."""
+    sign, _, digits = text.partition("0.0000")
+    return f"{sign}{digits[0]}{'.' if digits[1:] else ''}{digits[1:]}e-05" if sign in ("", "-") else text
 
 
 def _one_text(value: Number) -> str:
