@@ -76,7 +76,7 @@ def _of_values(row: Row, detail: TensorDetail | None) -> tuple[ErrorShape | None
         return None, ""
     if peaks[0] == 0.0 and peaks[1] > 0.0:
         return ErrorShape.ZEROS, ""
-    stop = _stop(target, golden, row.pair.target.dtype or "", detail)
+    stop = _stop(target, golden, peaks[1], row.pair.target.dtype or "", detail)
     if stop:
         return ErrorShape.SATURATED, stop
     moved = measured.metric("relative_euclidean_distance")
@@ -88,18 +88,18 @@ def _of_values(row: Row, detail: TensorDetail | None) -> tuple[ErrorShape | None
 
 def _peak(statistics: Statistics) -> float | None:
     """Return the largest size of a value; None where that is not known or not finite."""
-    ends = statistics.min, statistics.max
-    if any(end is None or isinstance(end, bool) or not math.isfinite(end) for end in ends):
+    low, high = statistics.min, statistics.max
+    if low is None or high is None or isinstance(low, bool) or isinstance(high, bool):
         return None
-    return max(abs(float(end)) for end in ends if end is not None)
+    return max(abs(float(low)), abs(float(high))) if math.isfinite(low) and math.isfinite(high) else None
 
 
-def _stop(target: Statistics, golden: Statistics, dtype: str, detail: TensorDetail | None) -> str:
-    """Return the value at which the target stops while the golden goes on; empty where it does not.
+def _stop(target: Statistics, golden: Statistics, peak: float, dtype: str, detail: TensorDetail | None) -> str:
+    """Return the value at which the target stops while the golden (``peak``) goes on; empty where it does not.
 
     That is the end of its type, or a value that several of those around the largest error have.
     """
-    margin = ALIKE * (_peak(golden) or 0.0)
+    margin = ALIKE * peak
     for name, sign in (("max", 1.0), ("min", -1.0)):
         end, goes_to = float(getattr(target, name)), float(getattr(golden, name))
         if not (golden.inf or sign * (goes_to - end) > margin):

@@ -58,13 +58,15 @@ def _outputs(
     """
     runs: dict[Execution, _Series] = {}
     known: dict[int, _Series] = {}  # by the object, since hashing a run is slow
+    derivatives = diagnosis.derivatives  # of programs there are none
     for number in diagnosis.order:
         row = rows[number]
-        run = row.node.execution
+        node = row.node
+        run = node.execution
         series = known.get(id(run))
         if series is None:
             series = known[id(run)] = runs.setdefault(run, _Series())
-        if row.node.phase is Phase.BACKWARD or row.node in diagnosis.derivatives:
+        if node.phase is Phase.BACKWARD or (derivatives and node in derivatives):
             series.is_over = True
         elif series.is_over or number in diagnosis.shaken or not _is_result(row):
             continue
@@ -76,7 +78,7 @@ def _outputs(
             last.setdefault(run.identity, []).extend(series.results)
     for identity, numbers in last.items():
         # What was coarse on the way is not finer for having been cast at the end.
-        coarsest = max(d.unit for n in numbers if (d := diagnosis.deviations[n]) is not None)
+        coarsest = max(map(diagnosis.deviations.unit, numbers))
         limit = _limit(max(coarsest, _QUANTISED) if identity in diagnosis.quantised_runs else coarsest)
         ends = ((n, _relative(diagnosis, n)) for n in numbers[-TAIL:])
         yield numbers, [(n, error, limit) for n, error in ends if error is not None]
