@@ -242,13 +242,8 @@ class Allowances:
         is_produced, by_statistics = row.is_produced, row.is_by_statistics
         call = self.maker(number, own)
         known = [d for _, d in inputs]
-        before = self.links.before.get(number, ())
         is_read = call is own and (not is_produced or row.pair.rule.is_self or is_linked)
-        families = self._between(number, before) if is_read else self._families.of(call)
-        copies = is_read and families is COPY
-        if is_produced and self.given(call):
-            copies = self.across is not None and self.across.handed_over(call) is not None
-            families = COPY if copies else COLLECTIVE
+        families, copies = self._computed(number, call, is_read=is_read)
         arithmetic: Arithmetic = self._gradient if call.is_gradient and not is_read else self._forward
         unseen = 0.0 if sources else self._paths.error(number, deviation, is_known=sources is not None)
         if not by_statistics:
@@ -266,23 +261,43 @@ class Allowances:
         if deviation.is_bare:
             self._masked.add(number, row, allowed, inputs)
         saved = call.forward if by_statistics and arithmetic is self._gradient else ()
-        gradients = self.updates.gradients
-        changed = [n for n in (*behind, *saved) if n in gradients] if gradients else ()
-        if changed:
-            allowed = replace(allowed, gain=allowed.gain + UPDATED * sum(map(self.updates.error_of, changed)))
-            if noise := self.updates.noise(number, call, deviation):
-                self._steps.raise_to(number, noise)
-                allowed = with_unseen(allowed, noise * deviation.size, deviation, is_update=True)
-            if copies:
+        if gradients := self.updates.gradients:
+            changed = [n for n in (*behind, *saved) if n in gradients]
+            allowed = self._with_updates(number, call, deviation, allowed, changed)
+            if copies and changed:
                 self.updates.hand_on(number, changed[0])
         if self.hidden.are_any:
             is_computed = is_produced and not row.pair.rule.is_self
-            passed = (call.key, *self.links.through.get(call.key, ())) if is_computed else before
+            through = self.links.through.get(call.key, ()) if is_computed else ()
+            passed = (call.key, *through) if is_computed else self.links.before.get(number, ())
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
         self.scales[number] = max([deviation.size, allowed.scale, *map(self._passed_on, behind if copies else ())])
         if not unseen:
             return of_source(allowed, deviation) if copies and sources == () and not behind else allowed
         return with_unseen(allowed, unseen, deviation, is_update=number in self.updates.gradients)
+
+    def _computed(self, number: int, call: Call, *, is_read: bool) -> tuple[frozenset[Family], bool]:
+        """Return the arithmetic behind a row, and whether it is what another row holds; ``is_read``: by its call."""
+        if self.rows[number].is_produced and self.given(call):
+            copies = self.across is not None and self.across.handed_over(call) is not None
+            return COPY if copies else COLLECTIVE, copies
+        if not is_read:
+            return self._families.of(call), False
+        families = self._between(number, self.links.before.get(number, ()))
+        return families, families is COPY
+
+    def _with_updates(
+        self, number: int, call: Call, deviation: Deviation, allowed: Allowance, changed: Sequence[int]
+    ) -> Allowance:
+        """Return an allowance with what parameters that an optimizer ``changed`` bring to a row."""
+        if not changed:
+            return allowed
+        allowed = replace(allowed, gain=allowed.gain + UPDATED * sum(map(self.updates.error_of, changed)))
+        noise = self.updates.noise(number, call, deviation)
+        if not noise:
+            return allowed
+        self._steps.raise_to(number, noise)
+        return with_unseen(allowed, noise * deviation.size, deviation, is_update=True)
 
     def _sums_rows(self, row: Row) -> bool:
         """Whether a gradient is that of what all rows share: of weights and biases, and of no first argument."""

@@ -93,3 +93,12 @@ def test_what_comes_near_to_being_one_is_blamed_for_what_is_carried_on():
     near = 2.0**-11 * 1.9
     assert origins(*chain((1e-5, RIGHT), (near, None), (0.05, RIGHT))) == ["n1"]
     assert origins(*chain((1e-5, RIGHT), (near, None), (0.05, None))) == ["n2"]
+
+
+def test_an_input_that_nothing_is_known_to_have_written_is_blamed_for_what_is_carried_on():
+    """In a program, whose results are told by their values: the second input is no earlier one, and off a little."""
+    rows = [row("n0", IN, relative=0.0, mark=1.0), row("n0", relative=1e-4, mark=2.0).with_aside(recomputed=RIGHT)]
+    rows += [row("n1", IN, relative=1e-4, mark=2.0), row("n1", IN, 1, relative=1e-3, mark=3.0)]
+    rows.append(row("n1", relative=0.05, mark=4.0).with_aside(recomputed=RIGHT))
+    findings, _ = conclude(rows, pairs_of(rows, {"n1": "maximum"}), passes(rows))
+    assert [(each.node.name, str(each.slot)) for each in findings if each.fails] == [("n1", "input.1")]
