@@ -138,8 +138,10 @@ def _origins(diagnosis: Diagnosis, rows: Sequence[Row]) -> list[Suspect]:
 def _least_score(suspect: Suspect, diagnosis: Diagnosis, rows: Sequence[Row]) -> float:
     """Return the score from which a suspect is an origin whatever it depends on."""
     root = diagnosis.tainted.get(suspect.row)
-    steps = [number_or_first(rows[n].node.execution.step) for n in (suspect.row, root) if n is not None]
-    return LATER if steps[-1] < steps[0] else STRONG
+    if root is None:
+        return STRONG
+    own, before = (number_or_first(rows[n].node.execution.step) for n in (suspect.row, root))
+    return LATER if before < own else STRONG
 
 
 def _bears_on(earlier: Suspect, later: Suspect, diagnosis: Diagnosis, rows: Sequence[Row]) -> bool:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -30,6 +31,9 @@ MEASURED_BY = ("probe_flow.measure.batches",)
 """What worker processes need that measure pairs."""
 
 COMPARED = "compare"
+
+COMPARED_BY = "probe_flow.comparing.steps"
+"""What loads all that a comparison needs."""
 
 LEAST_FORKED_ROWS = 5_000
 """Rows whose files take a fork to write: 0.2 s of one processor, the fork 0.02."""
@@ -100,6 +104,8 @@ class Forks:
 class ReadAhead:
     """Two large texts of dumps are parsed side by side: a fork reads the second while the run reads the first.
 
+    The fork also hands over what it found, so it takes longer: the run loads meanwhile what comes next.
+
     Args:
         plan: of the run.
         folder: of the run.
@@ -110,6 +116,7 @@ class ReadAhead:
     def __init__(self, plan: Plan, folder: Path, forks: Forks, kept: KeptStages) -> None:
         self._folder, self._forks, self._kept = folder, forks, kept
         self._next = {one.stage.name: other for one, other in pairwise(plan.selected) if _is_text(one, other)}
+        self._compares = any(planned.stage.type.uses == COMPARED for planned in plan.selected)
         self._begun: dict[str, Begun[bytes]] = {}
 
     def begin_after(self, planned: PlannedStage, context: Callable[[PlannedStage], Context]) -> None:
@@ -135,6 +142,8 @@ class ReadAhead:
             return None
         from probe_flow.record.stored.kept import catalog_of
 
+        if self._compares:
+            import_module(COMPARED_BY)
         return catalog_of(begun.result())
 
     def close(self) -> None:

@@ -105,8 +105,10 @@ def _short_floats(found: Floats) -> list[Cell]:
     short[is_zero] = 0
     is_exact |= is_zero
     cells: list[Any] = short.tolist()
-    for place in np.flatnonzero(is_exact & (short == np.rint(short)) & (np.abs(short) <= _EXACT_INTEGER)).tolist():
-        cells[place] = int(cells[place])
+    are_whole = is_exact & (short == np.rint(short)) & (np.abs(short) <= _EXACT_INTEGER)
+    integers: list[int] = short[are_whole].astype(np.int64).tolist()
+    for place, integer in zip(np.flatnonzero(are_whole).tolist(), integers, strict=True):
+        cells[place] = integer
     for place in np.flatnonzero(~is_exact).tolist():
         cells[place] = short_number(float(found[place]))
     return cells
