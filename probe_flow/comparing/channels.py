@@ -22,7 +22,7 @@ from probe_flow.elements.blocks import AT_ONCE, open_tensor
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.records import NodeKey, TensorKind, TensorRef
-from probe_flow.records.row import CHANNEL, Row
+from probe_flow.records.row import CHANNEL, Row, Rows
 from probe_flow.work import Context
 
 LIMIT, ELEMENTS, LEAST = 64, 1 << 24, 64
@@ -60,7 +60,7 @@ class Worst(Struct, frozen=True):
     reason: str = ""
 
 
-def find_wrong_channels(rows: list[Row], diagnosis: Diagnosis, context: Context) -> bool:
+def find_wrong_channels(rows: Rows, diagnosis: Diagnosis, context: Context) -> bool:
     """Give rows `Row.recomputed` whose worst channel is beyond what is explained; return whether any has it now.
 
     Rows whose channels could not be read get the reason, and keep their judgement.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from probe_flow.elements.blocks import AT_ONCE, open_tensor
 from probe_flow.errors import FormatError, NotComparableError
 from probe_flow.records import Mode, Node, Pairs, SlotRole, TensorKind, TensorRef
-from probe_flow.records.row import Pick, Row
+from probe_flow.records.row import Pick, Row, Rows
 from probe_flow.work import Context
 
 SLAB_BYTES = 64 * 2**20
@@ -35,10 +35,9 @@ _PICKS = re.compile(
 """Types that give indices; `max` and `min` along an axis, and all from `sort` on, give them beside the values."""
 
 
-def with_picks(rows: Sequence[Row], pairs: Pairs, context: Context) -> list[Row]:
-    """Return the rows; those of indices that differ have `Row.pick`, where the target's input is at hand."""
+def find_picks(rows: Rows, pairs: Pairs, context: Context) -> None:
+    """Give the rows of indices that differ `Row.pick`, where the target's input is at hand."""
     around: dict[object, list[Row]] = {}
-    found = list(rows)
     wanted = [number for number, row in enumerate(rows) if _differs(row) and _way(pairs.target.nodes.get(row.node))]
     nodes = {rows[number].node for number in wanted}
     for row in rows if nodes else ():
@@ -48,8 +47,7 @@ def with_picks(rows: Sequence[Row], pairs: Pairs, context: Context) -> list[Row]
         row = rows[number]
         pick = _pick(row, around.get(row.node, ()), _way(pairs.target.nodes.get(row.node)), context.settings.io)
         if pick is not None:
-            found[number] = row.with_aside(pick=pick)
-    return found
+            rows[number] = row.with_aside(pick=pick)
 
 
 def _differs(row: Row) -> bool:

@@ -41,7 +41,7 @@ from probe_flow.comparing.recompute_worker import (
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.records import NodeKey, Pair, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.frameworks import TORCHAIR_GE
-from probe_flow.records.row import Row
+from probe_flow.records.row import Row, Rows
 from probe_flow.work import Context
 
 LIMIT = 256
@@ -73,7 +73,7 @@ read, passes a gradient through a gate in place, and cuts that of what was put t
 
 
 def with_recomputed(
-    rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, numbers: Sequence[int], wanted: Recompute, context: Context
+    rows: Rows, pairs: Pairs, diagnosis: Diagnosis, numbers: Sequence[int], wanted: Recompute, context: Context
 ) -> bool:
     """Give rows of results `Row.recomputed`; return whether any has it now.
 
@@ -172,7 +172,7 @@ def _is_partnered(pair: Pair) -> bool:
     return pair.target is not None and pair.golden is not None and not pair.rule.is_self and not pair.is_guess
 
 
-def _put(rows: list[Row], results: Mapping[Place, int], outcome: Outcome) -> int:
+def _put(rows: Rows, results: Mapping[Place, int], outcome: Outcome) -> int:
     """Give rows what was computed of them, or why it was not; return how many were computed."""
     for place, number in results.items():
         found = outcome.results.get(place) or {"reason": outcome.reason or "its result was not computed"}

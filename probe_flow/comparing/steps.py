@@ -19,12 +19,12 @@ from probe_flow.analysis.silent_operators import silence_problems, silent_sides
 from probe_flow.comparing.asked import Asked, Only, Recompute
 from probe_flow.comparing.closer_looks import look_closer
 from probe_flow.comparing.error_looks import with_looks
-from probe_flow.comparing.picks import with_picks
+from probe_flow.comparing.picks import find_picks
 from probe_flow.comparing.suppress import excuse, open_baseline, waiver_metrics
 from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.files.machine import memory_of_machine, return_free_memory
 from probe_flow.measure.results import left_out
-from probe_flow.measure.run import measure_pairs, with_lone_tensors
+from probe_flow.measure.run import find_lone_tensors, measure_pairs
 from probe_flow.metrics.catalogue.derive import Scope
 from probe_flow.metrics.catalogue.metrics import METRIC_SETS
 from probe_flow.metrics.catalogue.registry import metric_ids
@@ -48,7 +48,7 @@ from probe_flow.records import (
     shared_numbers,
 )
 from probe_flow.records.figures import MANY
-from probe_flow.records.row import in_execution_order
+from probe_flow.records.row import ManyRows, Rows, in_execution_order
 from probe_flow.work import Context, no_processes
 
 if TYPE_CHECKING:
@@ -159,6 +159,8 @@ def _other_search(flow: Flow) -> Search | None:
 def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Comparison | None) -> Comparison:
     """Return the comparison of all pairs."""
     check_memory(len(pairs.pairs), context.settings.memory_bytes)
+    if pairs.target.repeats or pairs.golden.repeats:
+        pairs = replace(pairs, pairs=(*pairs.pairs,))  # rows with their noise hold their pairs
     baseline = open_baseline(asked, context)
     policy = _policy(asked.policy, pairs)
     ids = chosen_metrics(asked, pairs)
@@ -220,7 +222,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
 
 
 def _searched(
-    rows: list[Row], pairs: Pairs, verdicts: Sequence[Verdict], asked: Asked, context: Context
+    rows: Rows, pairs: Pairs, verdicts: Sequence[Verdict], asked: Asked, context: Context
 ) -> tuple[tuple[Finding, ...], list[Verdict]]:
     """Search what is wrong; once more with what recomputing proves, where something is suspect."""
     search = _other_search(pairs.target.flow)
@@ -232,7 +234,7 @@ def _searched(
     return conclude(rows, pairs, verdicts, diagnosis)
 
 
-def _recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted: Recompute, context: Context) -> bool:
+def _recomputed(rows: Rows, pairs: Pairs, diagnosis: Diagnosis, wanted: Recompute, context: Context) -> bool:
     """Compute again what is suspect or judged by nothing else, and say whether anything was.
 
     A healthy run in float32 loads nothing that computes, and neither does one of a dump without any elements.
@@ -253,7 +255,7 @@ def _recomputed(rows: list[Row], pairs: Pairs, diagnosis: Diagnosis, wanted: Rec
 
 def _measured(
     pairs: Pairs, ids: tuple[str, ...], asked: Asked, context: Context, suspects: Comparison | None
-) -> tuple[list[Row], bool]:
+) -> tuple[Rows, bool]:
     """Return the rows in execution order, and whether only some of them were to be measured."""
     _put_away(len(pairs.pairs), (tensor.data for catalog in pairs.catalogs for tensor in catalog.tensors))
     scope, ordered = measured_scope(asked), in_execution_order(pairs)
@@ -269,7 +271,8 @@ def _measured(
         from probe_flow.comparing.noise import measure_noise
 
         rows = measure_noise(rows, pairs, context, scope=scope)
-    rows = with_lone_tensors(with_picks(rows, pairs, context), context)
+    find_picks(rows, pairs, context)
+    find_lone_tensors(rows, context)
     _put_away(len(rows), (row.measurement.table for row in rows if row.measurement is not None))
     context.small_files.clear()  # before rows are judged and reported, when a run takes the most memory
     return rows, selected is not None
@@ -297,8 +300,10 @@ def _reference_problems(rows: Sequence[Row], pairs: Pairs) -> Sequence[Diagnosti
     return reference_problems(rows)
 
 
-def with_verdicts(rows: list[Row], verdicts: Sequence[Verdict]) -> tuple[Row, ...]:
-    """Return the rows with their verdicts and numbers. Each takes the place of its row in the list, to save memory."""
+def with_verdicts(rows: Rows, verdicts: Sequence[Verdict]) -> Sequence[Row]:
+    """Return the rows with their verdicts and numbers. Each takes the place of its row in a list, to save memory."""
+    if isinstance(rows, ManyRows):
+        return rows.judged(verdicts)
     for number, (row, verdict) in zip(shared_numbers(len(rows)), zip(rows, verdicts, strict=True), strict=False):
         rows[number] = Row(row.pair, row.measurement, verdict, number)
     return tuple(rows)

@@ -36,6 +36,7 @@ from probe_flow.records.model_graph import (
     GraphPair,
     ModelGraph,
 )
+from probe_flow.records.pairs import grouped
 
 NO_COUNTERPART = "the golden has no such node"
 _BY_POSITION = Rule("position")
@@ -171,13 +172,11 @@ class ComparedRows:
         return [found.get(id(tensor)) for tensor in tensors]
 
 
-def rows_by_execution(comparison: Comparison) -> dict[Execution, list[Row]]:
+def rows_by_execution(comparison: Comparison) -> dict[Execution, Sequence[Row]]:
     """Return the rows of each execution of the target."""
-    found: dict[Execution, list[Row]] = {}
-    for row in comparison.rows:
-        if row.pair.target is not None:
-            found.setdefault(row.pair.target.node.execution, []).append(row)
-    return found
+    targets = (row.pair.target for row in comparison.rows)
+    found = grouped(comparison.rows, (None if target is None else target.node.execution for target in targets))
+    return {run: rows for run, rows in found.items() if run is not None}
 
 
 def _partners(rows: ComparedRows, target: ModelGraph, golden: ModelGraph) -> tuple[list[int], dict[int, str]]:

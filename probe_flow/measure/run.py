@@ -45,11 +45,13 @@ from probe_flow.metrics.catalogue.registry import options_for
 from probe_flow.metrics.sums.record import Record, SpanRecord
 from probe_flow.records import Figures, Measurement, Pair, Pairs, TensorKind, TensorRef
 from probe_flow.records.figures import FEW
-from probe_flow.records.row import Row, in_execution_order
+from probe_flow.records.pairs import Many
+from probe_flow.records.row import Row, Rows, in_execution_order
 from probe_flow.work import Context
 
 if TYPE_CHECKING:
     from probe_flow.elements.tensor_store import TensorStore
+    from probe_flow.records.tables.row_table import MeasuredColumn
 
 
 def measure_pairs(
@@ -60,7 +62,7 @@ def measure_pairs(
     selected: set[int] | None = None,
     scope: Scope = WHOLE,
     brought: Mapping[int, str] | None = None,
-) -> list[Row]:
+) -> Rows:
     """Measure pairs and return them in the same order; those that cannot be measured say why.
 
     Args:
@@ -114,7 +116,7 @@ def _plain(pairs: Sequence[Pair], numbers: Sequence[int], work: _Work) -> Iterat
 _RECORDED = (TensorKind.STATISTICS, TensorKind.STATISTICS)
 
 
-def examine_tensors(pairs: Sequence[Pair], context: Context) -> list[Row]:
+def examine_tensors(pairs: Sequence[Pair], context: Context) -> Rows:
     """Take the figures of the targets of pairs without a golden; return the rows in the same order.
 
     Those of which nothing can be said say why; those that hold no values have no measurement.
@@ -134,19 +136,17 @@ def examine_tensors(pairs: Sequence[Pair], context: Context) -> list[Row]:
     return work.rows()
 
 
-def with_lone_tensors(rows: Sequence[Row], context: Context) -> list[Row]:
-    """Return the rows; those of the target alone have `Aside.alone` if any row differs in NaN or infinities.
+def find_lone_tensors(rows: Rows, context: Context) -> None:
+    """Give the rows of the target alone `Aside.alone` if any row differs in NaN or infinities.
 
     It may be there that these begin. Tensors of which the dump recorded statistics are not read: these say as much.
     """
-    found = [*rows]
     if not any(row.measurement is not None and row.measurement.nonfinite_mismatch for row in rows):
-        return found
+        return
     lone = [number for number, row in enumerate(rows) if _is_lone(row.pair)]
     for number, examined in zip(lone, examine_tensors([rows[n].pair for n in lone], context), strict=True):
         if examined.measurement is not None:
-            found[number] = rows[number].with_aside(alone=examined.measurement)
-    return found
+            rows[number] = rows[number].with_aside(alone=examined.measurement)
 
 
 def _is_lone(pair: Pair) -> bool:
@@ -216,7 +216,11 @@ class _Work:
         self.parts: dict[int, dict[int, Part]] = defaultdict(dict)
         self.backends: dict[int, str] = {}
         self.failures: dict[int, Diagnostic] = {}
-        self.measurements: list[Measurement | None] = [None] * len(pairs)
+        self.measurements: list[Measurement | None] | MeasuredColumn = [None] * len(pairs)
+        if isinstance(pairs, Many):
+            from probe_flow.records.tables.row_table import MeasuredColumn
+
+            self.measurements = MeasuredColumn(pairs)
         self.kept = KeptResults(context.cache, options.key_text, pairs=len(pairs), small_files=context.small_files)
 
     def measure(self, tasks: Sequence[Task]) -> None:
@@ -279,9 +283,13 @@ class _Work:
             return
         self._fold(number)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> Rows:
         """Return the rows of all pairs, in their order."""
-        found = [Row(pair, measurement) for pair, measurement in zip(self.pairs, self.measurements, strict=True)]
+        found: Rows
+        if isinstance(self.measurements, list):
+            found = [Row(pair, measurement) for pair, measurement in zip(self.pairs, self.measurements, strict=True)]
+        else:
+            found = self.measurements.rows()
         for number, failure in self.failures.items():
             found[number] = found[number].with_aside(failure=failure)
         return found

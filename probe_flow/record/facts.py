@@ -15,6 +15,7 @@ from probe_flow.record.rows import NOT_COMPARED, RowReader, gap_of, name_in_dump
 from probe_flow.record.types.conclusions import CoverageRecord
 from probe_flow.record.types.run import ProblemRecord, RunRecord
 from probe_flow.records import Comparison, Expectation, FindingKind, Role, Row, Status
+from probe_flow.records.row import verdicts_of
 
 DISTANCE = "relative_euclidean_distance"
 
@@ -43,7 +44,8 @@ class LargeError(NamedTuple):
 
 def inherited(comparisons: Iterable[Comparison]) -> int:
     """Return how many rows only pass on an error that arose before them."""
-    return sum(row.verdict.role is Role.INHERITED for comparison in comparisons for row in comparison.rows)
+    verdicts = (verdict for comparison in comparisons for verdict in verdicts_of(comparison.rows))
+    return sum(verdict.role is Role.INHERITED for verdict in verdicts)
 
 
 def gaps(comparisons: Iterable[Comparison], *, limit: int) -> list[Gap]:

@@ -42,6 +42,7 @@ from probe_flow.records import (
     Row,
     Status,
 )
+from probe_flow.records.row import verdicts_of
 
 DIVERGENCES = frozenset({FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN})
 """Findings that name a place where the two sides part."""
@@ -95,8 +96,9 @@ def comparison_summary(comparison: Comparison) -> Summary:
     listed = [found[place] for place in places]
     positions = {place: position for position, place in enumerate(places)}
     rows = _rows_of_findings(comparison, listed)
-    counts = Counter(row.verdict.status for row in comparison.rows)
-    roles = Counter(row.verdict.role for row in comparison.rows)
+    verdicts = verdicts_of(comparison.rows)
+    counts = Counter(verdict.status for verdict in verdicts)
+    roles = Counter(verdict.role for verdict in verdicts)
     pairs = comparison.pairs
     dumps: dict[Literal["target", "golden"], Catalog] = {"target": pairs.target}
     if not pairs.is_examination:

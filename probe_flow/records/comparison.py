@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -275,7 +275,7 @@ class Comparison(Struct, frozen=True, gc=False):
     """
 
     pairs: Pairs
-    rows: tuple[Row, ...]
+    rows: Sequence[Row]
     findings: tuple[Finding, ...]
     coverage: Mapping[str, Coverage]
     gate: str

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from abc import abstractmethod
+from array import array
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -16,6 +19,12 @@ from probe_flow.records.node import NodeKey, entry_name
 from probe_flow.records.reasons import Reason, Rule
 from probe_flow.records.tensor import TensorRef
 from probe_flow.records.tensor_traits import TensorKind
+
+if TYPE_CHECKING:
+    from probe_flow.records.figures import Integers
+
+_T = TypeVar("_T")
+_K = TypeVar("_K", bound=Hashable)
 
 
 class Relation(enum.Enum):
@@ -211,6 +220,33 @@ class Pair(Struct, frozen=True, gc=False):
         return self.confidence <= GUESS and self.reason is not None and self.reason.kind.is_guess
 
 
+class Many(Sequence[_T]):
+    """So many records that they are made when they are asked for, some at a time (`records.tables`).
+
+    Those of one slice are there together; otherwise nothing may tell records apart by identity.
+    """
+
+    @abstractmethod
+    def some(self, numbers: Iterable[int]) -> Sequence[_T]:
+        """Return some of them, in this order."""
+
+
+def some_of(things: Sequence[_T], numbers: Iterable[int]) -> Sequence[_T]:
+    """Return some records, in this order."""
+    return things.some(numbers) if isinstance(things, Many) else [*map(things.__getitem__, numbers)]
+
+
+def grouped(things: Sequence[_T], keys: Iterable[_K]) -> dict[_K, Sequence[_T]]:
+    """Return the things of each key, in order of first appearance; `keys` has one for each of them."""
+    found: dict[_K, Integers] = {}
+    for number, key in enumerate(keys):
+        numbers = found.get(key)
+        if numbers is None:
+            numbers = found[key] = array("I")
+        numbers.append(number)
+    return {key: some_of(things, numbers) for key, numbers in found.items()}
+
+
 class Pairs(Struct, frozen=True, gc=False):
     """Everything a matcher decided. Every tensor of both catalogs occurs in at least one pair.
 
@@ -227,7 +263,7 @@ class Pairs(Struct, frozen=True, gc=False):
 
     target: Catalog
     golden: Catalog
-    pairs: tuple[Pair, ...]
+    pairs: Sequence[Pair]
     groups: tuple[Group, ...] = ()
     reference: Catalog | None = None
     problems: tuple[Diagnostic, ...] = ()

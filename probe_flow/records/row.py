@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import Any, TypeAlias
@@ -14,8 +15,7 @@ from probe_flow.records.catalog import Catalog
 from probe_flow.records.figures import shared_numbers
 from probe_flow.records.measurement import Measurement, Mode
 from probe_flow.records.node import Execution, NodeKey
-from probe_flow.records.pairs import Pair, Pairs
-from probe_flow.records.tensor import TensorRef
+from probe_flow.records.pairs import Many, Pair, Pairs, some_of
 from probe_flow.records.tensor_traits import Slot, SlotRole
 from probe_flow.records.verdict import Status, Verdict
 
@@ -187,14 +187,43 @@ class Row(Struct, frozen=True, gc=False):
         return tensor.traits.slot.role in PRODUCED  # `TensorRef.slot`, asked for ten times a row
 
 
-def in_execution_order(pairs: Pairs) -> list[Pair]:
+class ManyRows(Many[Row]):
+    """Rows of which any may be replaced as long as they have no verdicts."""
+
+    @property
+    @abstractmethod
+    def verdicts(self) -> Sequence[Verdict]:
+        """The verdict of each row."""
+
+    @abstractmethod
+    def __setitem__(self, number: int, row: Row) -> None:
+        """Have another row of the same pair."""
+
+    @abstractmethod
+    def judged(self, verdicts: Sequence[Verdict]) -> ManyRows:
+        """Return the rows with their verdicts and numbers, and without what only judging needs."""
+
+    @abstractmethod
+    def numbers_of_pairs(self, begin: int, end: int) -> Sequence[int]:
+        """Return which pairs those of neighbours are, in the order in which the pairs were made."""
+
+
+Rows: TypeAlias = list[Row] | ManyRows
+"""Rows of which some may be replaced."""
+
+
+def verdicts_of(rows: Sequence[Row]) -> Sequence[Verdict]:
+    """Return the verdict of each row."""
+    return rows.verdicts if isinstance(rows, ManyRows) else [row.verdict for row in rows]
+
+
+def in_execution_order(pairs: Pairs) -> Sequence[Pair]:
     """Return the pairs by rank, graph, step, node order, inputs before outputs, then as their dump lists them.
 
     Golden-only rows follow the target's rows of the same execution, since the two sides' clocks cannot be compared.
     """
     places = _places(pairs)
-    of_nodes = _by_owner((pair.target, pair) for pair in pairs.pairs)
-    of_golden = _by_owner((pair.golden, pair) for pair in pairs.pairs if pair.target is None)
+    of_nodes, of_golden = _by_owner(zip(shared_numbers(len(pairs.pairs)), pairs.pairs, strict=False))
     runs = _by_run(of_nodes), _by_run(of_golden)
     nodes = (
         owned[key]
@@ -202,7 +231,7 @@ def in_execution_order(pairs: Pairs) -> list[Pair]:
         for owned, keys, catalog in ((of_nodes, runs[0], pairs.target), (of_golden, runs[1], pairs.golden))
         for key in _nodes_in_order(keys.get(run, ()), catalog)
     )
-    return [pair for found in nodes for pair in _in_order(found, places)]
+    return some_of(pairs.pairs, (number for found in nodes for number in _in_order(found, pairs.pairs, places)))
 
 
 def _places(pairs: Pairs) -> dict[int, int]:
@@ -218,28 +247,33 @@ def _places(pairs: Pairs) -> dict[int, int]:
     return places
 
 
-def _by_owner(tensors: Iterable[tuple[TensorRef | None, Pair]]) -> dict[NodeKey, list[Pair]]:
-    """Return the pairs of each node, in order of first appearance; pairs without a tensor on this side are left out."""
-    owned: dict[NodeKey, list[Pair]] = {}
-    for tensor, pair in tensors:
-        if tensor is None:
-            continue
+_Owned: TypeAlias = dict[NodeKey, list[int]]
+
+
+def _by_owner(pairs: Iterable[tuple[int, Pair]]) -> tuple[_Owned, _Owned]:
+    """Return the numbers of the pairs of each node of the target, and of each node of the golden without a target."""
+    of_target: _Owned = {}
+    of_golden: _Owned = {}
+    for number, pair in pairs:
+        owned, tensor = (of_golden, pair.golden) if pair.target is None else (of_target, pair.target)
+        assert tensor is not None
         found = owned.get(tensor.node)
         if found is None:
             found = owned[tensor.node] = []
-        found.append(pair)
-    return owned
+        found.append(number)
+    return of_target, of_golden
 
 
-def _in_order(found: list[Pair], places: Mapping[int, int]) -> list[Pair]:
+def _in_order(found: list[int], pairs: Sequence[Pair], places: Mapping[int, int]) -> list[int]:
     """Sort the pairs of one node, which mostly are in order."""
     last = -1, -1
-    for pair in found:
+    for number in found:
+        pair = pairs[number]
         tensor = pair.target or pair.golden
         assert tensor is not None
         begins = _ROLE_ORDER[tensor.slot.role], places.get(id(tensor), 0)
         if begins <= last:
-            return sorted(found, key=lambda pair: _pair_key(pair, places))
+            return sorted(found, key=lambda number: _pair_key(pairs[number], places))
         last = begins
     return found
 

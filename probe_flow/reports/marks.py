@@ -17,6 +17,7 @@ from msgspec import Struct
 from probe_flow.record.json_values import number
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import ALL_PASS, Comparison, FindingKind, Role, Row, Status, TensorKind
+from probe_flow.records.row import verdicts_of
 
 if TYPE_CHECKING:
     from probe_flow.record.row_index import RowIndex
@@ -207,7 +208,7 @@ class RowMarks:
         judged = {
             (status, role): self._of_kind(role, status, missing=False).rank for status in _JUDGED for role in Role
         }
-        verdicts = [row.verdict for row in rows]
+        verdicts = verdicts_of(rows)
         found = bytearray(judged.get((verdict.status, verdict.role), _UNKNOWN) for verdict in verdicts)
         for place in self.places_named(rows):
             found[place] = _UNKNOWN

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.records import Catalog, Comparison, Execution, Row
+from probe_flow.records.pairs import grouped
 
 if TYPE_CHECKING:
     from probe_flow.records.differences import Differences
@@ -92,22 +93,17 @@ def by_model(comparison: Comparison, max_rows: int | None = None) -> Iterator[Pa
     prefixes = [_prefix(execution) for execution in groups]
     for (execution, rows), prefix in zip(groups.items(), prefixes, strict=True):
         shown = _prefix(execution, has_id=True) if prefixes.count(prefix) > 1 else prefix
-        yield Part(structs.replace(comparison, rows=tuple(rows)), prefix=shown)
+        yield Part(structs.replace(comparison, rows=rows), prefix=shown)
 
 
-def rows_by_execution(rows: Sequence[Row]) -> dict[Execution, list[Row]]:
+def rows_by_execution(rows: Sequence[Row]) -> dict[Execution, Sequence[Row]]:
     """Group rows by the target's execution; those of the golden alone go where their execution was compared."""
     partners: dict[Execution, Execution] = {}
     for row in rows:
         if row.pair.target is not None and row.pair.golden is not None:
             partners.setdefault(row.pair.golden.node.execution, row.pair.target.node.execution)
-    groups: dict[Execution, list[Row]] = {}
-    for row in rows:
-        execution = row.pair.shown.node.execution
-        if row.pair.target is None:
-            execution = partners.get(execution, execution)
-        groups.setdefault(execution, []).append(row)
-    return groups
+    runs = ((row.pair, row.pair.shown.node.execution) for row in rows)
+    return grouped(rows, (partners.get(run, run) if pair.target is None else run for pair, run in runs))
 
 
 def ranks_of(differences: Differences) -> list[int]:
@@ -141,7 +137,7 @@ def _executions(comparison: Comparison) -> Iterator[Part]:
     has_steps = len({execution.step for execution in groups}) > 1
     for execution, rows in groups.items() or [(Execution(), [])]:
         side = golden if execution in golden.executions and execution not in target.executions else target
-        part = comparison if len(groups) <= 1 else structs.replace(comparison, rows=tuple(rows))
+        part = comparison if len(groups) <= 1 else structs.replace(comparison, rows=rows)
         yield Part(part, folder_of(execution, has_steps=has_steps), _suffix(execution, side), is_debug=is_debug)
 
 

@@ -27,6 +27,7 @@ from probe_flow.files.existing import exists
 from probe_flow.files.small_files import FileState
 from probe_flow.packages import is_extended
 from probe_flow.records import Catalog, Comparison, Pairs, Status, TensorTable
+from probe_flow.records.row import verdicts_of
 from probe_flow.stages.base import Kind
 
 _COMPARES = "compare"
@@ -231,7 +232,7 @@ def _files(catalog: Catalog) -> Iterator[str]:
 def _is_sure(comparison: Comparison) -> bool:
     """Whether a comparison depends on nothing but the files of its dumps, and nothing of it was left out by chance."""
     return not (
-        any(row.verdict.status is Status.ERROR for row in comparison.rows)
+        any(verdict.status is Status.ERROR for verdict in verdicts_of(comparison.rows))
         or any(problem.code == _SAME_DUMP for problem in comparison.problems)
         or any(_MODEL_FILE in catalog.attrs for catalog in comparison.pairs.catalogs)
         or comparison.pairs.files

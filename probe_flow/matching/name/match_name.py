@@ -8,6 +8,7 @@ when asked for); ``none`` - no partner.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import starmap
 
 from probe_flow.matching.name.calls import CallPairs, pair_calls
 from probe_flow.matching.name.fuzzy import FUZZY_CONFIDENCE, add_fuzzy
@@ -19,7 +20,7 @@ from probe_flow.matching.name.slots import Decision, by_slot, pair_tensors, pair
 from probe_flow.matching.name.vocabulary import NameRule
 from probe_flow.matching.shared.executions import other_leaves_out, pair_executions, with_selections
 from probe_flow.matching.shared.vocabulary import CommonRule
-from probe_flow.records import CallFacts, Catalog, Group, Node, NodeKind, Pair, Pairs, Relation
+from probe_flow.records import CallFacts, Catalog, Execution, Group, Node, NodeKind, Pair, Pairs, Relation
 
 ALIGNED_CONFIDENCE = 0.9
 
@@ -58,21 +59,23 @@ def match_name(
         is_left=other_leaves_out(target, golden),
     )
     is_foreign = is_cross_framework(target, golden)
-    pairs: list[Pair] = []
     groups: list[Group] = []
-    for run, partner in executions.sides(sides, others):
+
+    def paired(run: Execution | None, partner: Execution | None) -> list[Pair]:
         side = sides[run] if run is not None else None
         other = others[partner] if partner is not None else None
         is_met = side is not None
         merge = Merge(
             str(run or partner), side, other, space, is_cross_framework=is_met and is_foreign, fuzzy=is_met and fuzzy
         )
-        pairs.extend(merge.pairs(groups))
+        return merge.pairs(groups)
+
+    pairs = executions.gathered(starmap(paired, executions.sides(sides, others)))
     return with_selections(
         Pairs(
             target=target,
             golden=golden,
-            pairs=tuple(pairs),
+            pairs=pairs,
             groups=tuple(groups),
             problems=(*executions.problems, *space.problems()),
             unused=(*executions.unused, *space.unused()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,6 +12,11 @@ from probe_flow.dumps.selection import Selection, selected_nodes
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.shared.vocabulary import CommonReason
 from probe_flow.records import Catalog, Execution, Node, NodeKey, Pair, Pairs
+from probe_flow.records.figures import MANY
+from probe_flow.records.pairs import Many
+
+if TYPE_CHECKING:
+    from probe_flow.records.tables.blocks import Column
 
 _WAYS_OF_RUNNING = {"graph", "pynative"}
 
@@ -22,6 +27,28 @@ class ExecutionPairs(Struct, frozen=True):
     golden_of: Mapping[Execution, Execution]
     problems: tuple[Diagnostic, ...] = ()
     unused: tuple[Diagnostic, ...] = ()
+
+    @staticmethod
+    def gathered(pairs: Iterable[Iterable[Pair]]) -> Sequence[Pair]:
+        """Return the pairs of all executions, given one after the other: few as a tuple, many of several as a table."""
+        rest: list[Pair] = []
+        blocks: list[Sequence[Column]] = []
+        count = 0
+        for number, found in enumerate(pairs):
+            before = len(rest)
+            rest += found
+            count += len(rest) - before
+            if number and count >= MANY:
+                from probe_flow.records.tables.blocks import BLOCK, packed
+
+                whole = len(rest) // BLOCK * BLOCK
+                blocks += packed(rest[:whole])
+                del rest[:whole]
+        if not blocks:
+            return tuple(rest)
+        from probe_flow.records.tables.blocks import PairTable, packed
+
+        return PairTable([*blocks, *packed(rest)], count)
 
     def sides(
         self, target: Iterable[Execution], golden: Iterable[Execution]
@@ -61,7 +88,12 @@ def with_selections(pairs: Pairs) -> Pairs:
         return pairs
     leaves = _LeftOut(pairs.target, "target"), _LeftOut(pairs.golden, "golden")
     catalogs = pairs.target, pairs.golden
-    return replace(pairs, pairs=tuple(_outside(pair, *leaves, catalogs) for pair in pairs.pairs))
+    found = (_outside(pair, *leaves, catalogs) for pair in pairs.pairs)
+    if not isinstance(pairs.pairs, Many):
+        return replace(pairs, pairs=tuple(found))
+    from probe_flow.records.tables.blocks import PairTable
+
+    return replace(pairs, pairs=PairTable.of(found, len(pairs.pairs)))
 
 
 class _LeftOut:

@@ -22,6 +22,7 @@ from itertools import chain, count, repeat
 from operator import is_
 from pathlib import Path
 from shutil import copyfileobj
+from types import MappingProxyType
 from typing import IO, Any, TypeAlias
 
 import msgspec
@@ -45,7 +46,9 @@ from probe_flow.record.stored.kinds import (
     names_of,
     stored_as,
 )
-from probe_flow.records import Catalog, Comparison, FigureTable
+from probe_flow.records import Catalog, Comparison, FigureTable, Pair
+from probe_flow.records.pairs import Many
+from probe_flow.records.row import ManyRows
 
 _PLAIN = frozenset({type(None), str, float, bool, int})
 _INTEGERS = range(-(2**63), 2**64)
@@ -127,7 +130,7 @@ class _Writer:
         self._file = file
         self._encode = msgspec.msgpack.Encoder().encode
         self._kinds = {kind: number for number, kind in enumerate(KINDS)}
-        self._written = {kind: _Written() for kind in KINDS if kind not in ALONE}
+        self._written: dict[type, _Written | _OfStretch] = {kind: _Written() for kind in KINDS if kind not in ALONE}
         for kind in KINDS:
             if issubclass(kind, enum.Enum):
                 self._written[kind].add([*kind])
@@ -156,7 +159,9 @@ class _Writer:
     def column(self, values: Sequence[Any]) -> Plain:
         """Return one field of many records as a message has it."""
         if len(values) > STRETCH:
-            return ["s", [self._stretch(self.column(part), len(part)) for part in _parts(values, STRETCH)]]
+            return ["s", [self._stretch(self.column(part), len(part)) for part in self._in_stretches(values)]]
+        if isinstance(values, Many):
+            values = next(self._in_stretches(values), ())
         if len(values) > 1 and all(map(is_, values, repeat(values[0]))):
             return ["=", self.column(values[:1])]
         ways = {kind: self._way(kind) for kind in dict.fromkeys(map(type, values))}
@@ -169,6 +174,18 @@ class _Writer:
         places = {kind: place for place, kind in enumerate(groups)}
         write = dict(ways.values())
         return ["m", bytes(map(places.__getitem__, which)), [write[kind](group) for kind, group in groups.items()]]
+
+    def _in_stretches(self, values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+        """Yield values a stretch at a time; pairs that a table makes are known by number as long as that takes."""
+        for begin in range(0, len(values), STRETCH):
+            part = values[begin : begin + STRETCH]
+            if isinstance(values, ManyRows):
+                numbers = values.numbers_of_pairs(begin, begin + len(part))
+                known = {id(row.pair): number for row, number in zip(part, numbers, strict=True)}
+                self._written[Pair] = _OfStretch(len(values), known)
+            elif isinstance(values, Many):
+                self._written[Pair] = _OfStretch(begin)
+            yield part
 
     def _way(self, kind: type) -> _Way:
         """Return how values of a type are written, and the type that stands for all that are written together."""
@@ -188,6 +205,7 @@ class _Writer:
             return array, lambda values: ["a", list(map(self._array, values))]
         for base, write in (
             (tuple, partial(self._sequences, "t")),
+            (Many, partial(self._sequences, "t")),
             (list, partial(self._sequences, "l")),
             (AbstractSet, lambda values: self._sequences("l", [sorted(value, key=repr) for value in values])),
             (Mapping, self._mappings),
@@ -212,7 +230,8 @@ class _Writer:
         return ["u", len(places), self._plain([*places]), list(map(places.__getitem__, values))]
 
     def _sequences(self, word: str, values: Sequence[Sequence[Any]]) -> Plain:
-        return [word, self.column([*map(len, values)]), self.column([*chain.from_iterable(values)])]
+        joined = values[0] if len(values) == 1 else [*chain.from_iterable(values)]
+        return [word, self.column([*map(len, values)]), self.column(joined)]
 
     def _mappings(self, values: Sequence[Mapping[Any, Any]]) -> Plain:
         items = [*chain.from_iterable(each.items() for each in values)]
@@ -276,6 +295,27 @@ class _Written:
                     found = np.where(is_here & (near >> _NUMBER_BITS == parts >> _NUMBER_BITS), near - parts, found)
         result: list[int] = found.tolist()
         return result
+
+
+class _OfStretch:
+    """The same of records that are made for a stretch and then let go.
+
+    Args:
+        count: number of the next one that is added.
+        known: numbers of records, by id.
+    """
+
+    def __init__(self, count: int, known: Mapping[int, int] = MappingProxyType({})) -> None:
+        self._count, self._known = count, {**known}
+
+    def add(self, records: Sequence[Any]) -> None:
+        """Give records the next numbers."""
+        self._known.update(zip(map(id, records), count(self._count)))
+        self._count += len(records)
+
+    def numbers(self, records: Sequence[Any]) -> list[int]:
+        """Return the number of each record, `_NEW` of those that are not written."""
+        return [self._known.get(id(record), _NEW) for record in records]
 
 
 _Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"

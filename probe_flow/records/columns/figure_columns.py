@@ -246,21 +246,21 @@ def _by_table(
 
 
 class MetricColumns:
-    """Metrics of measurements, one metric of many of them at once.
+    """Metrics of rows, one metric of many of them at once.
 
     Args:
-        measured: the measurements, None for none.
+        rows: the rows, measured or not.
     """
 
-    def __init__(self, measured: Sequence[Measurement | None]) -> None:
-        self._measured = measured
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._all = rows
         tables: dict[int, int] = {}
         self._tables: list[Measurement] = []
         """A measurement of each table."""
-        self._of = np.full(len(measured), _NO_TABLE, dtype=np.intc)
-        self._rows = np.zeros(len(measured), dtype=np.intp)
-        for place, each in enumerate(measured):
-            if each is not None:
+        self._of = np.full(len(rows), _NO_TABLE, dtype=np.intc)
+        self._rows = np.zeros(len(rows), dtype=np.intc)
+        for place, row in enumerate(rows):
+            if (each := row.measurement) is not None:
                 number = tables.setdefault(id(each.table), len(tables))
                 if number == len(self._tables):
                     self._tables.append(each)
@@ -268,8 +268,8 @@ class MetricColumns:
         self._kept = _Tables()
 
     def of(self, name: str, begin: int, end: int) -> Cells:
-        """Return one metric of neighbouring measurements; None where there is none of that name, or no measurement."""
-        tables, rows = self._of[begin:end], self._rows[begin:end]
+        """Return one metric of neighbouring rows; None where there is none of that name, or no measurement."""
+        tables, rows = self._of[begin:end], self._rows[begin:end].astype(np.intp)
         found = Cells.unsaid(len(rows))
         found.are_none[:] = True
         for number in {*tables.tolist()}:
@@ -286,7 +286,7 @@ class MetricColumns:
 
     def metric(self, name: str, place: int) -> Value:
         """Return one metric of one of them."""
-        measured = self._measured[place]
+        measured = self._all[place].measurement
         return None if measured is None else measured.metric(name)
 
 

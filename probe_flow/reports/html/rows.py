@@ -183,7 +183,7 @@ def _relations(comparison: Comparison, strings: Strings) -> Callable[[Sequence[P
 
 
 def _metric_columns(comparison: Comparison, names: Sequence[str]) -> Iterator[Member]:
-    columns = MetricColumns(list(map(_measured_of, comparison.rows)))
+    columns = MetricColumns(comparison.rows)
 
     def cells(name: str) -> Iterator[list[Cell]]:
         for some in stretches(range(len(comparison.rows))):

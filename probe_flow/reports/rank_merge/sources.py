@@ -63,7 +63,7 @@ def merge_comparison(comparison: Comparison, config: MergeConfig) -> tuple[Merge
     has_steps = len({execution.step for execution in rows}) > 1
     for execution, found in rows.items():
         if execution.rank is not None:
-            part = replace(comparison, rows=tuple(found))
+            part = replace(comparison, rows=found)
             steps.setdefault(folder_of(execution, has_steps=has_steps), []).append((execution.rank, part))
     merged, problems = {}, []
     for step, parts in steps.items():

@@ -317,7 +317,8 @@ def test_columns_of_metrics_are_what_each_measurement_says():
     figures = Figures()
     given = [{"a": 1.5, "b": 0.0}, {"a": 3, "b": None}, {"b": math.nan}, None, {"a": 2.5, "b": True}]
     measured = [None if each is None else Measurement.of(Mode.VALUE, each, figures=figures) for each in given]
-    columns = MetricColumns(measured)
+    node = TensorRef.of(NodeKey(Execution(), "a"), Slot(SlotRole.INPUT), TensorKind.STATISTICS)
+    columns = MetricColumns([Row(Pair(node, None, "g", Rule("exact")), each) for each in measured])
 
     for name in ("a", "b", "c"):
         cells = columns.of(name, 1, 5)

@@ -1,0 +1,171 @@
+"""Records that are made when they are asked for, a block of neighbours at a time; pairs among them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, repeat
+from operator import is_
+from typing import Any, TypeAlias, TypeVar, overload
+
+from msgspec.structs import astuple
+
+from probe_flow.records.pairs import Many, Pair
+
+_T = TypeVar("_T")
+
+_BITS = 11
+_WITHIN = (1 << _BITS) - 1
+BLOCK = 1 << _BITS
+HELD = 16
+"""Blocks whose records are held: those of a rank of ordinary size, which refer to each other, and some more."""
+
+
+class Blocks(Many[_T]):
+    """A sequence whose records are made in blocks; those of the last few blocks are there.
+
+    One that was let go is made anew: nothing may tell records apart by identity, but those of one slice.
+
+    Args:
+        count: number of all records.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._blocks: list[Sequence[_T] | None] = [None] * -(-count // BLOCK)
+        self._held: deque[int] = deque()
+
+    @abstractmethod
+    def _made(self, begin: int, end: int) -> Sequence[_T]:
+        """Return new records, those of one block."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, place: int) -> _T: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[_T]: ...
+    def __getitem__(self, place: int | slice) -> _T | list[_T]:
+        if place.__class__ is int and place >= 0:  # as nearly always: asked for fifty times a row
+            held = self._blocks[place >> _BITS]
+            if held is not None:
+                return held[place & _WITHIN]
+        if isinstance(place, slice):
+            return self._part(place)
+        if place < 0:
+            place += self._count
+        if not 0 <= place < self._count:
+            raise IndexError(place)
+        return self._block(place >> _BITS)[place & _WITHIN]
+
+    def __iter__(self) -> Iterator[_T]:
+        for number in range(len(self._blocks)):
+            yield from self._block(number)
+
+    def some(self, numbers: Iterable[int]) -> Sequence[_T]:
+        """Return some of them, in this order."""
+        found = Some(self, numbers)
+        return self if found.numbers == array("I", range(self._count)) else found
+
+    def _part(self, places: slice) -> list[_T]:
+        begin, end, step = places.indices(self._count)
+        if step != 1:
+            return [self[place] for place in range(begin, end, step)]
+        found: list[_T] = []
+        while begin < end:
+            number = begin >> _BITS
+            first = number << _BITS
+            found += self._block(number)[begin - first : end - first]
+            begin = first + BLOCK
+        return found
+
+    def _block(self, number: int) -> Sequence[_T]:
+        found = self._blocks[number]
+        if found is None:
+            begin = number << _BITS
+            found = self._blocks[number] = self._made(begin, min(begin + BLOCK, self._count))
+            self._held.append(number)
+            if len(self._held) > HELD:
+                self._blocks[self._held.popleft()] = None
+        return found
+
+    def _let_go(self) -> None:
+        """Let go of all records."""
+        self._blocks = [None] * len(self._blocks)
+        self._held.clear()
+
+
+class Some(Many[_T]):
+    """Some records of a sequence; it holds none of them.
+
+    Args:
+        things: all of them.
+        numbers: which of them are there, in order.
+    """
+
+    def __init__(self, things: Sequence[_T], numbers: Iterable[int]) -> None:
+        self._things, self.numbers = things, array("I", numbers)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> _T: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[_T]: ...
+    def __getitem__(self, place: int | slice) -> _T | list[_T]:
+        if not isinstance(place, slice):
+            return self._things[self.numbers[place]]
+        numbers = self.numbers[place]
+        first = numbers[0] if numbers else 0
+        if numbers == array("I", range(first, first + len(numbers))):  # as most are
+            return [*self._things[first : first + len(numbers)]]
+        return [*map(self._things.__getitem__, numbers)]
+
+    def __iter__(self) -> Iterator[_T]:
+        for begin in range(0, len(self), BLOCK):
+            yield from self[begin : begin + BLOCK]
+
+    def some(self, numbers: Iterable[int]) -> Sequence[_T]:
+        """Return some of them, in this order."""
+        return Some(self._things, map(self.numbers.__getitem__, numbers))
+
+
+Column: TypeAlias = tuple[Any, ...]
+"""A field of the pairs of a block; one thing where all have the same."""
+
+
+class PairTable(Blocks[Pair]):
+    """Pairs in the order in which they were made: 16 bytes each in place of 72, tensors and terms not counted.
+
+    Args:
+        blocks: the columns of each block.
+        count: number of all pairs.
+    """
+
+    def __init__(self, blocks: Sequence[Sequence[Column]], count: int) -> None:
+        super().__init__(count)
+        self._columns = blocks
+
+    @classmethod
+    def of(cls, pairs: Iterable[Pair], count: int) -> PairTable:
+        """Return a table of so many pairs, of which a block at a time is looked at."""
+        return cls([*packed(pairs)], count)
+
+    def _made(self, begin: int, end: int) -> list[Pair]:
+        columns, count = self._columns[begin // BLOCK], end - begin
+        return list(map(Pair, *(column if len(column) > 1 else repeat(column[0], count) for column in columns)))
+
+
+def packed(pairs: Iterable[Pair]) -> Iterator[Sequence[Column]]:
+    """Yield the columns of pairs, a block at a time."""
+    rest = iter(pairs)
+    while some := [*islice(rest, BLOCK)]:
+        yield [_column(values) for values in zip(*map(astuple, some), strict=True)]
+
+
+def _column(values: Column) -> Column:
+    return values[:1] if all(map(is_, values, repeat(values[0]))) else values

@@ -1,0 +1,75 @@
+"""Pairs and rows of many ranks are in tables: whatever is written of them is the same to the byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.graph_dumps import write_graphs
+from benchmarks.same_files import differing
+from probe_flow.cli.main import main
+from probe_flow.matching.shared import executions
+from probe_flow.record.stored import kinds, writing
+from probe_flow.record.stored.reading import read_comparison
+from probe_flow.records import Comparison
+from probe_flow.records.tables import blocks
+from probe_flow.records.tables.blocks import PairTable
+from probe_flow.records.tables.row_table import RowTable
+
+RANKS = 12
+"""Rank 10 comes after rank 2."""
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> list[str]:
+    """Write the dumps of both sides, each of which has a call that the other lacks, and return their options."""
+    pair = write_graphs(tmp_path / "dumps", blocks=2, ranks=RANKS)
+    for side, rank, place in ((pair.target, 3, 7), (pair.golden, 3, 11), (pair.golden, 10, 5)):
+        file = side.parents[1] / f"rank{rank}" / side.name
+        dump = json.loads(file.read_text())
+        del dump["data"][[*dump["data"]][place]]
+        file.write_text(json.dumps(dump))
+    return ["-tp", str(pair.target.parents[1]), "-gp", str(pair.golden.parents[1])]
+
+
+@pytest.fixture
+def in_tables(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return what makes everything a table, of blocks of 16 records of which two are held."""
+
+    def change() -> None:
+        monkeypatch.setattr(executions, "MANY", 1)
+        for name, value in {"_BITS": 4, "_WITHIN": 15, "BLOCK": 16, "HELD": 2}.items():
+            monkeypatch.setattr(blocks, name, value)
+
+    return change
+
+
+@pytest.mark.parametrize("stretch", [64, 4096])
+@pytest.mark.parametrize("command", ["compare", "graph_visualize"])
+def test_files_are_the_same(command, stretch, sides, in_tables, tmp_path, monkeypatch):
+    monkeypatch.setattr(writing, "STRETCH", stretch)
+    written: list[Comparison] = []
+    write = writing._write
+    monkeypatch.setattr(
+        writing, "_write", lambda said, record, file: (written.append(record), write(said, record, file))
+    )
+    codes = []
+    for name, change in (("in_tuples", lambda: None), ("in_tables", in_tables)):
+        change()
+        monkeypatch.setenv("PROBE_FLOW_CACHE", str(tmp_path / f"{name}_cache"))
+        codes.append(main([command, *sides, "-o", str(tmp_path / name)]))
+    assert codes[0] == codes[1]
+    plain, table = (each for each in written if isinstance(each, Comparison))
+    assert (type(plain.pairs.pairs), type(plain.rows)) == (tuple, tuple)
+    assert (type(table.pairs.pairs), type(table.rows)) == (PairTable, RowTable)
+    assert not isinstance(table.rows.pairs, PairTable)  # what only the golden has comes later in order of execution
+    assert differing(tmp_path / "in_tuples", tmp_path / "in_tables") == []
+    assert kinds.FILE in {path.name for path in tmp_path.rglob("in_tables/**/*")}
+
+    (stored,) = tmp_path.glob(f"in_tables/**/{kinds.FILE}")
+    again = read_comparison(stored)
+    assert [*again.pairs.pairs] == [*table.pairs.pairs]
+    assert [*again.rows] == [*table.rows]
