@@ -47,7 +47,7 @@ from probe_flow.records import (
     Verdict,
     shared_numbers,
 )
-from probe_flow.records.figures import MANY
+from probe_flow.records.figures import MANY, let_go_of_numbers
 from probe_flow.records.row import ManyRows, Rows, in_execution_order
 from probe_flow.work import Context, no_processes
 
@@ -169,6 +169,8 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     verdicts = judge_all(rows, policy)
     context.emit("compare.judged", rows=len(rows), policy=policy.name)
     findings, roles = _searched(rows, pairs, verdicts, asked, context)
+    if isinstance(rows, ManyRows):
+        let_go_of_numbers(MANY)  # no row has one of its own
     return_free_memory()  # what the search held, before others need as much
     silent = {} if is_selection else silent_sides(pairs)
     coverage = cover(pairs, rows, verdicts, silent)

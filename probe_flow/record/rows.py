@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain, count
 
 from probe_flow.records import (
     Catalog,
@@ -50,7 +51,8 @@ def _begins(tensors: Sequence[TensorRef]) -> tuple[dict[NodeKey, int], bool]:
     found: dict[NodeKey, int] = {}
     node: NodeKey | None = None
     are_together = True
-    for number, tensor in zip(shared_numbers(len(tensors)), tensors, strict=False):
+    numbers = chain(shared_numbers(0), count(len(shared_numbers(0))))  # as far as there are some already
+    for number, tensor in zip(numbers, tensors, strict=False):
         if tensor.node is not node and tensor.node != node:
             node = tensor.node
             are_together &= found.setdefault(node, number) == number

@@ -71,6 +71,13 @@ def shared_numbers(count: int) -> Sequence[int]:
     return _SHARED
 
 
+def let_go_of_numbers(count: int) -> None:
+    """Hold no more than so many of them; those in use stay where they are."""
+    global _SHARED
+    with _FILLING:
+        _SHARED = _SHARED[:count]
+
+
 class _Exactly(Struct, frozen=True, eq=False):
     """A kind of values of which there is only one, so that no number is stored of it; told apart by identity."""
 

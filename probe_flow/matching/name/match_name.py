@@ -70,7 +70,7 @@ def match_name(
         )
         return merge.pairs(groups)
 
-    pairs = executions.gathered(starmap(paired, executions.sides(sides, others)))
+    pairs = executions.gathered(target, golden, starmap(paired, executions.sides(sides, others)))
     return with_selections(
         Pairs(
             target=target,

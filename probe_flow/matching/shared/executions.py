@@ -16,7 +16,7 @@ from probe_flow.records.figures import MANY
 from probe_flow.records.pairs import Many
 
 if TYPE_CHECKING:
-    from probe_flow.records.tables.blocks import Column
+    from probe_flow.records.tables.blocks import Column, Packing
 
 _WAYS_OF_RUNNING = {"graph", "pynative"}
 
@@ -29,26 +29,28 @@ class ExecutionPairs(Struct, frozen=True):
     unused: tuple[Diagnostic, ...] = ()
 
     @staticmethod
-    def gathered(pairs: Iterable[Iterable[Pair]]) -> Sequence[Pair]:
+    def gathered(target: Catalog, golden: Catalog, pairs: Iterable[Iterable[Pair]]) -> Sequence[Pair]:
         """Return the pairs of all executions, given one after the other: few as a tuple, many of several as a table."""
         rest: list[Pair] = []
         blocks: list[Sequence[Column]] = []
+        packing: Packing | None = None
         count = 0
         for number, found in enumerate(pairs):
             before = len(rest)
             rest += found
             count += len(rest) - before
             if number and count >= MANY:
-                from probe_flow.records.tables.blocks import BLOCK, packed
+                from probe_flow.records.tables.blocks import BLOCK, Packing
 
+                packing = packing or Packing(target.tensors, golden.tensors)
                 whole = len(rest) // BLOCK * BLOCK
-                blocks += packed(rest[:whole])
+                blocks += packing.packed(rest[:whole])
                 del rest[:whole]
-        if not blocks:
+        if packing is None:
             return tuple(rest)
-        from probe_flow.records.tables.blocks import PairTable, packed
+        from probe_flow.records.tables.blocks import PairTable
 
-        return PairTable([*blocks, *packed(rest)], count)
+        return PairTable([*blocks, *packing.packed(rest)], count)
 
     def sides(
         self, target: Iterable[Execution], golden: Iterable[Execution]
@@ -91,9 +93,10 @@ def with_selections(pairs: Pairs) -> Pairs:
     found = (_outside(pair, *leaves, catalogs) for pair in pairs.pairs)
     if not isinstance(pairs.pairs, Many):
         return replace(pairs, pairs=tuple(found))
-    from probe_flow.records.tables.blocks import PairTable
+    from probe_flow.records.tables.blocks import Packing, PairTable
 
-    return replace(pairs, pairs=PairTable.of(found, len(pairs.pairs)))
+    packing = Packing(pairs.target.tensors, pairs.golden.tensors)
+    return replace(pairs, pairs=PairTable([*packing.packed(found)], len(pairs.pairs)))
 
 
 class _LeftOut:

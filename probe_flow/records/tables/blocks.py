@@ -8,11 +8,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
 from operator import is_
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, overload
 
 from msgspec.structs import astuple
 
 from probe_flow.records.pairs import Many, Pair
+
+if TYPE_CHECKING:
+    from probe_flow.records.tensor import TensorRef
 
 _T = TypeVar("_T")
 
@@ -134,12 +137,12 @@ class Some(Many[_T]):
         return Some(self._things, map(self.numbers.__getitem__, numbers))
 
 
-Column: TypeAlias = tuple[Any, ...]
+Column: TypeAlias = "tuple[Any, ...] | Stretch"
 """A field of the pairs of a block; one thing where all have the same."""
 
 
 class PairTable(Blocks[Pair]):
-    """Pairs in the order in which they were made: 16 bytes each in place of 72, tensors and terms not counted.
+    """Pairs in the order in which they were made: 0 to 16 bytes each in place of 72, tensors and terms not counted.
 
     Args:
         blocks: the columns of each block.
@@ -150,22 +153,60 @@ class PairTable(Blocks[Pair]):
         super().__init__(count)
         self._columns = blocks
 
-    @classmethod
-    def of(cls, pairs: Iterable[Pair], count: int) -> PairTable:
-        """Return a table of so many pairs, of which a block at a time is looked at."""
-        return cls([*packed(pairs)], count)
-
     def _made(self, begin: int, end: int) -> list[Pair]:
         columns, count = self._columns[begin // BLOCK], end - begin
-        return list(map(Pair, *(column if len(column) > 1 else repeat(column[0], count) for column in columns)))
+        return list(map(Pair, *(_values(column, count) for column in columns)))
 
 
-def packed(pairs: Iterable[Pair]) -> Iterator[Sequence[Column]]:
-    """Yield the columns of pairs, a block at a time."""
-    rest = iter(pairs)
-    while some := [*islice(rest, BLOCK)]:
-        yield [_column(values) for values in zip(*map(astuple, some), strict=True)]
+class Packing:
+    """Makes columns of pairs.
+
+    Args:
+        target, golden: the tensors of both sides, which most neighbours have one after the other.
+    """
+
+    def __init__(self, target: Sequence[TensorRef], golden: Sequence[TensorRef]) -> None:
+        self._sides = _Following(target), _Following(golden)
+
+    def packed(self, pairs: Iterable[Pair]) -> Iterator[Sequence[Column]]:
+        """Yield the columns of pairs, a block at a time."""
+        rest = iter(pairs)
+        while some := [*islice(rest, BLOCK)]:
+            target, golden, *others = zip(*map(astuple, some), strict=True)
+            sides = (side.column(values) for side, values in zip(self._sides, (target, golden), strict=True))
+            yield [*sides, *map(_column, others)]
 
 
-def _column(values: Column) -> Column:
+class _Following:
+    """Columns of tensors of one side; of those that follow each other in their dump it is enough where they begin."""
+
+    def __init__(self, tensors: Sequence[TensorRef]) -> None:
+        self._tensors, self._next = tensors, 0
+
+    def column(self, values: tuple[TensorRef | None, ...]) -> Column:
+        """Return a column."""
+        begin, end = self._next, self._next + len(values)
+        if end <= len(self._tensors) and all(map(is_, values, islice(self._tensors, begin, end))):
+            self._next = end
+            return Stretch(self._tensors, begin)
+        first = next((value for value in reversed(values) if value is not None), None)
+        places = range(begin, min(end + BLOCK, len(self._tensors)))
+        self._next = next((place + 1 for place in places if self._tensors[place] is first), begin)
+        return _column(values)
+
+
+class Stretch(NamedTuple):
+    """Things that follow each other in a sequence."""
+
+    things: Sequence[Any]
+    begin: int
+
+
+def _column(values: tuple[Any, ...]) -> Column:
     return values[:1] if all(map(is_, values, repeat(values[0]))) else values
+
+
+def _values(column: Column, count: int) -> Iterable[Any]:
+    if isinstance(column, Stretch):
+        return column.things[column.begin : column.begin + count]
+    return column if len(column) > 1 else repeat(column[0], count)

@@ -1,4 +1,4 @@
-"""Rows of large comparisons as columns: 21 bytes each in place of 120, the pair not counted."""
+"""Rows of large comparisons as columns: 13 bytes each in place of 120, the pair not counted."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from probe_flow.records.row import UNJUDGED, ManyRows, Row
 from probe_flow.records.tables.blocks import Blocks, Some
 from probe_flow.records.verdict import Verdict
 
+_OTHER = 255
+"""Kind of a measurement that is held as it is."""
+
 
 class MeasuredColumn:
     """What was measured of many pairs, by number: of recorded statistics the place in their table is enough.
@@ -22,25 +25,42 @@ class MeasuredColumn:
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
         self.pairs = pairs
-        self._held: list[MeasuredTable | Measurement | None] = [None] * len(pairs)
+        self._tables: list[MeasuredTable] = []
+        self._others: list[Measurement] = []
+        self._kinds = array("B", bytes(len(pairs)))  # 0: nothing; `_OTHER`; else number of the table, from 1 on
         self._numbers = array("I", bytes(4 * len(pairs)))
 
     def __setitem__(self, number: int, measured: Measurement) -> None:
+        kind, place = _OTHER, len(self._others)
         if isinstance(measured.given, Pair):  # of its pair, whose sides the dumps recorded
-            self._held[number], self._numbers[number] = measured.table, measured.number
-        else:
-            self._held[number] = measured
+            kind, place = self._kind_of(measured.table), measured.number
+        if kind == _OTHER:
+            place = len(self._others)
+            self._others.append(measured)
+        self._kinds[number], self._numbers[number] = kind, place
+
+    def _kind_of(self, table: MeasuredTable) -> int:
+        """Return the number of a table from 1 on, `_OTHER` of one too many; tables are few, the last one is usual."""
+        place = next((place for place, each in enumerate(self._tables) if each is table), len(self._tables))
+        if place == len(self._tables) < _OTHER - 1:
+            self._tables.append(table)
+        return min(place + 1, _OTHER)
 
     def __getitem__(self, number: int) -> Measurement | None:
         return self.some(number, number + 1, (self.pairs[number],))[0]
 
     def some(self, begin: int, end: int, pairs: Sequence[Pair]) -> list[Measurement | None]:
         """Return what was measured of neighbours, which are these."""
-        held, numbers = self._held[begin:end], self._numbers[begin:end]
-        return [
-            Measurement(each, number, (), pair) if isinstance(each, MeasuredTable) else each
-            for each, number, pair in zip(held, numbers, pairs, strict=True)
-        ]
+        kinds, numbers = self._kinds[begin:end], self._numbers[begin:end]
+        if kinds.count(kinds[0]) == len(kinds) and 0 < kinds[0] < _OTHER:  # as most are
+            table = self._tables[kinds[0] - 1]
+            return [Measurement(table, number, (), pair) for number, pair in zip(numbers, pairs, strict=True)]
+        found: list[Measurement | None] = []
+        for kind, number, pair in zip(kinds, numbers, pairs, strict=True):
+            of_table = kind and kind < _OTHER
+            other = self._others[number] if kind == _OTHER else None
+            found.append(Measurement(self._tables[kind - 1], number, (), pair) if of_table else other)
+        return found
 
     def rows(self) -> RowTable:
         """Return the rows, not judged yet."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
+from name_builders import catalog
 
 from probe_flow.matching.shared import executions
 from probe_flow.matching.shared.executions import ExecutionPairs
-from probe_flow.records import Measurement, Mode, Pair, Rule, Status, Verdict
+from probe_flow.records import Measurement, Mode, Pair, Rule, Status, TensorRef, Verdict
 from probe_flow.records.measurement import Figures
 from probe_flow.records.pairs import grouped, some_of
 from probe_flow.records.row import Row, verdicts_of
 from probe_flow.records.tables import blocks
-from probe_flow.records.tables.blocks import PairTable
+from probe_flow.records.tables.blocks import Packing, PairTable, Stretch
 from probe_flow.records.tables.row_table import MeasuredColumn, RowTable
 from probe_flow.testing.builders import key, tensor
 
@@ -37,6 +40,25 @@ def pairs() -> list[Pair]:
     return found
 
 
+def table_of(pairs: Sequence[Pair], target: Sequence[TensorRef] = (), golden: Sequence[TensorRef] = ()) -> PairTable:
+    """Return a table of pairs; the tensors are those of the dumps."""
+    return PairTable([*Packing(target, golden).packed(pairs)], len(pairs))
+
+
+def test_tensors_that_follow_each_other_are_not_held_again(pairs):
+    targets, goldens = ([tensor(f"{side}{number}") for number in range(COUNT)] for side in "tg")
+    both = [Pair(one, other, "x", EXACT) for one, other in zip(targets, goldens, strict=True)]
+    alone = Pair(None, goldens[10], "x", EXACT)
+    for some in (both, [*both[:9], *both[11:]], [*both[:9], alone, *both[11:]], both[::-1], [*both, *both]):
+        table = table_of(some, targets, goldens)
+        assert all(one == other for one, other in zip(table, some, strict=True))
+        assert all(
+            one.target is other.target and one.golden is other.golden for one, other in zip(table, some, strict=True)
+        )
+    held = [isinstance(columns[0], Stretch) for columns in table_of([*both[:9], *both[11:]], targets, goldens)._columns]
+    assert held == [True, True, False, True, True]
+
+
 def measured_rows(pairs: list[Pair]) -> list[Row]:
     """Return rows of which some are measured, of what the dumps recorded or otherwise."""
     figures = Figures()
@@ -56,7 +78,7 @@ def measured_rows(pairs: list[Pair]) -> list[Row]:
 
 
 def test_a_table_has_the_pairs_it_was_made_of(pairs):
-    table = PairTable.of(pairs, COUNT)
+    table = table_of(pairs)
     assert len(table) == COUNT
     assert [*table] == pairs
     assert [table[number] for number in range(COUNT)] == pairs
@@ -73,7 +95,8 @@ def test_few_pairs_and_those_of_one_execution_are_a_tuple_many_of_several_a_tabl
     monkeypatch.setattr(executions, "MANY", COUNT)
 
     def made(*some: list[Pair]) -> object:
-        return ExecutionPairs.gathered(some)
+        dump = catalog([])
+        return ExecutionPairs.gathered(dump, dump, some)
 
     assert made() == ()
     assert made(pairs) == tuple(pairs)
@@ -85,7 +108,7 @@ def test_few_pairs_and_those_of_one_execution_are_a_tuple_many_of_several_a_tabl
 
 
 def test_records_are_made_again_once_others_were_asked_for(pairs):
-    table = PairTable.of(pairs, COUNT)
+    table = table_of(pairs)
     first = table[0]
     assert table[1] is table[1]
     assert table[0] is first
@@ -95,14 +118,14 @@ def test_records_are_made_again_once_others_were_asked_for(pairs):
 
 
 def test_some_records_are_in_the_order_of_their_numbers(pairs):
-    table = PairTable.of(pairs, COUNT)
+    table = table_of(pairs)
     for numbers in ([5, 1, 20, 0, 7, 6], [4, 5, 6, 7, 8, 9], []):
         assert [*some_of(table, numbers)] == some_of(pairs, numbers) == [pairs[number] for number in numbers]
     assert some_of(table, range(COUNT)) is table
 
 
 def test_things_of_one_key_are_together_in_order_of_first_appearance(pairs):
-    for things in (pairs, PairTable.of(pairs, COUNT)):
+    for things in (pairs, table_of(pairs)):
         found = grouped(things, [number % 3 for number in range(COUNT)])
         assert [*found] == [0, 1, 2]
         assert [*found[1]] == pairs[1::3]
@@ -110,7 +133,7 @@ def test_things_of_one_key_are_together_in_order_of_first_appearance(pairs):
 
 def test_rows_of_a_table_are_those_of_a_list(pairs):
     expected = measured_rows(pairs)
-    measured = MeasuredColumn(PairTable.of(pairs, COUNT))
+    measured = MeasuredColumn(table_of(pairs))
     for number, row in enumerate(expected):
         if row.measurement is not None:
             measured[number] = row.measurement
@@ -136,7 +159,7 @@ def test_rows_of_a_table_are_those_of_a_list(pairs):
 
 
 def test_rows_know_which_pairs_are_theirs(pairs):
-    table = PairTable.of(pairs, COUNT)
+    table = table_of(pairs)
     order = [3, 2, 1, 0, *range(4, COUNT)]
     rows = RowTable(MeasuredColumn(some_of(table, order)))
     assert [*rows.numbers_of_pairs(2, 6)] == [1, 0, 4, 5]
@@ -146,5 +169,5 @@ def test_rows_know_which_pairs_are_theirs(pairs):
 
 def test_pairs_of_several_executions_hold_their_own_nodes():
     one, other = (tensor(key("a", rank=rank)) for rank in (0, 1))
-    table = PairTable.of([Pair(one, None, "x", EXACT), Pair(other, None, "x", EXACT)], 2)
+    table = table_of([Pair(one, None, "x", EXACT), Pair(other, None, "x", EXACT)])
     assert [pair.shown.node for pair in table] == [key("a", rank=rank) for rank in (0, 1)]
