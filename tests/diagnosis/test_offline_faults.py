@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from generate.offline_cases import BRAIN, FAULTS, HEALTHY, HELD_OUT_FAULTS, HELD_OUT_HEALTHY, UNFUSED
 from generate.offline_compiler import Build
 from generate.offline_faults import Fault
 from generate.offline_pairs import Case, Spec
+from offline_builders import Case as Written
 from offline_builders import match
+from om_writer import tensor
+from rule_builders import desc, op
 
 from probe_flow.comparing.steps import compare_pairs
 from probe_flow.records import Comparison, Finding, FindingKind, Role
@@ -162,3 +166,35 @@ def test_a_fault_of_a_partial_dump_is_named_where_it_first_shows(spec: Spec, tmp
     assert case.truth is not None
     named = [each.node.name for each in origins(compare(case, coverage=0.0)) if each.node]
     assert named[:1] == [case.truth.node]
+
+
+@pytest.mark.parametrize("wrong", ["cast", "stored", "relu", ""])
+def test_the_way_of_an_input_that_the_golden_lacks_is_searched_too(wrong: str, tmp_path: Path):
+    """The input of the model is no node, so the golden has no array of it, nor of what casts and layouts make of it."""
+    case = Written(tmp_path)
+    given = np.random.default_rng(1).standard_normal((2, 20, 8, 8)).astype(np.float32)
+    known = {"cast": given.astype(np.float16)}
+    known["stored"] = known["cast"]
+    known["relu"] = np.maximum(known["stored"], np.float16(0))
+    for name in [*known][[*known].index(wrong) if wrong else 3 :]:
+        known[name] = known[name] * np.float16(1.05)
+    layouts = {"cast": "NCHW", "stored": "NC1HWC0", "relu": "NC1HWC0"}
+    read = tensor(given, "float32", "NCHW")
+    types = zip(("Cast", "TransData", "Relu"), known, strict=True)
+    for op_type, name in types:
+        written = tensor(known[name], "float16", layouts[name])
+        case.device(op_type, name, inputs=[read], outputs=[written])
+        read = written
+    case.golden.output("relu", 0, np.maximum(given, 0))
+    shape = given.shape
+    described = [
+        op("x", "Data", number=1, originals=["x"], outputs=[desc("x", 0, shape=shape)]),
+        op("cast", "Cast", number=2, inputs=["x:0"], originals=[], outputs=[desc(shape=shape)]),
+        op("stored", "TransData", number=3, inputs=["cast:0"], originals=[], outputs=[desc(shape=shape)]),
+        op("relu", "Relu", number=4, inputs=["stored:0"], originals=["relu"], outputs=[desc("relu", 0, shape=shape)]),
+    ]
+    rule = case.rule(*described)
+    found = compare(Case(case.target.path, case.golden.path, rule, None, None, None))
+    assert [each.node.name for each in origins(found) if each.node] == ([wrong] if wrong else [])
+    if wrong == "relu":
+        assert "with what the device was fed, which the golden lacks" in found.findings[0].evidence

@@ -95,8 +95,8 @@ class Allowances:
     def sources(self, number: int) -> tuple[int, ...] | None:
         """Rows whose errors explain this one's; ``()`` = it is a source itself, None = unknown."""
         row = self.rows[number]
-        if row.pair.rule.is_self:
-            return ()
+        if row.pair.rule.is_self and row.is_produced:
+            return self.links.reaching.get(row.node, ())
         if number in self.links.producers:
             return self.links.producers[number]
         if not row.is_produced:

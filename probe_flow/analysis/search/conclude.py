@@ -338,7 +338,9 @@ def _evidence(suspect: Suspect, rows: Sequence[Row], diagnosis: Diagnosis, betwe
     if inputs:
         if suspect.is_proven and any(each.relative > INHERITED * each.unit for each in inputs):
             return f"inputs are off themselves ({_largest(inputs)}), {found})"
-        agree = "inputs agree" if between is None else f"what was compared before `{between.pair.shown.id}` agrees"
+        is_fed = all(rows[n].pair.rule.is_self for n in suspect.inputs)
+        agree = "inputs agree" + " with what the device was fed, which the golden lacks" * is_fed
+        agree = agree if between is None else f"what was compared before `{between.pair.shown.id}` agrees"
         if suspect.is_by_extremes:
             agree += f" in minimum and maximum, which does not clear {_nearest(suspect, rows, diagnosis) or 'them'}"
         return f"{agree} ({_largest(inputs)}, floor {floor:.1e}), {found}, {ratio})"

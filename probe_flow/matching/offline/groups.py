@@ -3,8 +3,9 @@
 Rules of the pairs: `one_to_one`, `many_to_one`, `one_to_many`, `many_to_many`, `l1` - by the relation of the fusion
 group; `cast_skipped` - casts and changes of layout lie between the tensor and what it is compared with;
 `network_input` - what is fed to the model, compared with what the golden operator read; `inner_input` - an input of an
-operator that gives no original tensor itself; `name_parts` - a guess: the rules know the operators that the device
-operator is named after (see `offline_fused_names`).
+operator that gives no original tensor itself; `self` - what casts and changes of layout made of a value that the
+golden lacks, compared with what the first of them read; `name_parts` - a guess: the rules know the operators that the
+device operator is named after (see `offline_fused_names`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from probe_flow.matching.offline.origins import NETWORK_INPUTS, PASSED_TYPES, Or
 from probe_flow.matching.offline.reasons import OfflineReason, OfflineRule, inner_node
 from probe_flow.matching.rules.merge import FusionGroup, FusionOp, FusionRules
 from probe_flow.matching.shared.vocabulary import CommonReason
-from probe_flow.records import ArrayFacts, Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
+from probe_flow.records import SELF, ArrayFacts, Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
 
 Reader = tuple[FusionOp, int]
 
@@ -311,7 +312,8 @@ class GroupMatch:
         """Compare what is fed to the network with what the golden operator read, or say that there is no golden."""
         found = self._fed.golden_of(op, ref, origin) if origin.op.op_type in NETWORK_INPUTS else None
         if found is None:
-            self._ledger.leave(ref, self._no_golden(origin), group=self._id(group), is_target=True)
+            if not self._match_self(op, ref, group, origin):
+                self._ledger.leave(ref, self._no_golden(origin), group=self._id(group), is_target=True)
             return
         golden, aligned = found
         if (reason := _raw(ref, golden, origin)) is not None:
@@ -323,6 +325,22 @@ class GroupMatch:
         self._ledger.pair(
             ref, golden, aligned, group=self._id(group), rule=OfflineRule.NETWORK_INPUT, span=self._span, note=note
         )
+
+    def _match_self(self, op: FusionOp, ref: TensorRef, group: FusionGroup, origin: Origin) -> bool:
+        """Compare what casts and changes of layout made of a value that the golden lacks with what the first read."""
+        between = (op.name, *origin.passed) if ref.slot.role is SlotRole.OUTPUT else origin.passed
+        read = (self.target.tensor(name, SlotRole.INPUT, 0) for name in reversed(between))
+        given = next((each for each in read if each is not None), None)
+        if given is None or (op.op_type not in PASSED_TYPES and not origin.passed):
+            return False
+        if not (given.has_numbers and ref.has_numbers):
+            return False
+        note = CommonReason.SELF.expected(
+            f"the golden dump lacks what `{origin.op.name}` holds: compared with `{given.id}` of the same dump"
+        )
+        aligned = align(ref, given, told=_told(origin))
+        self._ledger.pair(ref, given, aligned, group=self._id(group), rule=SELF, span=self._span, note=note)
+        return True
 
     def _id(self, group: FusionGroup) -> str:
         return f"{self.group_prefix}{group.index}"

@@ -49,7 +49,7 @@ class Ledger(Struct):
         self.pairs.append(
             Pair.on_terms(
                 self._as_known(target, aligned.target),
-                self._as_known(golden, aligned.golden),
+                aligned.golden if rule.is_self else self._as_known(golden, aligned.golden),
                 group,
                 rule,
                 rule_span=span,

@@ -36,6 +36,7 @@ class CommonReason:
     NO_VALUES = ReasonKind("no_values")
     OUTSIDE_MAPPING = ReasonKind("outside_mapping", narrows=True)
     RECOMPUTED = ReasonKind("recomputed")
+    SELF = ReasonKind("self")
     TRANSPOSED = ReasonKind("transposed")
     UNREADABLE = ReasonKind("unreadable")
     WRAPPER = ReasonKind("wrapper")

@@ -36,7 +36,6 @@ class TorchairReason:
     NO_GRAPH = ReasonKind("no_graph")
     NO_GRAPH_OP = ReasonKind("no_graph_op")
     NO_TARGET_OP = ReasonKind("no_target_op")
-    SELF = ReasonKind("self")
     THROUGH = ReasonKind("through")
 
 

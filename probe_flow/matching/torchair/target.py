@@ -113,7 +113,7 @@ class TargetMatch(ABC):
         before, after = node.inputs[0], node.outputs[0]
         if not before.has_numbers or not after.has_numbers:
             return False
-        note = TorchairReason.SELF.expected(
+        note = CommonReason.SELF.expected(
             f"inserted by the device: output compared with input of the same `{node.node.op_type}`"
         )
         node.is_self = True

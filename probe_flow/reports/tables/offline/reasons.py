@@ -58,7 +58,7 @@ _INFINITE_DIVERGENCE = float("inf")
 
 def has_row(row: Row) -> bool:
     """Return whether a tensor of the target that was not compared has a row for its reason."""
-    return row.pair.reason is not None and row.pair.reason.code in ROW_CODES
+    return row.pair.rule.is_self or (row.pair.reason is not None and row.pair.reason.code in ROW_CODES)
 
 
 def no_target_dump(key: NodeKey, operators: Operators) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from offline_builders import Case, by_golden, by_target, check_complete, codes, partners
+from offline_builders import Case, by_golden, by_target, check_complete, codes, partners, values
 from om_writer import tensor
 from rule_builders import desc, op
 
@@ -223,8 +223,8 @@ def test_a_constant_is_no_result_of_the_operator_that_it_was_made_for(
 ) -> None:
     # As ATC writes it: what it made of the scale of BatchNormalization_353 names that, and its output 0.
     case.device("BNInferenceD", "norm", inputs=[X, X[0]], outputs=[X])
-    for name, values in (("x", X), ("norm", X[0]), ("folded", X[0])):
-        case.golden.output(name, 0, values)
+    for name, data in (("x", X), ("norm", X[0]), ("folded", X[0])):
+        case.golden.output(name, 0, data)
     rule = case.rule(
         op("x", "Relu", number=1, originals=["x"], outputs=[out("x")]),
         op("dynamic_const_81", "Const", number=2, outputs=[out(origin)]),
@@ -292,8 +292,8 @@ def test_constants_and_what_only_the_device_has_need_no_golden(case: Case) -> No
     expected = "no_golden_dump expected"
     assert codes(by_target(pairs)) == {
         "t.input.0": expected,
-        "t.output.0": expected,
-        "conv.input.0": expected,
+        "t.output.0": "self expected",
+        "conv.input.0": "self expected",
         "conv.input.1": expected,
         "conv.output.1": expected,
     }
@@ -433,6 +433,41 @@ def test_what_is_fed_is_compared_with_what_the_golden_read(case: Case) -> None:
     }
     assert {pair.rule.name for pair in pairs.pairs} == {"network_input", "one_to_one"}
     check_complete(pairs)
+
+
+IMAGE = np.arange(2 * 20 * 4 * 6, dtype=np.float32).reshape(2, 20, 4, 6)
+
+
+def through_two(case: Case) -> Pairs:
+    """Match a network whose input, which the golden lacks, is cast and then stored in blocks of 16 channels."""
+    plain, blocked = tensor(IMAGE, "float16", "NCHW"), tensor(IMAGE, "float16", "NC1HWC0")
+    case.device("Cast", "c", inputs=[tensor(IMAGE, layout="NCHW")], outputs=[plain])
+    case.device("TransData", "t", inputs=[plain], outputs=[blocked])
+    case.device("Relu", "relu", inputs=[blocked], outputs=[blocked])
+    case.golden.output("relu", 0, IMAGE)
+    shape = IMAGE.shape
+    return case.match(
+        rule=case.rule(
+            op("x", "Data", number=1, originals=["x"], outputs=[desc("x", 0, shape=shape)]),
+            op("c", "Cast", number=2, inputs=["x:0"], originals=[], outputs=[desc(shape=shape)]),
+            op("t", "TransData", number=3, inputs=["c:0"], originals=[], outputs=[desc(shape=shape)]),
+            op("relu", "Relu", number=4, inputs=["t:0"], originals=["relu"], outputs=[desc("relu", 0, shape=shape)]),
+        )
+    )
+
+
+def test_what_becomes_of_an_input_that_the_golden_lacks_is_compared_with_what_the_device_was_fed(case: Case) -> None:
+    pairs = through_two(case)
+    check_complete(pairs)
+    found = {name: pair for name, pair in by_target(pairs).items() if pair.rule.is_self}
+    assert {name: pair.golden.id for name, pair in found.items()} == {
+        "c.output.0": "c.input.0", "t.input.0": "c.input.0", "t.output.0": "c.input.0", "relu.input.0": "c.input.0",
+    }  # fmt: skip
+    for pair in found.values():
+        target, golden = values(pair)
+        assert np.array_equal(target, IMAGE.ravel())
+        assert np.array_equal(golden, IMAGE.ravel())
+    assert by_target(pairs)["c.input.0"].golden is None
 
 
 BYTES = np.arange(12, dtype=np.uint8).reshape(3, 4)
