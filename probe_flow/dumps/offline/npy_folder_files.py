@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.dumps.device_folders.layout import (
     MAPPING_FILE,
     hashed_without_mapping,
     not_a_dump_file,
 )
-from probe_flow.dumps.file_names import is_hashed, parse_fx_name, read_name_mapping, real_name
+from probe_flow.dumps.file_names import is_hashed, parse_fx_name, read_name_mapping, real_name, stem_of
 from probe_flow.dumps.manifest import DUMP_MANIFEST
 from probe_flow.dumps.offline.names import ArrayName, parse_array_name, parse_om_name
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
@@ -66,10 +67,11 @@ def array_files(listing: DumpListing) -> ArrayFiles:
     odd: Counter[str] = Counter()
     device: list[str] = []
     for file in own:
-        name = _true_name(file, mapping)
+        name, is_told, is_reduced = _true_name(file, mapping)
         parsed = parse_array_name(name) if name is not None else None
         if parsed is not None:
-            found.append(ArrayFile(file, parsed, real_name(file.name, mapping) is not None))
+            parsed = replace(parsed, is_reduced=parsed.is_reduced or is_reduced)
+            found.append(ArrayFile(file, parsed, is_told))
             continue
         what = _what(file, name)
         odd[what] += 1
@@ -97,9 +99,12 @@ def _true_names(files: Sequence[DumpFile], problems: list[Problem]) -> Mapping[s
     return {}
 
 
-def _true_name(file: DumpFile, mapping: Mapping[str, str]) -> str | None:
-    found = real_name(file.name, mapping)
-    return found if found is not None or is_hashed(file.name) else file.name
+def _true_name(file: DumpFile, mapping: Mapping[str, str]) -> tuple[str | None, bool, bool]:
+    """Return the name that a file has or stands for, whether `mapping.csv` told it, and whether the file is reduced."""
+    dumped = stem_of(file.name) if file.name.endswith(".npy") else None
+    hashed = next((name for name in (file.name, dumped) if name is not None and is_hashed(name)), None)
+    found = real_name(hashed or file.name, mapping)
+    return found if found is not None or hashed else file.name, found is not None, hashed is not None is not dumped
 
 
 def _what(file: DumpFile, name: str | None) -> str:

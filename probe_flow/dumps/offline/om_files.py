@@ -72,7 +72,7 @@ def _mixed_kinds(folder: Path, device: GeFile, arrays: Sequence[str]) -> Diagnos
 
 
 def _take(file: DumpFile, mapping: Mapping[str, str], files: OmFiles) -> None:
-    name = file.name
+    name, form = _stands_for(file.name)
     if is_hashed(name):
         found = real_name(name, mapping)
         if found is None:
@@ -81,7 +81,8 @@ def _take(file: DumpFile, mapping: Mapping[str, str], files: OmFiles) -> None:
             files.problems.append(hashed_without_mapping(file, why))
             return
         name = found
-    parsed, form = _parse(name)
+    array = parse_om_array_name(name) if form == "raw" else None
+    parsed, form = (parse_om_name(name), form) if array is None else (array, "array")
     if parsed is not None and parsed.op_type == OP_DEBUG:
         files.op_debug.append(file.relative)
     elif parsed is not None and parsed.device_id is not None and parsed.task_type not in FFTS_TASK_TYPES:
@@ -93,15 +94,13 @@ def _take(file: DumpFile, mapping: Mapping[str, str], files: OmFiles) -> None:
         _pass_over(file, name, files)
 
 
-def _parse(name: str) -> tuple[GeFileName | None, str]:
-    """Return the fields of a name and the form of the file, as of `GeFile`."""
+def _stands_for(name: str) -> tuple[str, str]:
+    """Return the name of the device file that a file stands for, and the form in which it does, as of `GeFile`."""
     if name.endswith(".npz"):
-        stem = stem_of(name)
-        return (parse_om_name(stem) if stem is not None else None), "reduced"
+        return stem_of(name) or name, "reduced"
     if name.endswith(".csv"):
-        return parse_om_name(name.removesuffix(".csv")), "statistics"
-    array = parse_om_array_name(name)
-    return (array, "array") if array is not None else (parse_om_name(name), "raw")
+        return name.removesuffix(".csv"), "statistics"
+    return name, "raw"
 
 
 def _pass_over(file: DumpFile, name: str, files: OmFiles) -> None:

@@ -185,6 +185,21 @@ def test_statistics_of_reduced_arrays_are_read(tmp_path):
     assert (ref.recorded.min, ref.recorded.max) == (-1.5, 2.0)
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_statistics_of_arrays_with_hashed_names_are_read(tmp_path, is_told):
+    """An array whose name was too long, reduced: `mapping.csv` still has the names of the dump."""
+    folder = GoldenFolder(tmp_path / "golden")
+    np.save(folder.path / "8412345_min_max.npy", np.array([-1.5, 2.0]))
+    (folder.path / "mapping.csv").write_text(f"8412345.npy,a/b.1.{FIRST_US}.npy\n" if is_told else "1,2\n")
+    np.save(folder.path / f"c.0.{FIRST_US}_min_max.npy", np.array([0.0, 1.0]))
+    catalog = read(folder.path)
+
+    told = ["a/b.output.1"] if is_told else []
+    assert sorted(ref.id for ref in catalog.tensors) == [*told, "c.output.0"]
+    assert {ref.kind for ref in catalog.tensors} == {TensorKind.STATISTICS}
+    assert codes(catalog) == ({} if is_told else {"PF3208": 1})
+
+
 @pytest.mark.parametrize("other", [".pb", "device"])
 def test_files_of_several_kinds_in_one_folder_are_an_error(folder, other):
     folder.output("a", 0, X)

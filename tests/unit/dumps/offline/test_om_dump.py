@@ -13,6 +13,7 @@ from ge_writer import container, field_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from om_writer import FIRST_US, GoldenFolder, OmFolder, device_bytes, om_tree, op_debug_record, tensor
+from reduce_dumps import reduce_one
 
 from probe_flow.dumps.device.device_file import MAX_HEADER_BYTES
 from probe_flow.dumps.device.overflow_records import read_op_debug
@@ -157,6 +158,17 @@ def test_hashed_names_are_resolved_and_unresolved_ones_skipped(folder):
 
     assert names(catalog) == ["a/b"]
     assert codes(catalog) == {"PF3208": 1}
+
+
+def test_reduced_files_keep_the_hashed_names_of_the_dump(folder):
+    """A fused operator's name is long: its file is named by digits, and so is what `reduce` makes of it."""
+    path = folder.hashed(folder.op("Add", "a/b", at=1, outputs=[X]), "8412345")
+    reduce_one(path, deletes_source=True)
+    catalog = read(folder.path)
+
+    assert names(catalog) == ["a/b"]
+    assert refs(catalog, "a/b")["output.0"].recorded.max == X.max()
+    assert codes(catalog) == {}
 
 
 def test_digits_alone_are_no_dump(folder):
