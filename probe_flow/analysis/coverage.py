@@ -189,7 +189,9 @@ def incompleteness(
         if count:
             files = "1 file" if count == 1 else f"{count} files"
             causes.append(f"nobody knows whose values {files} of the {side} hold: no `mapping.csv` names them")
-    is_nothing = not any(verdict.status in COMPARED for verdict in verdicts)
+    is_nothing = not any(
+        verdict.status in COMPARED and not row.pair.rule.is_self for row, verdict in zip(rows, verdicts, strict=True)
+    )
     without_values = _without_values(rows) if is_nothing else None
     if is_nothing:
         paired = any(row.pair.target is not None and row.pair.golden is not None for row in rows)
@@ -312,7 +314,7 @@ def _executions_without_pair(rows: Sequence[Row], verdicts: Sequence[Verdict], r
     done: set[int] = set()
     for row, verdict in zip(rows, verdicts, strict=True):
         for tensor, runs in zip((row.pair.target, row.pair.golden), sides, strict=True):
-            if tensor is None or (place := id(run := tensor.node.execution)) in done:
+            if tensor is None or row.pair.rule.is_self or (place := id(run := tensor.node.execution)) in done:
                 continue
             runs[place] = run
             if verdict.status in COMPARED:
