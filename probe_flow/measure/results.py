@@ -14,7 +14,7 @@ from probe_flow.measure.mixed_sides import figures_to_take, hashed_dtype, is_mix
 from probe_flow.metrics.catalogue.derive import WHOLE, Scope, derive, side_summary
 from probe_flow.metrics.catalogue.statistics import COMPARED, compare_statistics
 from probe_flow.metrics.kernel.kept_blocks import Blocks
-from probe_flow.metrics.sums.record import BLOCK, Record, SpanRecord, fold
+from probe_flow.metrics.sums.record import BLOCK, Record, Side, SpanRecord, fold
 from probe_flow.records import (
     Figures,
     Measurement,
@@ -261,7 +261,11 @@ def measurement_of_record(
         worst_index=record.worst_index if errors.max_abs else None,
         count=record.numel,
         backend=backend,
-        notes=(*_notes(*aligned_sides(pair)), *_of_the_first(record.numel, pair.target.numel)),
+        notes=(
+            *_notes(*aligned_sides(pair)),
+            *_of_masks(record.target, record.golden, errors.mismatched),
+            *_of_the_first(record.numel, pair.target.numel),
+        ),
         figures=figures,
     )
 
@@ -285,6 +289,16 @@ def left_out(rows: Iterable[Row], max_elements: int) -> tuple[Diagnostic, ...]:
             help="remove `max_elements` to compare all",
         ),
     )
+
+
+def _of_masks(target: Side, golden: Side, mismatched: int) -> tuple[str, ...]:
+    """Say where infinity on one side agrees with a number on the other (`metrics/masks`)."""
+    mine, theirs = (side.positive_inf + side.negative_inf for side in (target, golden))
+    if mismatched or mine == theirs:
+        return ()
+    infinite, finite = ("target", "golden") if mine > theirs else ("golden", "target")
+    places = "1 place" if abs(mine - theirs) == 1 else f"{abs(mine - theirs)} places"
+    return (f"{places} masked: the {infinite} holds infinity, the {finite} a number that stands for it",)
 
 
 def _of_the_first(compared: int, numel: int | None) -> tuple[str, ...]:

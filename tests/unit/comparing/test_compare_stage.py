@@ -169,7 +169,12 @@ def masked(tmp_path: Path, dtype, mine: float, theirs: float, scores: np.ndarray
 @pytest.mark.parametrize(("dtype", "mine", "theirs"), MASKS)
 def test_scores_that_are_masked_by_another_number_are_no_finding(tmp_path, dtype, mine, theirs):
     """A decoder whose mask is the least float32, or -1e9, in float16: infinite, or at its end where that saturates."""
-    assert masked(tmp_path, dtype, mine, theirs, values()).findings == ()
+    found = masked(tmp_path, dtype, mine, theirs, values())
+    assert found.findings == ()
+    infinite = "target" if math.isinf(mine) else "golden" if math.isinf(theirs) else ""
+    (row,) = found.rows
+    told = [note for note in row.measurement.notes if note.startswith("190 places masked")]
+    assert [note.split(" holds")[0] for note in told] == ([f"190 places masked: the {infinite}"] if infinite else [])
 
 
 @pytest.mark.parametrize(("dtype", "mine", "theirs"), [each for each in MASKS if math.inf in map(abs, each[1:])])
