@@ -158,8 +158,12 @@ def bias_add_grad(x: Array, *, data_format: str = "NHWC") -> Array:
 def matmul(
     x1: Array, x2: Array, bias: Array | None = None, *, transpose_x1: bool = False, transpose_x2: bool = False
 ) -> Array:
-    """Return the product of two matrices, either turned first, and a bias."""
-    return _product(x1, x2, bias, transpose_x1, transpose_x2)
+    """Return the product of two matrices, either turned first, and a bias.
+
+    An image is a matrix of one row each, where its flattening was fused: ``(n, c, h, w)`` times ``(c * h * w, k)``.
+    """
+    is_image = x1.ndim > x2.ndim == 2 and not transpose_x1 and x1.shape[-1] != x2.shape[-1 if transpose_x2 else -2]
+    return _product(x1.reshape(len(x1), -1) if is_image else x1, x2, bias, transpose_x1, transpose_x2)
 
 
 def batch_matmul(
