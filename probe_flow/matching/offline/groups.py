@@ -328,12 +328,10 @@ class GroupMatch:
 
     def _match_self(self, op: FusionOp, ref: TensorRef, group: FusionGroup, origin: Origin) -> bool:
         """Compare what casts and changes of layout made of a value that the golden lacks with what the first read."""
-        between = (op.name, *origin.passed) if ref.slot.role is SlotRole.OUTPUT else origin.passed
-        read = (self.target.tensor(name, SlotRole.INPUT, 0) for name in reversed(between))
+        passed = (op.name, *origin.passed) if ref.slot.role is SlotRole.OUTPUT else origin.passed
+        read = (self.target.tensor(name, SlotRole.INPUT, 0) for name in reversed(self.origins.keeping(passed)))
         given = next((each for each in read if each is not None), None)
-        if given is None or (op.op_type not in PASSED_TYPES and not origin.passed):
-            return False
-        if not (given.has_numbers and ref.has_numbers):
+        if given is None or not (given.has_numbers and ref.has_numbers):
             return False
         note = CommonReason.SELF.expected(
             f"the golden dump lacks what `{origin.op.name}` holds: compared with `{given.id}` of the same dump"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -30,7 +31,10 @@ from probe_flow.records import Reason, SlotRole, TensorRef
 PASSED_TYPES = frozenset({"Cast", "TransData"})
 """Operators that change how values are stored, not what they are."""
 
-HANDING_TYPES = PASSED_TYPES | VIEW_TYPES | {"Aipp"}
+KEEPING_TYPES = PASSED_TYPES | VIEW_TYPES
+"""Operators whose first result holds the numbers of their first input."""
+
+HANDING_TYPES = KEEPING_TYPES | {"Aipp"}
 """Operators whose first result is the value of their first input: what the golden lacks of them is compared before. For
 the original model, AIPP is part of its input: it makes of bytes what that is fed."""
 
@@ -91,6 +95,10 @@ class Origins:
     def is_read(self, op: FusionOp, index: int | str) -> bool:
         """Whether the graph has a reader of an output."""
         return f"{op.name}:{index}" in self._read
+
+    def keeping(self, passed: Sequence[str]) -> list[str]:
+        """Return the first of some operators behind each other, as long as they hand on the numbers that they read."""
+        return [*takewhile(lambda name: self._ops[name].op_type in KEEPING_TYPES, passed)]
 
     def of(self, op: FusionOp, role: SlotRole, index: int) -> Origin | Reason:
         """Return where a tensor of an operator is made, or why the rules do not say it."""

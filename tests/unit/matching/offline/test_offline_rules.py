@@ -505,6 +505,25 @@ def test_bytes_are_not_compared_with_what_the_original_is_fed(case: Case) -> Non
     check_complete(pairs)
 
 
+def test_what_aipp_makes_is_other_numbers_than_the_bytes_that_it_reads(case: Case) -> None:
+    """The golden lacks the input: what stores it otherwise behind AIPP is compared with what AIPP made."""
+    made = X / 2
+    case.device("Aipp", "aipp", inputs=[tensor(BYTES, "uint8")], outputs=[made])
+    case.device("TransData", "t", inputs=[made], outputs=[made])
+    case.device("Relu", "a", inputs=[made], outputs=[made])
+    case.golden.output("a", 0, made)
+    pairs = case.match(
+        rule=case.rule(
+            op("x", "Data", number=1, originals=["x"], outputs=[out("x", dtype="DT_UINT8")]),
+            op("aipp", "Aipp", number=2, inputs=["x:0"], originals=[], outputs=[out()]),
+            op("t", "TransData", number=3, inputs=["aipp:0"], originals=[], outputs=[out()]),
+            op("a", "Relu", number=4, inputs=["t:0"], originals=["a"], outputs=[out("a")]),
+        )
+    )
+    assert partners(pairs) == {"t.output.0": "t.input.0", "a.input.0": "t.input.0", "a.output.0": "a.output.0"}
+    check_complete(pairs)
+
+
 def test_golden_inputs_that_nothing_is_compared_with_are_no_gap(case: Case) -> None:
     case.device("Relu", "b", outputs=[X])
     case.golden.output("b", 0, X)
