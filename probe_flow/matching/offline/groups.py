@@ -337,8 +337,9 @@ class GroupMatch:
             f"the golden dump lacks what `{origin.op.name}` holds: compared with `{given.id}` of the same dump"
         )
         aligned = align(ref, given, told=_told(origin))
-        self._ledger.pair(ref, given, aligned, group=self._id(group), rule=SELF, span=self._span, note=note)
-        return True
+        if aligned.problem is None:
+            self._ledger.pair(ref, given, aligned, group=self._id(group), rule=SELF, span=self._span, note=note)
+        return aligned.problem is None
 
     def _id(self, group: FusionGroup) -> str:
         return f"{self.group_prefix}{group.index}"

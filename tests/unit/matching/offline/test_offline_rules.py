@@ -524,6 +524,20 @@ def test_what_aipp_makes_is_other_numbers_than_the_bytes_that_it_reads(case: Cas
     check_complete(pairs)
 
 
+def test_a_layout_that_cannot_be_undone_is_a_gap_as_what_the_golden_lacks(case: Case) -> None:
+    case.device("TransData", "t", inputs=[X], outputs=[X[:2]])
+    case.device("Relu", "a", inputs=[X], outputs=[X])
+    case.golden.output("a", 0, X)
+    pairs = case.match(
+        rule=case.rule(
+            op("x", "Data", number=1, originals=["x"], outputs=[out("x")]),
+            op("t", "TransData", number=2, inputs=["x:0"], originals=[], outputs=[out()]),
+            op("a", "Relu", number=3, inputs=["t:0"], originals=["a"], outputs=[out("a")]),
+        )
+    )
+    assert codes(by_target(pairs))["t.output.0"] == "no_golden_dump expected"
+
+
 def test_golden_inputs_that_nothing_is_compared_with_are_no_gap(case: Case) -> None:
     case.device("Relu", "b", outputs=[X])
     case.golden.output("b", 0, X)
