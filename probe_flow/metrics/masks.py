@@ -43,7 +43,9 @@ def masks_in(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def mask_of(number: float) -> float | None:
-    """Return the mask that a number is, as `masks_in` does; None where it is none."""
+    """Return the mask that a number is, as `masks_in` does; None where it is none, as no whole number is."""
+    if not isinstance(number, float):
+        return None
     found = float(masks_in(np.array([number]))[0])
     return None if math.isnan(found) else found
 

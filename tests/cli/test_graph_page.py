@@ -31,8 +31,16 @@ def calls(folder: Path, side: str, what: str) -> dict[str, Any]:
         return found
 
     said = cells(what) if what == "score" else [None if each is None else texts[each] for each in cells(what)]
-    lines = zip(cells("side"), cells("entry"), said, strict=True)
-    return {texts[entry]: each for mine, entry, each in lines if mine == side and each is not None}
+    entries = [None if each is None else texts[each] for each in cells("entry")]
+    usual = zip(*(cells(name) for name in ("named", "kind", "name", "call", "phase")), strict=True)
+    for place, (is_named, kind, name, call, phase) in enumerate(usual):
+        if is_named:  # the page names it by the collectors' grammar
+            ends = {"api": f"{call}.{texts[phase]}", "module": f"{texts[phase]}.{call}"}
+            entries[place] = f"{texts[name]}.{ends.get(texts[kind], call)}"
+        elif entries[place] is None:
+            entries[place] = texts[name]
+    lines = zip(cells("side"), entries, said, strict=True)
+    return {entry: each for mine, entry, each in lines if mine == side and each is not None}
 
 
 def test_scores_are_those_of_the_graph(probe_flow: Any, tmp_path: Path) -> None:

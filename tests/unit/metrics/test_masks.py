@@ -25,6 +25,11 @@ def test_masks(number, due):
     assert np.array_equal(masks_in(np.array([number])), [math.nan if due is None else due], equal_nan=True)
 
 
+@pytest.mark.parametrize("number", [-(10**9), 2**70, -(10**400)])
+def test_whole_numbers_are_no_masks(number):
+    assert mask_of(number) is None
+
+
 def test_nan_masks_nothing():
     assert np.isnan(masks_in(np.array([math.nan]))).all()
 
