@@ -102,9 +102,10 @@ def _true_names(files: Sequence[DumpFile], problems: list[Problem]) -> Mapping[s
 def _true_name(file: DumpFile, mapping: Mapping[str, str]) -> tuple[str | None, bool, bool]:
     """Return the name that a file has or stands for, whether `mapping.csv` told it, and whether the file is reduced."""
     dumped = stem_of(file.name) if file.name.endswith(".npy") else None
-    hashed = next((name for name in (file.name, dumped) if name is not None and is_hashed(name)), None)
-    found = real_name(hashed or file.name, mapping)
-    return found if found is not None or hashed else file.name, found is not None, hashed is not None is not dumped
+    is_reduced = dumped is not None and is_hashed(dumped)
+    name = dumped if dumped is not None and is_reduced else file.name
+    found = real_name(name, mapping)
+    return (None if found is None and is_hashed(name) else found or name), found is not None, is_reduced
 
 
 def _what(file: DumpFile, name: str | None) -> str:

@@ -11,7 +11,13 @@ from msgspec import Struct
 from probe_flow.files.atomic import atomic_text
 from probe_flow.records import Comparison, FindingKind, Mode, Row
 from probe_flow.reports.tables.offline.flags import COSINE_LIMIT, YES, overflow
-from probe_flow.reports.tables.offline.groups import OfflineGroup, Operators, offline_groups, tensor_name
+from probe_flow.reports.tables.offline.groups import (
+    OfflineGroup,
+    Operators,
+    offline_groups,
+    tensor_name,
+    with_ground_truth,
+)
 
 NO_INDEX = "NA"
 
@@ -96,7 +102,7 @@ def _consistency(judged: list[tuple[OfflineGroup, float]]) -> Advice:
 
 
 def _rows(comparison: Comparison, operators: Operators) -> Iterator[tuple[OfflineGroup, Row]]:
-    for group in offline_groups(comparison.pairs, comparison.rows, operators):
+    for group in offline_groups(comparison.pairs, with_ground_truth(comparison.rows), operators):
         for row in group.rows:
             if row.pair.target is not None:
                 yield group, row

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from probe_flow.records import Execution, Group, Node, NodeKey, Pair, Pairs, Relation, Row
 
@@ -120,6 +121,16 @@ class Operators:
 
     def _node(self, key: NodeKey) -> Node | None:
         return self._nodes.get(key) or self._golden.get(key)
+
+
+def with_ground_truth(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows as published tables know them: another tensor of the target is no ground truth of a row."""
+    return [
+        replace(row, pair=replace(row.pair, golden=None, reason=None), measurement=None)
+        if row.pair.rule.is_self
+        else row
+        for row in rows
+    ]
 
 
 def offline_groups(pairs: Pairs, rows: Sequence[Row], operators: Operators) -> list[OfflineGroup]:

@@ -17,6 +17,7 @@ from probe_flow.reports.tables.offline.groups import (
     offline_groups,
     target_names,
     tensor_name,
+    with_ground_truth,
 )
 from probe_flow.reports.tables.offline.layout import LINE_END, entries
 
@@ -46,7 +47,7 @@ def rows_of(pairs: Pairs) -> tuple[Row, ...]:
 
 def _rows(pairs: Pairs, rows: Sequence[Row]) -> Iterator[tuple[Color, list[Cell]]]:
     operators = Operators(pairs)
-    for group in offline_groups(pairs, rows, operators):
+    for group in offline_groups(pairs, with_ground_truth(rows), operators):
         for key, row in entries(group, operators):
             if key is not None:
                 yield Color.NONE, _cells(group, key, row, operators)

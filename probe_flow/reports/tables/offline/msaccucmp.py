@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from msgspec.structs import replace
-
 from probe_flow.record.cells import number_cell, text_cell
 from probe_flow.record.rows import shape_of
 from probe_flow.records import Comparison, NodeKey, Row, TensorRef
@@ -26,6 +24,7 @@ from probe_flow.reports.tables.offline.groups import (
     target_names,
     target_rows,
     tensor_name,
+    with_ground_truth,
 )
 from probe_flow.reports.tables.offline.layout import Columns, shape_text
 from probe_flow.reports.tables.offline.metrics import METRIC_COLUMNS, number_text
@@ -53,8 +52,7 @@ def msaccucmp_table(comparison: Comparison, *, columns: Sequence[str] = ()) -> T
 def _rows(comparison: Comparison, columns: Columns, operators: Operators) -> Iterator[tuple[Color, list[Cell]]]:
     colors = {row.order: color for row, color in colored(comparison.rows)}
     outputs = ModelOutputs(comparison.pairs, operators)
-    rows = [_without_own(row) for row in comparison.rows]
-    for group in offline_groups(comparison.pairs, rows, operators):
+    for group in offline_groups(comparison.pairs, with_ground_truth(comparison.rows), operators):
         shown = _shown(group, operators)
         for row in shown:
             cells = _cells(group, row, columns, operators)
@@ -137,13 +135,6 @@ def _cells(group: OfflineGroup, row: Row, columns: Columns, operators: Operators
         *(number_text(measured.metrics.get(name) if measured is not None else None) for name in columns.custom),
         text_cell(",".join(text for text in (remarks, published_reason(row, operators)) if text)),
     ]
-
-
-def _without_own(row: Row) -> Row:
-    """Return a row as the table knows it: what was compared with another tensor of the target has no ground truth."""
-    if not row.pair.rule.is_self:
-        return row
-    return replace(row, pair=replace(row.pair, golden=None, reason=None), measurement=None)
 
 
 def _golden_rows(group: OfflineGroup) -> list[Row]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from msgspec.structs import replace
 from offline_rows import Op, figures, gap, offline
 from report_builders import GOLDEN_ROOT, TARGET_ROOT
 
+from probe_flow.records import SELF
 from probe_flow.reports.tables.offline.mapping import MAPPING_HEADER, rows_of, write_mapping
 
 
@@ -25,6 +27,16 @@ def test_files_of_both_sides_by_tensor(tmp_path: Path) -> None:
         ["0", "Conv2D", "conv1relu1", "conv1,relu1", "conv1relu1:input:0", file, "NaN"],
         ["0", "Conv2D", "conv1relu1", "conv1,relu1", "conv1relu1:output:0", file, f"{GOLDEN_ROOT}/conv1relu1.0.17.npy"],
     ]
+
+
+def test_another_tensor_of_the_target_is_no_ground_truth(tmp_path: Path) -> None:
+    given = offline(Op("trans_Cast_0", "Cast", outputs=[figures()])).pairs
+    rows = [replace(row, pair=replace(row.pair, rule=SELF)) for row in rows_of(given)]
+    write_mapping(given, tmp_path / "mapping.csv", rows=rows)
+    with (tmp_path / "mapping.csv").open(newline="") as file:
+        ((*_, path, golden),) = [*csv.reader(file)][1:]
+    assert path.startswith(TARGET_ROOT)
+    assert golden == "NaN"
 
 
 def test_every_operator_of_a_group_has_a_line(tmp_path: Path) -> None:
