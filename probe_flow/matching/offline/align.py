@@ -167,6 +167,8 @@ def _onto(fixed: _Side, free: _Side, label: str, side: str) -> Aligned:
             if to_logical(free.shape, order) == fixed.shape:
                 return aligned(free.ref, _words(side, order, rank))
     if count(free.shape) == count(fixed.shape):
+        # Where nothing tells the order, merging axes kept the sequence that they are stored in.
+        label = label if is_order(label, rank) else stored_order(fixed.ref) or label
         if not is_order(label, rank) or _flattens_alike(fixed.shape, label):
             return aligned(free.ref)
         # The plain side is the tensor in the order of the label with axes merged or split: give it all axes again.
