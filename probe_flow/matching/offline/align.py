@@ -79,7 +79,9 @@ def align(target: TensorRef, golden: TensorRef, *, told: Told = _UNTOLD, golden_
         mine = _side(target, told, other.shape)
     if mine is None or other is None:
         return _as_stored(target, golden) or _unfilled(target, golden, told)
-    return _joined(mine, other, told.layout or golden_told.layout)
+    rank = max(len(mine.shape), len(other.shape))
+    labels = (each for each in (golden_told.layout, told.layout) if is_order(each, rank))
+    return _joined(mine, other, next(labels, ""))
 
 
 def _plain_shape(ref: TensorRef) -> Shape | None:
@@ -168,8 +170,8 @@ def _onto(fixed: _Side, free: _Side, label: str, side: str) -> Aligned:
                 return aligned(free.ref, _words(side, order, rank))
     if count(free.shape) == count(fixed.shape):
         # Where nothing tells the order, merging axes kept the sequence that they are stored in.
-        label = label if is_order(label, rank) else stored_order(fixed.ref) or label
-        if not is_order(label, rank) or _flattens_alike(fixed.shape, label):
+        label = label or stored_order(fixed.ref) or ""
+        if not label or _flattens_alike(fixed.shape, label):
             return aligned(free.ref)
         # The plain side is the tensor in the order of the label with axes merged or split: give it all axes again.
         if len(free.ref.extents) == 1 and free.ref.extents[0].encoding.partition("@")[0] == "raw":

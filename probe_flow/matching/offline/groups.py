@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.errors import Span
 from probe_flow.matching.offline.align import Aligned, align
-from probe_flow.matching.offline.axes import Told
 from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.name_parts import NAME_PARTS
@@ -56,16 +55,15 @@ class FedInputs:
         own = [(op, index)] if ref.slot.role is SlotRole.INPUT and isinstance(index, int) else []
         readers = [reader for reader in own if reader[0].op_type not in PASSED_TYPES]
         readers = readers or self._readers.get(origin.op.name, [])
-        told = _told(origin)
         for reader, number in readers:
             golden = self._golden.tensor(reader.originals[0], SlotRole.INPUT, number) if reader.originals else None
-            aligned = None if golden is None else align(ref, golden, told=told)
+            aligned = None if golden is None else align(ref, golden, told=origin.told, golden_told=origin.made)
             if golden is not None and aligned is not None and aligned.problem is None:
                 return golden, aligned
         fitting = [
             (golden, aligned)
             for golden in self._inputs(readers)
-            if (aligned := align(ref, golden, told=told)).problem is None
+            if (aligned := align(ref, golden, told=origin.told, golden_told=origin.made)).problem is None
         ]
         return fitting[0] if len(fitting) == 1 else None
 
@@ -296,7 +294,7 @@ class GroupMatch:
             self.untold[golden.id] = None
         if golden is not origin.golden and note is None:
             note = OfflineReason.BFLOAT16.expected("the array says float16 and holds bfloat16, as the graph says")
-        aligned = _with_layout(align(ref, golden, told=_told(origin)), origin)
+        aligned = _with_layout(align(ref, golden, told=origin.told, golden_told=origin.made), origin)
         self._ledger.pair(
             ref,
             origin.golden,
@@ -336,7 +334,7 @@ class GroupMatch:
         note = CommonReason.SELF.expected(
             f"the golden dump lacks what `{origin.op.name}` holds: compared with `{given.id}` of the same dump"
         )
-        aligned = align(ref, given, told=_told(origin))
+        aligned = align(ref, given, told=origin.told)
         if aligned.problem is None:
             self._ledger.pair(ref, given, aligned, group=self._id(group), rule=SELF, span=self._span, note=note)
         return aligned.problem is None
@@ -378,15 +376,6 @@ def _may_be_bfloat16(target: TensorRef, golden: TensorRef, origin: Origin) -> bo
     """Return True for an array of float16 beside a device tensor of bfloat16 where the graph says no type."""
     is_said = origin.output is not None and origin.output.origin_dtype
     return target.dtype == "bfloat16" and (golden.stored_dtype, golden.dtype) == ("<f2", "float16") and not is_said
-
-
-def _told(origin: Origin) -> Told:
-    output = origin.output
-    if output is None:
-        return Told(stored=origin.layout)
-    shape = output.origin_shape
-    known = shape if shape is not None and all(dim >= 0 for dim in shape) else None
-    return Told(output.origin_layout, known, origin.layout)
 
 
 def _with_layout(aligned: Aligned, origin: Origin) -> Aligned:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from probe_flow.dumps.graph.op_types import VIEW_TYPES
 from probe_flow.dumps.rules.records import RuleOutput
+from probe_flow.matching.offline.axes import Told
 from probe_flow.matching.offline.reasons import (
     OfflineReason,
     carried_input,
@@ -60,7 +61,7 @@ class Origin(Struct, frozen=True):
         passed: names of the casts and changes of layout in between, nearest first.
         golden: the golden tensor.
         guessed: the original that it is taken for where the rules do not say of which one it is.
-        layout: how the tensor itself is stored, by the rules; empty where they do not say it.
+        own: what the rules say of the tensor itself, in front of which views may have been passed.
     """
 
     op: FusionOp
@@ -69,7 +70,26 @@ class Origin(Struct, frozen=True):
     passed: tuple[str, ...] = ()
     golden: TensorRef | None = None
     guessed: str = ""
-    layout: str = ""
+    own: RuleOutput | None = None
+
+    @property
+    def made(self) -> Told:
+        """What the rules say of the tensor that was made."""
+        return _told(self.output)
+
+    @property
+    def told(self) -> Told:
+        """What the rules say of the tensor itself, else of the one that was made."""
+        own, made = _told(self.own), self.made
+        return Told(own.layout or made.layout, made.shape if own.shape is None else own.shape, own.stored)
+
+
+def _told(output: RuleOutput | None) -> Told:
+    if output is None:
+        return Told()
+    shape = output.origin_shape
+    known = shape if shape is not None and all(dim >= 0 for dim in shape) else None
+    return Told(output.origin_layout, known, output.layout)
 
 
 class Origins:
@@ -122,14 +142,14 @@ class Origins:
 
     def _made(self, op: FusionOp, index: int) -> Origin | Reason:
         passed: list[str] = []
-        layout = op.outputs[index].layout if index < len(op.outputs) else ""
+        own = op.outputs[index] if index < len(op.outputs) else None
         while True:
             output = op.outputs[index] if index < len(op.outputs) else None
             name = output.origin_name if output is not None and not self._is_inserted(op, output) else ""
             guessed = "" if name else self.last_original(op)
             golden = self._golden(name or guessed, index, output)
             if golden is not None or op.op_type not in HANDING_TYPES or op.name in passed:
-                return Origin(op, index, output, tuple(passed), golden, guessed, layout)
+                return Origin(op, index, output, tuple(passed), golden, guessed, own)
             behind = self.producer(op, index)
             if isinstance(behind, Reason):
                 return behind

@@ -144,6 +144,36 @@ def test_axes_that_a_golden_with_channels_last_merges(tmp_path: Path) -> None:
     assert_equal(pair, logical)
 
 
+def test_axes_that_a_reader_splits_lie_as_they_are_stored(tmp_path: Path) -> None:
+    """The rules call the product before the split a matrix, the device the one behind channels last."""
+    logical = numbers(2, 20, 3, 5)
+    last = logical.transpose(ORDERS["NHWC"])
+    pair = one_pair(tmp_path, logical, "NHWC", last.reshape(30, 20), label="ND", header_shape=last.shape)
+    assert_equal(pair, logical)
+
+
+@pytest.mark.parametrize("has_header", [True, False])
+def test_blocks_of_a_split_matrix_have_the_order_of_their_own_description(tmp_path: Path, has_header: bool) -> None:
+    """A decoder makes a picture with channels last of what a dense layer gives: no operator is left of the reshape."""
+    logical = numbers(2, 20, 3, 5)
+    last = logical.transpose(ORDERS["NHWC"])
+    case = Case(tmp_path)
+    blocks = tensor(logical, layout="NC1HWC0", original_shape=last.shape if has_header else None)
+    case.device("MatMulV2", "fc", outputs=[tensor(last.reshape(2, 300), layout="ND")])
+    case.device("TransData", "t", inputs=[tensor(logical, layout="NHWC", original_shape=last.shape)], outputs=[blocks])
+    case.device("Relu", "up", inputs=[blocks])
+    case.golden.output("fc", 0, last.reshape(2, 300))
+    own = desc(layout="NC1HWC0", origin_layout="NHWC", origin_shape=last.shape)
+    rule = case.rule(
+        op("fc", "MatMulV2", number=1, outputs=[desc(layout="ND", origin_layout="ND", origin_shape=(2, 300))]),
+        op("t", "TransData", number=2, inputs=["fc:0"], originals=[], outputs=[own]),
+        op("up", "Relu", number=3, inputs=["t:0"]),
+    )
+    pairs = by_target(case.match(rule=rule))
+    for name in ("fc.output.0", "t.input.0", "t.output.0", "up.input.0"):
+        np.testing.assert_array_equal(*values(pairs[name]))
+
+
 @pytest.mark.parametrize("shape", [(20,), (3, 20), (2, 20, 5)])
 def test_fewer_axes_in_a_layout_of_four(tmp_path: Path, shape: tuple[int, ...]) -> None:
     padded = {1: (1, *shape, 1, 1), 2: (*shape, 1, 1)}.get(len(shape), (*shape[:2], 1, shape[-1]))
