@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from probe_flow.analysis.policies.rules import Rule
     from probe_flow.analysis.search.diagnosis import Diagnosis
     from probe_flow.analysis.suppressions.waivers import Waiver
-    from probe_flow.records.row import Row
+    from probe_flow.records import Comparison, NodeKey, Pair, Row
 
 
 class Only(Struct, frozen=True):
@@ -93,3 +94,45 @@ class Asked(Struct, frozen=True):
     required: Required = field(default_factory=Required)
     only: Only | None = None
     recompute: Recompute = Recompute()
+
+
+def only_suspects(pairs: Sequence[Pair], earlier: Comparison, only: Only) -> set[int]:
+    """Return the numbers of the pairs whose node has a row in ``earlier`` that meets every condition of ``only``."""
+    kept = suspect_nodes(earlier, only)
+    return {
+        number
+        for number, pair in enumerate(pairs)
+        if (pair.shown.node.execution.identity, pair.shown.node.name) in kept
+    }
+
+
+def suspect_nodes(earlier: Comparison, only: Only) -> set[tuple[object, str]]:
+    """Return the nodes with a row that meets every condition, by the identity of their execution and their name."""
+    nodes = dict.fromkeys((key.execution.identity, key.name) for key in suspect_calls(earlier, only))
+    return set(list(nodes)[: only.limit])
+
+
+def suspect_calls(earlier: Comparison, only: Only) -> list[NodeKey]:
+    """Return the calls with a row that meets every condition, in execution order, each once; `limit` does not count."""
+    found: dict[NodeKey, None] = {}
+    for row in earlier.rows:
+        if all(_meets(row, key, wanted, earlier) for key, wanted in only.where.items()):
+            found.setdefault(row.pair.shown.node)
+    return list(found)
+
+
+def _meets(row: Row, key: str, globs: Sequence[str], earlier: Comparison) -> bool:
+    from probe_flow.analysis.policies.bounds import parse_bound
+
+    node = row.pair.shown.node
+    record = earlier.pairs.target.nodes.get(node) or earlier.pairs.golden.nodes.get(node)
+    facts = {
+        "verdict": row.verdict.status.value,
+        "role": row.verdict.role.value,
+        "node": node.name,
+        "op_type": record.op_type if record else "",
+    }
+    if key in facts:
+        return any(fnmatchcase(facts[key], glob) for glob in globs)
+    value = row.measurement.metrics.get(key) if row.measurement else None
+    return any(bound is not None and bound.holds(value) for bound in map(parse_bound, globs))

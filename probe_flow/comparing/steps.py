@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,7 +15,7 @@ from probe_flow.analysis.policies.registry import POLICIES
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.search.origin import diagnose
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
-from probe_flow.comparing.asked import Asked, Only, Recompute
+from probe_flow.comparing.asked import Asked, Recompute, only_suspects
 from probe_flow.comparing.closer_looks import look_closer
 from probe_flow.comparing.error_looks import with_looks
 from probe_flow.comparing.picks import find_picks
@@ -36,8 +35,6 @@ from probe_flow.records import (
     FigureTable,
     Finding,
     Flow,
-    NodeKey,
-    Pair,
     Pairs,
     Row,
     Status,
@@ -48,54 +45,13 @@ from probe_flow.records import (
     shared_numbers,
 )
 from probe_flow.records.figures import MANY, let_go_of_numbers
+from probe_flow.records.frameworks import NPY
 from probe_flow.records.row import ManyRows, Rows, in_execution_order
 from probe_flow.work import Context, no_processes
 
 if TYPE_CHECKING:
     from probe_flow.analysis.policies.rules import Rule
     from probe_flow.analysis.search.diagnosis import Diagnosis
-
-
-def only_suspects(pairs: Sequence[Pair], earlier: Comparison, only: Only) -> set[int]:
-    """Return the numbers of the pairs whose node has a row in ``earlier`` that meets every condition of ``only``."""
-    kept = suspect_nodes(earlier, only)
-    return {
-        number
-        for number, pair in enumerate(pairs)
-        if (pair.shown.node.execution.identity, pair.shown.node.name) in kept
-    }
-
-
-def suspect_nodes(earlier: Comparison, only: Only) -> set[tuple[object, str]]:
-    """Return the nodes with a row that meets every condition, by the identity of their execution and their name."""
-    nodes = dict.fromkeys((key.execution.identity, key.name) for key in suspect_calls(earlier, only))
-    return set(list(nodes)[: only.limit])
-
-
-def suspect_calls(earlier: Comparison, only: Only) -> list[NodeKey]:
-    """Return the calls with a row that meets every condition, in execution order, each once; `limit` does not count."""
-    found: dict[NodeKey, None] = {}
-    for row in earlier.rows:
-        if all(_meets(row, key, wanted, earlier) for key, wanted in only.where.items()):
-            found.setdefault(row.pair.shown.node)
-    return list(found)
-
-
-def _meets(row: Row, key: str, globs: Sequence[str], earlier: Comparison) -> bool:
-    from probe_flow.analysis.policies.bounds import parse_bound
-
-    node = row.pair.shown.node
-    record = earlier.pairs.target.nodes.get(node) or earlier.pairs.golden.nodes.get(node)
-    facts = {
-        "verdict": row.verdict.status.value,
-        "role": row.verdict.role.value,
-        "node": node.name,
-        "op_type": record.op_type if record else "",
-    }
-    if key in facts:
-        return any(fnmatchcase(facts[key], glob) for glob in globs)
-    value = row.measurement.metrics.get(key) if row.measurement else None
-    return any(bound is not None and bound.holds(value) for bound in map(parse_bound, globs))
 
 
 def gate_passes(gate: str, findings: Sequence[Finding], verdicts: Sequence[Verdict]) -> bool:
@@ -166,6 +122,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     ids = chosen_metrics(asked, pairs)
     scope = measured_scope(asked)
     rows, is_selection = _measured(pairs, ids, asked, context, suspects)
+    overwritten = _overwritten(rows, pairs)
     verdicts = judge_all(rows, policy)
     context.emit("compare.judged", rows=len(rows), policy=policy.name)
     findings, roles = _searched(rows, pairs, verdicts, asked, context)
@@ -212,6 +169,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
             *pairs.problems,
             *pairs.unused,
             *silence_problems(silent, pairs),
+            *overwritten,
             *problems,
             *_idle_arguments(asked, ids),
             *excused.problems,
@@ -278,6 +236,15 @@ def _measured(
     _put_away(len(rows), (row.measurement.table for row in rows if row.measurement is not None))
     context.small_files.clear()  # before rows are judged and reported, when a run takes the most memory
     return rows, selected is not None
+
+
+def _overwritten(rows: Rows, pairs: Pairs) -> Sequence[Diagnostic]:
+    """Leave golden arrays out that layers in place overwrote, of which an original model alone may have some."""
+    if pairs.golden.framework != NPY or pairs.target.framework.is_arrays:
+        return ()
+    from probe_flow.comparing.overwritten import leave_overwritten
+
+    return leave_overwritten(rows, pairs)
 
 
 def _put_away(rows: int, holders: Iterable[object]) -> None:

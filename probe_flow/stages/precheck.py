@@ -168,7 +168,7 @@ def _benchmark(options: Options, kernels: Kernels) -> str:
 def _suspects(options: Options, inputs: Mapping[str, Sequence[Any]]) -> Collection[tuple[object, str]] | None:
     if options.only is None:
         return None
-    from probe_flow.comparing.steps import suspect_calls
+    from probe_flow.comparing.asked import suspect_calls
     from probe_flow.stages.compare import asked_only
 
     earlier: Comparison = inputs["only.comparison"][0]

@@ -109,7 +109,7 @@ def _suspects(options: Options, inputs: Mapping[str, Sequence[Any]]) -> list[Sus
     if options.only is None:
         found = suspects_of(comparison, dumps=dumps, limit=_MOST)
         return _with_models(found, options)
-    from probe_flow.comparing.steps import suspect_calls
+    from probe_flow.comparing.asked import suspect_calls
     from probe_flow.stages.compare import asked_only
 
     calls = suspect_calls(inputs["only.comparison"][0], asked_only(options.only))
