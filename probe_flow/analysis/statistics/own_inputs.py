@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.number_types import UNIT
@@ -19,7 +20,7 @@ from probe_flow.analysis.statistics.dues import Due, Made, Operands, scattered
 from probe_flow.analysis.statistics.laws import CENTRED, OF_ROWS, Law, bare, law_of
 from probe_flow.analysis.statistics.moments import RECORDED, Moments, apart, differing, moments_of
 from probe_flow.analysis.statistics.uneven_norms import as_uneven
-from probe_flow.records import Mode, Phase
+from probe_flow.records import Mode, NodeKind, Phase
 from probe_flow.records.row import Row
 
 MOVED = frozenset(
@@ -135,7 +136,7 @@ class OwnInputs:
 
     def _against(self, row: Row, call: Call, read: Sequence[int], law: Law | None, side: str) -> Contradiction | None:
         """Return how far one side's result is from what its inputs make; None where its statistics do not tell."""
-        whole, known = self._known(row, read, side)
+        whole, known = self._known(row, call, read, side)
         if whole is None:
             return None
         if law is None:
@@ -147,13 +148,17 @@ class OwnInputs:
         gap = worst.gap(whole)
         return Contradiction(gap, _told(worst, whole)) if gap > 1.0 else NOTHING
 
-    def _known(self, row: Row, read: Sequence[int], side: str) -> tuple[Moments | None, Sequence[Moments]]:
+    def _known(self, row: Row, call: Call, read: Sequence[int], side: str) -> tuple[Moments | None, Sequence[Moments]]:
         """Return the statistics of a result and of all that was read: none of these where one is not known.
 
-        Some laws are of the result alone: masked scores are infinite.
+        Some laws are of the result alone: masked scores are infinite. What a module reads in 16 bits may meet weights
+        that were cast to them, whatever it gives: in mixed precision its parameters are recorded as they are stored.
         """
         known = [own for n in read if (own := moments_of(self._rows[n], side)) is not None]
-        return moments_of(row, side) or _truth_of(row, side), known if len(known) == len(read) else ()
+        whole = moments_of(row, side) or _truth_of(row, side)
+        if whole is not None and call.node is not None and call.node.kind is NodeKind.MODULE:
+            whole = replace(whole, unit=max((whole.unit, *(each.unit for each in known))))
+        return whole, known if len(known) == len(read) else ()
 
     def _operands(self, row: Row, call: Call, read: Sequence[int], side: str) -> Operands:
         """Return what a call reads beside tensors of fractions (``read``), on one side."""
@@ -198,7 +203,7 @@ class OwnInputs:
             return self._of_picked(row, call, read)
         if kind not in OF_ROWS:
             return None
-        (whole, parts), (other, others) = (self._known(row, read, side) for side in ("target", "golden"))
+        (whole, parts), (other, others) = (self._known(row, call, read, side) for side in ("target", "golden"))
         golden = self._against(row, call, read, law, "golden")
         if whole is None or other is None or golden is None or golden.gap > 1.0:
             return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from probe_flow.matching.name.calls import CallPairs
+from probe_flow.matching.name.name_space import GRADIENTS
 from probe_flow.matching.name.side import Side
 from probe_flow.matching.shared.alignment import common_subsequence
 from probe_flow.records import NodeKind, Phase
@@ -36,18 +37,23 @@ def add_fuzzy(target: Side, golden: Side, calls: CallPairs) -> frozenset[int]:
 
 
 def _pair_gradients(target: Side, golden: Side, calls: CallPairs, before: set[int]) -> None:
-    """Pair the backward calls of forwards that were paired here."""
-    backward = [
-        {(node.key.name, node.key.call): n for n, node in enumerate(side.nodes) if node.key.phase is Phase.BACKWARD}
+    """Pair the backward calls, and the gradients of parameters, of forwards that were paired here."""
+    gradients = [
+        {
+            (node.key.name.removesuffix(GRADIENTS), node.key.call, node.key.phase): number
+            for number, node in enumerate(side.nodes)
+            if node.key.phase is not Phase.FORWARD
+        }
         for side in (target, golden)
     ]
     found = []
     for number, partner in calls.golden_of.items():
         if number not in before:
             keys = target.nodes[number].key, golden.nodes[partner].key
-            mine, theirs = (at.get((key.name, key.call)) for at, key in zip(backward, keys, strict=True))
-            if mine is not None and theirs is not None:
-                found.append((mine, theirs))
+            for phase in (Phase.BACKWARD, Phase.NONE):
+                mine, theirs = (at.get((key.name, key.call, phase)) for at, key in zip(gradients, keys, strict=True))
+                if mine is not None and theirs is not None:
+                    found.append((mine, theirs))
     calls.add((one, other) for one, other in found if one not in calls.golden_of and other not in calls.target_of)
 
 

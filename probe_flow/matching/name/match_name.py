@@ -12,12 +12,13 @@ from itertools import starmap
 
 from probe_flow.matching.name.calls import CallPairs, pair_calls
 from probe_flow.matching.name.fuzzy import FUZZY_CONFIDENCE, add_fuzzy
-from probe_flow.matching.name.name_space import OWN_NAMES, NameSpace, is_cross_framework
+from probe_flow.matching.name.name_space import NameSpace, is_cross_framework
 from probe_flow.matching.name.parts import Part, Parts, find_parts
 from probe_flow.matching.name.reasons import Reasons, entry_of
 from probe_flow.matching.name.side import Side, sides_of
 from probe_flow.matching.name.slots import Decision, by_slot, pair_tensors, pair_twosome
 from probe_flow.matching.name.vocabulary import NameRule
+from probe_flow.matching.name.wrappers import unwrapped
 from probe_flow.matching.shared.executions import other_leaves_out, pair_executions, with_selections
 from probe_flow.matching.shared.vocabulary import CommonRule
 from probe_flow.records import CallFacts, Catalog, Execution, Group, Node, NodeKind, Pair, Pairs, Relation
@@ -29,7 +30,7 @@ def match_name(
     target: Catalog,
     golden: Catalog,
     *,
-    space: NameSpace = OWN_NAMES,
+    space: NameSpace | None = None,
     pair_ranks: Mapping[int, int] | None = None,
     step_offset: int = 0,
     fuzzy: bool = False,
@@ -41,7 +42,8 @@ def match_name(
 
     Args:
         target, golden: the dumps.
-        space: what the nodes of each side are called.
+        space: what the nodes of each side are called; None: what they are called in the dumps, without levels that wrap
+            modules of one side alone.
         pair_ranks: target rank -> golden rank, where the numbers differ.
         step_offset: golden step minus target step.
         fuzzy: also pair what has other names, where order, shapes and types speak for it.
@@ -50,6 +52,7 @@ def match_name(
         The pairs in the order of the target; what only the golden has follows what it follows there. Problems are
         warnings: PF4202 to PF4204 about ranks and steps.
     """
+    space = space if space is not None else unwrapped(target, golden)
     sides, others = sides_of(target, space.target), sides_of(golden, space.golden)
     executions = pair_executions(
         list(sides),

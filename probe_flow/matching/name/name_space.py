@@ -13,6 +13,9 @@ from probe_flow.records import Catalog, NodeKind, Phase, Rule, Slot, SlotRole
 
 NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 
+GRADIENTS = ".parameters_grad"
+"""Ending of the names of nodes that hold the gradients of a module's parameters."""
+
 
 class Arguments(Struct, frozen=True):
     """Renames the slots of one node.
@@ -54,6 +57,7 @@ class Named(Struct, frozen=True, gc=False):
         confidence: 1.0 for identity and for what a person wrote, less for guesses.
         arguments: renames its slots; None where they keep their names.
         shown: the common name for people, where ``name`` is none.
+        is_wrapper: whether it is a level around modules that the other side has without it.
     """
 
     name: str
@@ -62,6 +66,7 @@ class Named(Struct, frozen=True, gc=False):
     confidence: float = 1.0
     arguments: Arguments | None = None
     shown: str = ""
+    is_wrapper: bool = False
 
     @property
     def text(self) -> str:

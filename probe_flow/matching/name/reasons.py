@@ -76,7 +76,7 @@ class Reasons:
             caller = entry_of(self._mine.nodes[layer])
             text = f"the {word} has no `{named.text}`{direction}: it is internal to `{caller}`, which is paired"
             return CommonReason.FRAMEWORK_INTERNAL.expected(text)
-        if self._is_foreign and node.kind is NodeKind.MODULE and self._is_wrapper(number):
+        if named.is_wrapper or (self._is_foreign and node.kind is NodeKind.MODULE and self._is_wrapper(number)):
             text = f"`{entry_of(node)}` is a level of modules that the {word} does not have; what it holds is paired"
             return CommonReason.WRAPPER.expected(text)
         if self._is_foreign and node.kind is NodeKind.API and (named.name, node.key.phase) in self._silent:

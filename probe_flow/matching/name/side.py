@@ -232,6 +232,8 @@ def _side(calls: CallTree, owned: Mapping[NodeKey, list[TensorRef]], level: str,
     for number in of_phase[Phase.BACKWARD]:  # the caller of a gradient is not always recorded
         named[number] = named[forwards.get((nodes[number].key.name, nodes[number].key.call), number)]
     names = [each.name for each in named]
+    if any(each.is_wrapper for each in named):
+        scopes = [_behind(scope, scopes, named) for scope in scopes]
     return Side(
         nodes=nodes,
         tensors=tensors,
@@ -246,6 +248,13 @@ def _side(calls: CallTree, owned: Mapping[NodeKey, list[TensorRef]], level: str,
         silent={(renamer.of(node).name, node.key.phase) for node in calls.calls[calls.dumped :]},
         calls=calls,
     )
+
+
+def _behind(scope: Scope, scopes: Sequence[Scope], named: Sequence[Named]) -> Scope:
+    """Return what called the wrappers that a call was made through."""
+    while isinstance(scope, int) and named[scope].is_wrapper:
+        scope = scopes[scope]
+    return scope
 
 
 def _by_phase(nodes: Sequence[Node]) -> dict[Phase, list[int]]:

@@ -17,7 +17,7 @@ from probe_flow.analysis.statistics.dues import Made, Operands
 from probe_flow.analysis.statistics.moments import Moments
 from probe_flow.analysis.statistics.own_inputs import OwnInputs
 from probe_flow.analysis.statistics.uneven_norms import as_uneven
-from probe_flow.records import Statistics
+from probe_flow.records import CallFacts, NodeKind, Statistics
 
 ROWS, WIDTH = 24, 16
 
@@ -340,6 +340,39 @@ def normed(
     held = [shown(IN, place, rounded(each, dtype, chance), each) for place, each in enumerate(weights, 1)]
     rows = [shown(IN, 0, read, right), *held, shown(OUT, 0, made, due)]
     return rows, pairs_of(rows, {"a": "layer_norm"})
+
+
+def cast_inside(spoil=lambda out: out, *, kind=NodeKind.MODULE, seed=0):
+    """A norm in float32 of what was float16, whose parameters were cast to float16 before, as no dump shows."""
+    chance = np.random.default_rng(seed)
+    right = chance.standard_normal((4 * ROWS, 4 * WIDTH)) + chance.standard_normal(4 * WIDTH)
+    read = rounded(right + 1e-3 * chance.standard_normal(right.shape), "float16", chance)
+    held = [rounded(each, "float16", chance) for each in UNEVEN]
+    sides = [
+        (read, right),
+        *((each, each) for each in UNEVEN),
+        (spoil(layer_norm(read, *held)), layer_norm(right, *UNEVEN)),
+    ]
+    rows = []
+    for place, (target, golden) in enumerate(sides):
+        dtype = "float16" if place == 0 else "float32"
+        measured = statistics_measured(
+            statistics_of(target, dtype), statistics_of(golden, "float32"), count=golden.size
+        )
+        slot = (OUT, 0) if place == 3 else (IN, place)
+        rows.append(row("a", *slot, measurement=measured, dtype=dtype, golden_dtype="float32"))
+    pairs = pairs_of(rows, {"a": "LayerNorm"})
+    nodes = {at: replace(node, facts=CallFacts(kind, None)) for at, node in pairs.target.nodes.items()}
+    return rows, replace(pairs, target=replace(pairs.target, nodes=nodes))
+
+
+def test_a_module_may_have_cast_its_weights_to_what_it_reads():
+    """Mixed precision records parameters as they are stored; an API is given what it computes with."""
+    for seed in range(40):
+        assert gap(*cast_inside(seed=seed), apart=0.001) == 0.0
+    assert any(gap(*cast_inside(seed=seed, kind=NodeKind.API), apart=0.001) > 1.0 for seed in range(40))
+    for spoil in (larger, lambda out: out + 0.02, quarter_zero):
+        assert gap(*cast_inside(spoil), apart=0.001) > 1.0
 
 
 def quarter_zero(out):

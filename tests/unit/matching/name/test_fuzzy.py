@@ -66,6 +66,23 @@ def test_backward_calls_follow_fuzzy_forwards() -> None:
     assert ("Module.q.A.backward.0", "Module.y.A.backward.0") in found
 
 
+def test_gradients_of_parameters_follow_fuzzy_forwards() -> None:
+    """Whose order, and number, is that of the backward passes, which two runs need not share."""
+    sides = [
+        catalog(
+            [
+                *(f"Module.{name}.A.forward.0" for name in names),
+                *(f"Module.{name}.A.parameters_grad.0" for name in last),
+            ]
+        )
+        for names, last in (("pq", "qp"), ("xy", "xy"))
+    ]
+
+    found = entry_pairs(match_name(*sides, fuzzy=True))
+    assert ("Module.p.A.parameters_grad.0", "Module.x.A.parameters_grad.0") in found
+    assert ("Module.q.A.parameters_grad.0", "Module.y.A.parameters_grad.0") in found
+
+
 def test_fuzzy_pairs_do_not_cross_exact_ones() -> None:
     target = ["Module.p.A.forward.0", "Module.same.S.forward.0"]
     golden = ["Module.same.S.forward.0", "Module.x.A.forward.0"]
