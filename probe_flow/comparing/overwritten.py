@@ -9,6 +9,7 @@ last one agrees.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +20,7 @@ from probe_flow.records.row import Row, Rows
 
 _CODE = "PF5133"
 _OFF = 0.05
-"""Part of the golden's span by which the ends of a tensor are off that another layer computed, at least."""
+"""By how much a tensor is off that another layer computed, at least."""
 
 _NEARER = 8.0
 """How many times as near the layer is that the array belongs to."""
@@ -30,7 +31,8 @@ _SHOWN = 3
 def leave_overwritten(rows: Rows, pairs: Pairs) -> tuple[Diagnostic, ...]:
     """Take golden arrays that a layer in place overwrote out of the comparison; return what the run says of them.
 
-    Once one array is seen to be of a later layer, all that are equal to those of layers behind them are taken for that.
+    Once one array is seen to be of a later layer, all that are equal to those of layers behind them are taken for that,
+    unless those layers change nothing on the device either, as a reshape and a permutation do.
     """
     alike = _alike(rows)
     if not alike:
@@ -43,7 +45,7 @@ def leave_overwritten(rows: Rows, pairs: Pairs) -> tuple[Diagnostic, ...]:
         for members in alike:
             for row in members:
                 for other in _behind(row, members, readers, pairs) if _off(row) > _OFF else ():
-                    if is_seen or _off(row) > _NEARER * _off(other):
+                    if _off(row) > _NEARER * _off(other) or (is_seen and _ends(row) != _ends(other)):
                         found.setdefault(id(row.pair.golden), (_golden(row), _golden(other)))
         if not found:
             return ()
@@ -95,8 +97,11 @@ def _behind(row: Row, members: Sequence[Row], readers: dict[NodeKey, list[NodeKe
 
 
 def _off(row: Row) -> float:
-    """Return by what part of the golden's span the ends of the target are off."""
+    """Return by what part of its size a target is off; of statistics by what part of the golden's span its ends are."""
     measurement = row.measurement
+    distance = None if measurement is None else measurement.metric("relative_euclidean_distance")
+    if isinstance(distance, float) and math.isfinite(distance):
+        return distance
     target = None if measurement is None else measurement.target_statistics
     golden = None if measurement is None else measurement.golden_statistics
     if target is None or golden is None or _span(target) is None or (span := _span(golden)) is None:
@@ -105,6 +110,11 @@ def _off(row: Row) -> float:
         max(abs(float(target.min or 0) - float(golden.min or 0)), abs(float(target.max or 0) - float(golden.max or 0)))
         / span
     )
+
+
+def _ends(row: Row) -> tuple[object, object]:
+    figures = None if row.measurement is None else row.measurement.target_statistics
+    return (None, None) if figures is None else (figures.min, figures.max)
 
 
 def _span(figures: Statistics) -> float | None:

@@ -93,6 +93,19 @@ def test_a_layer_that_changes_nothing_has_an_equal_array_too(tmp_path):
     assert (accused(found), left(found)) == (["relu"], [])
 
 
+def test_a_permutation_has_equal_figures_beside_layers_in_place(tmp_path):
+    """Where other arrays were overwritten, a wrong layer in front of a permutation is still the one to blame."""
+    reads, types = READS | {"loc": "relu2", "perm": "loc"}, TYPES | {"loc": "Conv2D", "perm": "TransposeD"}
+    loc, turned = (LAST - 0.5).astype(np.float32), (0, 2, 1, 3)
+    wrong = loc.copy()
+    wrong[0] = 0
+    cube, bad = loc[:, :6], wrong[:, :6]
+    target = {**TRUTH, "loc": bad, "perm": bad.transpose(turned)}
+    golden = {**IN_PLACE, "loc": cube, "perm": cube.transpose(turned)}
+    found = compared(tmp_path, target, golden, reads, types)
+    assert (accused(found), left(found)) == (["loc"], ["bn", "conv", "conv2"])
+
+
 def test_equal_branches_are_no_layers_behind_each_other(tmp_path):
     reads = {"left": None, "right": None, "sum": "left"}
     types = {"left": "Conv2D", "right": "Conv2D", "sum": "Add"}
