@@ -13,10 +13,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.offline.origins import KEEPING_TYPES
+from probe_flow.matching.offline.reasons import OfflineReason
 from probe_flow.records import NodeKey, Pairs, Statistics, TensorRef
-from probe_flow.records.row import Row, Rows
+from probe_flow.records.row import Row
 
 _CODE = "PF5133"
 _OFF = 0.05
@@ -28,7 +31,7 @@ _NEARER = 8.0
 _SHOWN = 3
 
 
-def leave_overwritten(rows: Rows, pairs: Pairs) -> tuple[Diagnostic, ...]:
+def leave_overwritten(rows: list[Row], pairs: Pairs) -> tuple[Diagnostic, ...]:
     """Take golden arrays that a layer in place overwrote out of the comparison; return what the run says of them.
 
     Once one array is seen to be of a later layer, all that are equal to those of layers behind them are taken for that,
@@ -134,4 +137,4 @@ def _some(found: dict[int, tuple[TensorRef, TensorRef]]) -> list[tuple[TensorRef
 
 def _without_golden(row: Row, golden: TensorRef, other: TensorRef) -> Row:
     text = f"the golden array of `{golden.node.name}` is that of `{other.node.name}`, which computed in place"
-    return Row(row.pair, aside=row.aside).with_aside(failure=Diagnostic(_CODE, text))
+    return Row(replace(row.pair, golden=None, reason=OfflineReason.OVERWRITTEN.missing(text)))

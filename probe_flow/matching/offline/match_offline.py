@@ -39,6 +39,7 @@ code                     gap         evidence
 ``no_rule_model``        missing     no rule file belongs to the model
 ``empty_l1``             missing     no operator of an L1 group has a file
 ``inner_node``           expected    inside of several operators for the same originals
+``overwritten``          missing     a golden array of a layer behind, which computed in place; found when it is read
 ``internal``             expected    inside of a fused operator
 ``l1_inner``             expected    inside of an L1 group
 ``quantised``            expected    quantised values, which the golden does not have

@@ -56,6 +56,7 @@ class OfflineReason:
     NO_TARGET_TENSOR = ReasonKind("no_target_tensor")
     NOT_IN_RULES = ReasonKind("not_in_rules")
     NOT_SELECTED = ReasonKind("not_selected", is_unselected=True)
+    OVERWRITTEN = ReasonKind("overwritten")
     QUANTISED = ReasonKind("quantised", is_quantised=True)
     SHAPE_MISMATCH = ReasonKind("shape_mismatch", is_mismatch=True)
     SLICES_MISSING = ReasonKind("slices_missing")

@@ -225,6 +225,11 @@ def test_least_share_of_outputs_is_inclusive(required, complete):
         assert found[0].startswith("only 50% of the target's outputs were compared (1 of 2, required ")
 
 
+def test_a_share_just_below_is_not_rounded_to_what_is_required():
+    rows = [*(row(f"a{number}") for number in range(26)), *(target_only(tensor(f"x{number}")) for number in range(3))]
+    assert causes(rows) == ("only 89.6% of the target's outputs were compared (26 of 29, required 90%)",)
+
+
 def test_missing_inputs_do_not_count():
     assert causes([row("a"), *(target_only(tensor(f"x{n}", IN)) for n in range(9))]) == ()
 

@@ -10,7 +10,7 @@ from rule_builders import desc, op
 
 from probe_flow.comparing.asked import Asked, Recompute
 from probe_flow.comparing.steps import compare_pairs
-from probe_flow.records import FindingKind, Status
+from probe_flow.records import FindingKind
 from probe_flow.testing.run_records import run_record
 from probe_flow.work import Context, Settings
 
@@ -54,8 +54,8 @@ def accused(found):
 
 
 def left(found):
-    rows = (row for row in found.rows if row.verdict.status is Status.NOT_COMPARABLE)
-    return sorted({row.pair.golden.node.name for row in rows})
+    alone = (row.pair for row in found.rows if row.pair.golden is None and row.is_produced)
+    return sorted(pair.target.node.name for pair in alone)
 
 
 def test_arrays_of_a_layer_in_place_accuse_no_layer_before_it(tmp_path):
@@ -83,6 +83,13 @@ def test_the_layer_in_place_itself_is_still_judged(tmp_path, wrong):
     found = compared(tmp_path, target, IN_PLACE)
     assert accused(found) == [wrong]
     assert left(found) == ["bn", "conv", "conv2"]
+
+
+def test_what_computes_before_a_layer_in_place_is_named_there(tmp_path):
+    """Its own array is lost: the layer behind it is the first that shows it, by as little as others do."""
+    target = {**TRUTH, "conv2": SECOND * 1.05, "relu2": LAST * 1.05}
+    found = compared(tmp_path, target, IN_PLACE)
+    assert (accused(found), left(found)) == (["relu2"], ["bn", "conv", "conv2"])
 
 
 def test_a_layer_that_changes_nothing_has_an_equal_array_too(tmp_path):
