@@ -273,8 +273,7 @@ def _too_few(coverage: Mapping[str, Coverage], required: float, done_to: str = "
             if share == f"{required:.0%}":  # just below: 89.6 % are not the 90 % that are required
                 share = f"{math.floor(ratio * 1000) / 10:g}%"
             causes.append(
-                f"only {share} of the {side}'s {what} were {done_to} ({done} of {total}, required {required:.0%}"
-                f"{why})"
+                f"only {share} of the {side}'s {what} were {done_to} ({done} of {total}, required {required:.0%}{why})"
             )
     has_outputs, has_rows = (
         any(getattr(found, name) for found in coverage.values()) for name in ("outputs", "compared")
