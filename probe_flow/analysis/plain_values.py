@@ -48,12 +48,18 @@ def _mask_of(number: float) -> float | None:
     return mask_of(number)
 
 
-def mask_otherwise(target: float | None, golden: float | None) -> bool:
-    """Return whether two extremes mask scores with different numbers of one sign (`metrics/masks`)."""
+def masks_of(target: float | None, golden: float | None) -> tuple[float, float] | None:
+    """Return the numbers that two extremes of one sign mask scores with (`metrics/masks`); None where one does not."""
     if target is None or golden is None or (target > 0.0) != (golden > 0.0):
-        return False
-    masks = _mask_of(target), _mask_of(golden)
-    return None not in masks and masks[0] != masks[1]
+        return None
+    mine, other = _mask_of(target), _mask_of(golden)
+    return None if mine is None or other is None else (mine, other)
+
+
+def mask_otherwise(target: float | None, golden: float | None) -> bool:
+    """Return whether two extremes mask scores with different numbers of one sign."""
+    masks = masks_of(target, golden)
+    return masks is not None and masks[0] != masks[1]
 
 
 def plain_gap(row: Row) -> float | None:

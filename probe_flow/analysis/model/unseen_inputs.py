@@ -161,7 +161,10 @@ class MaskedScores:
         known = [own for _, own in inputs if own.unit] if is_masked(row) else []
         if known:
             worst = max(known, key=lambda each: each.rms)
-            self._known[number] = worst.with_rms(max(allowed.explained, worst.rms))
+            explained = allowed.explained
+            if not row.is_by_statistics:  # of numbers that mask, rounding leaves more than of the scores beside them
+                explained = min(explained, sum(each.rms for each in known) + worst.unit * worst.size)
+            self._known[number] = worst.with_rms(max(explained, worst.rms))
 
 
 def is_masked(row: Row) -> bool:

@@ -428,3 +428,22 @@ def test_what_reads_scores_that_another_least_number_masks_gets_their_error(erro
     ]  # fmt: skip
     found, _ = conclude(rows, pairs_of(rows, {"scores": "linear", "add": "add", "softmax": "softmax"}), passes(rows))
     assert [each.node.name for each in found if each.fails] == accused_
+
+
+@pytest.mark.parametrize(("relative", "accused_"), [(1e-3, []), (0.04, ["softmax"])])
+def test_what_rounding_leaves_of_a_mask_excuses_nothing_that_reads_it(relative, accused_):
+    """BERT adds -1e4: in float16 that lies on steps of 8, and scores on steps of a thousandth."""
+
+    def masked(name, role):
+        ends = [statistics(min=each, max=6.6, mean=each / 2.0, l2norm=-7.0 * each) for each in (-10008.0, -10005.07)]
+        metrics = {"euclidean_distance": 27.0, "max_abs_err": 7.9, "cosine": 1.0}
+        measured = Measurement.of(Mode.TENSOR, metrics, *map(SideSummary, ends), count=100)
+        return row(name, role, measurement=measured, golden_dtype="float32")
+
+    rows = [
+        row("scores", relative=5e-4, golden_dtype="float32"),
+        row("add", IN, relative=5e-4, golden_dtype="float32"), masked("add", OUT),
+        masked("softmax", IN), row("softmax", relative=relative, golden_dtype="float32", mark=5.0),
+    ]  # fmt: skip
+    found, _ = conclude(rows, pairs_of(rows, {"scores": "linear", "add": "add", "softmax": "softmax"}), passes(rows))
+    assert [each.node.name for each in found if each.fails] == accused_
