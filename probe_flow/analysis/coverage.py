@@ -262,16 +262,14 @@ def examination_gaps(
 def _too_few(coverage: Mapping[str, Coverage], required: float, done_to: str = "compared") -> list[str]:
     causes = []
     for side, found in coverage.items():
-        ratio = found.ratio
-        if ratio is not None and ratio < required:
+        if (ratio := found.ratio) is not None and ratio < required:
             what = "outputs" if found.outputs else "tensors"
             done = found.outputs_compared if found.outputs else found.compared
             silent = found.outputs_silent if found.outputs else 0
             total = done + (found.outputs_missing + silent if found.outputs else found.missing)
             why = f"; {silent} of operators that ran are not in the dump" if silent else ""
-            share = f"{ratio:.0%}"
-            if share == f"{required:.0%}":  # just below: 89.6 % are not the 90 % that are required
-                share = f"{math.floor(ratio * 1000) / 10:g}%"
+            is_near = f"{ratio:.0%}" == f"{required:.0%}"  # 89.6 % are not the 90 % that are required
+            share = f"{math.floor(ratio * 1000) / 10:g}%" if is_near else f"{ratio:.0%}"
             causes.append(
                 f"only {share} of the {side}'s {what} were {done_to} ({done} of {total}, required {required:.0%}{why})"
             )
