@@ -20,7 +20,7 @@ from probe_flow.apis.numpy_core.names import DEVICE, ONNX
 from probe_flow.elements.blocks import array_of
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError
 from probe_flow.files.opening import read_text
-from probe_flow.records import TensorRef
+from probe_flow.records import TensorKind, TensorRef
 
 if TYPE_CHECKING:
     from probe_flow.apis.numpy_core.fused import Fused
@@ -231,13 +231,20 @@ def _as_stored(side: SideCall) -> SideCall:
     def spec(leaf: object, ref: TensorRef | None) -> object:
         if ref is None or not isinstance(leaf, TensorSpec) or leaf.dtype != "float32":
             return leaf
-        return TensorSpec("bfloat16", leaf.shape) if _is_bfloat16(array_of(ref)) else leaf
+        return TensorSpec("bfloat16", leaf.shape) if _is_bfloat16(_elements(ref)) else leaf
 
     results = with_leaves(side.call.results, lambda place, leaf: spec(leaf, side.results.get(place)))
     if results == side.call.results or side.gradients is not None:
         return side
     args = with_leaves(side.call.args, lambda place, leaf: spec(leaf, side.inputs.get(place)))
     return structs.replace(side, call=dataclasses.replace(side.call, args=args, results=results))
+
+
+def _elements(ref: TensorRef) -> NDArray[Any]:
+    """Return the elements of a tensor; one side may have been reduced to statistics."""
+    if ref.kind is not TensorKind.TENSOR:
+        raise UnusableError("the dump has no elements of a tensor of it")
+    return array_of(ref)
 
 
 def _is_bfloat16(values: NDArray[Any]) -> bool:
@@ -299,7 +306,7 @@ def _own_errors(side: SideCall, job: Job, last: Function | None, *, is_here: boo
         ref = tensors.get(place)
         if ref is None:
             raise UnusableError("the dump lacks a tensor of it")
-        values = array_of(ref)
+        values = _elements(ref)
         if side.call.kind == DEVICE and values.size == spec.numel:  # matched whatever axes of length 1 there are
             return values.reshape(spec.shape)
         if values.shape != spec.shape:

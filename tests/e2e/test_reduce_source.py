@@ -206,3 +206,33 @@ class TestMistakes:
         done = probe_flow("run", "w.yaml")
         assert (done.code, "PF6335" in done.codes) == (2, True)
         assert not (torchair[0] / "small").exists()
+
+
+def test_one_side_alone_may_be_reduced(tmp_path: Path, probe_flow: Command) -> None:
+    """What the device computed is computed again; what the golden did cannot be."""
+    case, random = Case(tmp_path), np.random.default_rng(3)
+    left, right = (np.abs(random.standard_normal((4, 32))).astype(np.float16) for _ in "ab")
+    wrong = (left.astype(np.float32) + right + 0.5).astype(np.float16)
+    golden = {"left": left, "right": right, "sum": left.astype(np.float32) + right}
+    for name in ("left", "right"):
+        case.device("Relu", name, outputs=[tensor(golden[name], "float16")])
+    case.device("Add", "sum", inputs=[tensor(each, "float16") for each in (left, right)],
+                outputs=[tensor(wrong, "float16")])  # fmt: skip
+    for name, values in golden.items():
+        case.golden.output(name, 0, values.astype(np.float32))
+    shape = {"shape": (4, 32), "origin_shape": (4, 32), "layout": "ND", "origin_layout": "ND"}
+    rule = case.rule(
+        *(op(name, "Relu", number=1, originals=[name], outputs=[desc(name, 0, **shape)]) for name in ("left", "right")),
+        op("sum", "Add", number=3, inputs=["left:0", "right:0"], originals=["sum"], outputs=[desc("sum", 0, **shape)]),
+    )
+    (tmp_path / "w.yaml").write_text(
+        "version: 1\nname: half\nstages:\n"
+        f"  target: {{uses: dump.om, path: {tmp_path / 'target'}}}\n"
+        f"  arrays: {{uses: dump.npy, path: {tmp_path / 'golden'}}}\n"
+        "  golden: {uses: reduce.statistics, source: arrays, statistics: [min, max, mean, l2norm]}\n"
+        f"  pairs: {{uses: match.fusion_rule, target: target, golden: golden, fusion_rule: {rule}}}\n"
+        "  result: {uses: compare, pairs: pairs, policy: offline}\n"
+    )
+    done = probe_flow("run", "w.yaml")
+    assert done.code == 1
+    assert [each["node"] for each in done.record["findings"] if each["fails"]] == ["sum"]
