@@ -204,8 +204,8 @@ def test_an_error_of_a_place_meets_the_slope_of_the_picture_there(tmp_path, task
 class Masked(Written):
     """Attention over scores that a large negative number masks: 16 bits round what is masked by several units."""
 
-    def fill(self, *, stored: str) -> None:
-        scores, mask = X.astype(stored), np.where(np.arange(24) < 14, 0.0, -10_000.0).astype(stored)
+    def fill(self, *, stored: str, hidden: float = -12_345.0) -> None:
+        scores, mask = X.astype(stored), np.where(np.arange(24) < 14, 0.0, hidden).astype(stored)
         masked = self.forward("Tensor.__add__.0.forward", [scores, mask], self.wide(scores) + self.wide(mask))
         powers = np.exp(self.wide(masked) - self.wide(masked).max(axis=-1, keepdims=True))
         self.forward("Functional.softmax.0.forward", [masked, -1], powers / powers.sum(axis=-1, keepdims=True))
@@ -218,6 +218,14 @@ def test_what_no_error_of_its_inputs_judges_is_computed_again(tmp_path):
     found = told(tmp_path / "faulty", "tensor", wrong, **sides, of=Masked)
     assert [entry for entry, _ in found] == ["Functional.softmax.0.forward"]
     assert told(tmp_path / "never", "tensor", wrong, **sides, how="never", of=Masked) == []
+
+
+def test_of_a_number_that_masks_the_scores_beside_it_judge(tmp_path):
+    sides = {"target": {"stored": "float16", "hidden": -1e4}, "golden": {"stored": "float32", "hidden": -1e4}}
+    wrong = {"Functional.softmax.0.forward": lambda values: values * 1.04}
+    assert told(tmp_path / "healthy", "tensor", {}, **sides, how="never", of=Masked) == []
+    found = told(tmp_path / "faulty", "tensor", wrong, **sides, how="never", of=Masked)
+    assert [entry for entry, _ in found] == ["Functional.softmax.0.forward"]
 
 
 class Centred(Written):
