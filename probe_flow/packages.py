@@ -42,6 +42,16 @@ class BrokenPackageError(UsageError, ValueError):
     """What a package adds is asked for, and cannot be used. As a ValueError it passes through checks of options."""
 
 
+def raised(error: BaseException) -> str:
+    """Return in words what code of others raised, and where."""
+    text = "; ".join(filter(None, map(str.strip, str(error).splitlines())))
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f", at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace is not None else ""
+    return f"{type(error).__name__}: {text}".removesuffix(": ") + where
+
+
 class Plugin(Struct, frozen=True):
     """One entry point of an installed package.
 

@@ -181,10 +181,10 @@ def incompleteness(
         unused: warnings of mapping entries that matched nothing.
         nameless: per side how many files of the dump hold values of nobody knows what.
     """
-    causes = []
-    unreadable = sum(1 for verdict in verdicts if verdict.status is Status.ERROR)
-    if unreadable:
-        causes.append(f"{unreadable} selected tensor{'s' if unreadable > 1 else ''} could not be read")
+    failures = [row.failure for row, each in zip(rows, verdicts, strict=True) if each.status is Status.ERROR]
+    broken = [each for each in failures if each is not None and each.code == "PF9002"]
+    said = (len(failures) - len(broken), "read"), (len(broken), broken and f"measured: {broken[0].message}")
+    causes = [f"{count} selected tensor{'s' if count > 1 else ''} could not be {what}" for count, what in said if count]
     for side, count in (nameless or {}).items():
         if count:
             files = "1 file" if count == 1 else f"{count} files"

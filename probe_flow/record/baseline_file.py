@@ -199,13 +199,13 @@ class _Reader:
         value = values.get(key)
         if isinstance(value, str):
             return value
-        self._wrong((*loc, key), f"`{key}` is a text")
+        self._wrong((*loc, key), f"`{key}` has to be a text")
         return ""
 
     def _whole(self, value: object, loc: Loc) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
-        self._wrong(loc, f"`{loc[-1]}` is a whole number")
+        self._wrong(loc, f"`{loc[-1]}` has to be a whole number")
         return 0
 
     def _number(self, value: object, loc: Loc) -> float | None:
@@ -215,7 +215,7 @@ class _Reader:
             return _float(value)
         if isinstance(value, str) and value in _WORDS:
             return _WORDS[value]
-        self._wrong(loc, f"the figure of `{loc[-1]}` is a number from 0, `inf`, `nan` or null")
+        self._wrong(loc, f"the figure of `{loc[-1]}` has to be a number from 0, `inf`, `nan` or null")
         return None
 
     def _wrong(self, loc: Loc, message: str) -> None:

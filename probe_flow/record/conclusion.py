@@ -218,11 +218,17 @@ def _wrong(place: FindingRecord, run: RunRecord) -> str:
     name = " ".join(filter(None, (operator(place), slot(place))))
     size = printable(place.size)
     source = printable(PurePosixPath(place.source or "").name)
-    others = sum(count.failing for count in run.finding_counts.values()) - 1
+    same = [each for each in run.findings if each.fails and _is_at(each, place)]
+    others = sum(count.failing for count in run.finding_counts.values()) - max(1, len(same))
     more = f" (and {others} more)" if others > 0 else ""
     called = f", called at {source}" if source else ""
     among = printable(place.comparison or "")
     return ", ".join(filter(None, (name, where(place), among))) + (f": {size}" if size else "") + called + more
+
+
+def _is_at(one: FindingRecord, other: FindingRecord) -> bool:
+    """Return True for what is said of one tensor twice, as where NaN begins is of an origin."""
+    return one is other or (one.row is not None and (one.row, one.comparison) == (other.row, other.comparison))
 
 
 def _counted(run: RunRecord, side: Literal["target", "golden"]) -> tuple[int, int]:

@@ -33,6 +33,8 @@ def _policy(policy: str | list[PolicyRule]) -> str | list[PolicyRule]:
             unknown = POLICIES.no_such(policy)
             raise ValueError(f"{unknown.message}; {unknown.help}")
         POLICIES.check(policy)
+    if not policy:
+        raise ValueError("it has no rules, so that no row would be judged")
     return policy
 
 

@@ -165,7 +165,8 @@ class Search:
         ancestor = self._ancestor(call, around, peers, produced=produced)
         # Wrong indices, masks, arguments and NaN may do anything to what is computed from them, and what is wrong
         # inside a module to what the module returns.
-        is_wild = not self.wild.isdisjoint(around if produced else updated) or (produced and call in self.damaged)
+        is_damaged = produced and call in self.damaged
+        is_wild = not self.wild.isdisjoint(around if produced else updated) or is_damaged
         if is_wild:
             score = 0.0
         score = self.shaken.score(
@@ -187,7 +188,7 @@ class Search:
         )  # fmt: skip
         found, ancestor = self.proofs.of_optimizer(found, ancestor)
         is_wide = is_wild or is_open(found, [d for _, d in known], is_guess=self.allowances.is_guess(call))
-        found, ancestor = self.proofs.of(found, call, ancestor, is_wide=is_wide)
+        found, ancestor = self.proofs.of(found, call, ancestor, is_wide=is_wide, is_damaged=is_damaged)
         score = found.score
         self.scores[number] = score
         if score > 1.0:

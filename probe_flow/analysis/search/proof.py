@@ -189,7 +189,9 @@ class Proofs:
             return (replace(found, score=min(found.score, 1.0)), first) if is_heir else (found, ancestor)
         return found.by(ErrorFigure.UPDATE, fit.score, fit.told()), None
 
-    def of(self, found: Suspect, call: Call, ancestor: int | None, *, is_wide: bool) -> tuple[Suspect, int | None]:
+    def of(
+        self, found: Suspect, call: Call, ancestor: int | None, *, is_wide: bool, is_damaged: bool = False
+    ) -> tuple[Suspect, int | None]:
         """Return a row and what it descends from, by what recomputing it proves; remember what that leaves open.
 
         Args:
@@ -197,14 +199,18 @@ class Proofs:
             call: of the row.
             ancestor: the suspect that it descends from.
             is_wide: whether next to any error would be explained, or nobody knows whether this one is.
+            is_damaged: whether a call within this one is accused already, whose result this one returns.
         """
         row = self._rows[found.row]
         proof, is_produced = proof_of(row), row.is_produced
         if not is_produced and (found := self._handed_on(found, proof)).is_proven:
             return found, None
-        if (against := self._allowances.contradiction(found.row, is_other=found.row in self._shaken.noise)) is not None:
+        against = None
+        if not is_damaged:
+            against = self._allowances.contradiction(found.row, is_other=found.row in self._shaken.noise)
+        if against is not None:
             return found.by(ErrorFigure.OWN, found.score, against.told).proven(against.gap), None
-        found = self._with_lost_bits(found)
+        found = found if is_damaged else self._with_lost_bits(found)
         if proof is Proof.WRONG:
             return found.proven(score_of(row)), None
         if proof is Proof.RIGHT and found.score > 1.0 and found.figure is not ErrorFigure.NONFINITE:

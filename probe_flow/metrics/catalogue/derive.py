@@ -13,7 +13,12 @@ from probe_flow.metrics.catalogue.formulas import l2norm_of, mean_of
 from probe_flow.metrics.catalogue.metric import Arguments, Compute
 from probe_flow.metrics.catalogue.registry import METRICS, find_metric
 from probe_flow.metrics.sums.record import Record, Side, Value
+from probe_flow.packages import raised
 from probe_flow.records import Mode, SideSummary, Statistics
+
+
+class MetricError(Exception):
+    """A metric cannot be computed from a record; the text says why."""
 
 
 def derive(
@@ -33,7 +38,7 @@ def derive(
 
     Raises:
         UsageError: PF5114 if an id is unknown.
-        TypeError: a formula gave something else than a number or None.
+        MetricError: a formula raised, or gave something else than a number or None.
     """
     instead = computes or {}
     finished: dict[str, Value] = {}
@@ -42,7 +47,10 @@ def derive(
     values: dict[str, Value] = {}
     for metric_id, formula, takes_scalars in _computed(tuple(ids), METRICS.changes):
         compute = instead.get(metric_id, formula)
-        value = finished.get(metric_id) if compute is None else compute(record)
+        try:
+            value = finished.get(metric_id) if compute is None else compute(record)
+        except Exception as error:
+            raise MetricError(f"the metric `{metric_id}` raised {raised(error)}") from error
         if type(value) not in _PLAIN:
             value = _plain(metric_id, value)
         values[metric_id] = value if takes_scalars or not is_scalar else None
@@ -57,7 +65,7 @@ def _plain(metric_id: str, value: object) -> Value:
     item = getattr(value, "item", None)
     found = item() if callable(item) and getattr(value, "size", 0) == 1 else value
     if not isinstance(found, (bool, int, float)):
-        raise TypeError(f"metric `{metric_id}` gave {value!r}, which is no number")
+        raise MetricError(f"the metric `{metric_id}` gave {value!r}, which is no number")
     return found
 
 

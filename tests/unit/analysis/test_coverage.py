@@ -239,6 +239,15 @@ def test_either_side_may_lack_outputs():
     assert found == ("only 33% of the golden's outputs were compared (1 of 3, required 90%)",)
 
 
+def test_what_could_not_be_measured_says_why():
+    broken = Diagnostic("PF9002", "measuring `a` failed: MetricError: the metric `m` raised ValueError, at m.py:3")
+    found = causes([row("a"), unmeasured(broken), unmeasured(broken), unmeasured(BROKEN)], coverage=0.1)
+    assert found[:2] == (
+        "1 selected tensor could not be read",
+        f"2 selected tensors could not be measured: {broken.message}",
+    )
+
+
 def test_unreadable_tensors_make_a_run_incomplete():
     bad = target_only(tensor("f", kind=TensorKind.UNREADABLE), expected=True)
     assert causes([row("a"), bad], coverage=0.5) == ("1 selected tensor could not be read",)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import probe_flow as pf
 from probe_flow.analysis.policies.torchair import TorchairPolicy
@@ -52,6 +53,18 @@ def test_what_a_metric_gives_that_is_no_number_costs_the_row_and_not_the_record(
     assert run.exit_code == 3
     reasons = [row.reason for row in run.rows()]
     assert all(reason is not None and "which is no number" in reason for reason in reasons), reasons
+
+
+def test_what_a_metric_raises_is_said_with_its_name(folders: tuple[Path, Path]) -> None:
+    def compute(record: object) -> float:
+        raise ZeroDivisionError("no elements")
+
+    pf.register_metric(replace(metric(1.0), compute=compute))
+    run = pf.compare(*folders, metrics=["constant"])
+    assert run.exit_code == 3
+    causes = run.record.incomplete
+    assert "the metric `constant` raised ZeroDivisionError: no elements, at test_registration.py:" in causes[0], causes
+    assert "could not be read" not in causes[0]
 
 
 def test_a_metric_may_give_a_number_of_numpy(folders: tuple[Path, Path]) -> None:

@@ -33,6 +33,7 @@ def message_of(**more):
     ("given", "parts"),
     [
         ({"policy": "torchiar"}, ["no policy `torchiar`", "did you mean `torchair`?"]),
+        ({"policy": []}, ["it has no rules, so that no row would be judged"]),
         ({"policy": "zzz"}, ["policies: torchair, offline, tf_training, dump_json"]),
         ({"policy": [{"pass": {"cosin": ">= 1"}}]}, ["there is no metric `cosin`", "did you mean `cosine`"]),
         ({"policy": [{"pass": {"cosine": "0.99"}}]}, ["`0.99` is no bound", "e.g. `>= 0.99`"]),

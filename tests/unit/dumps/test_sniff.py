@@ -202,6 +202,14 @@ def test_a_broken_reader_is_a_note_where_nobody_knows_the_dump(site: Site, tmp_p
     assert kind_of_dump(str(tmp_path / "d")) == "acme"
 
 
+def test_a_reader_that_raises_is_named(site: Site, tmp_path: Path) -> None:
+    install_reader(site, "acme", READER.replace("return ", "return 1 / 0 or "))
+    with pytest.raises(UsageError, match="its `read` raised ZeroDivisionError: division by zero") as caught:
+        adopt_any(str(tmp_path), Select(), side="s", kind="acme")
+    assert caught.value.diagnostic.code == "PF3432"
+    assert ", at reader_acme.py:" in caught.value.diagnostic.message
+
+
 def test_a_reader_that_gives_no_catalog_is_named(site: Site, tmp_path: Path) -> None:
     install_reader(site, "acme", READER.replace("return ", "return path or "))
     with pytest.raises(UsageError, match="`acme` cannot be used: its `read` gives no `Catalog` but a `str`") as caught:

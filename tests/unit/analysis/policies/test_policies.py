@@ -7,6 +7,7 @@ import math
 import pytest
 from comparison_rows import IN, OUT, argument, checksum_row, key, row, statistics, statistics_measured, tensor
 
+from probe_flow.analysis.policies.base import judge_all
 from probe_flow.analysis.policies.bounds import Bound, parse_bound
 from probe_flow.analysis.policies.dump_json import DumpJsonPolicy
 from probe_flow.analysis.policies.registry import POLICIES
@@ -480,6 +481,44 @@ class Lenient:
 
     def judge(self, rows):
         return []
+
+
+class Needy(Lenient):
+    needs = ("cosine", "no_such_metric")
+
+
+def test_a_policy_of_a_package_that_needs_what_is_not_there_is_named(site):
+    site.announce("acme", "probe_flow.policies", f"needy = {__name__}:Needy")
+    with pytest.raises(UsageError, match="in its `needs`: there is no metric `no_such_metric`") as caught:
+        POLICIES.find("needy")
+    assert caught.value.diagnostic.code == "PF5002"
+
+
+class Raising(Lenient):
+    def judge(self, rows):
+        raise ValueError("no such node")
+
+
+class Wordy(Lenient):
+    def judge(self, rows):
+        return ["fine" for _ in rows]
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("Lenient", "of 1 rows of a node its `judge` gave 0 verdicts (nothing)"),
+        ("Wordy", "of 1 rows of a node its `judge` gave 1 verdicts (str)"),
+        ("Raising", "its `judge` raised ValueError: no such node, at test_policies.py:"),
+    ],
+)
+def test_what_a_policy_of_a_package_does_wrong_is_said_with_its_name(site, kind, why):
+    site.announce("acme", "probe_flow.policies", f"odd = {__name__}:{kind}")
+    with pytest.raises(UsageError) as caught:
+        judge_all([row("a")], POLICIES.find("odd")())
+    assert caught.value.diagnostic.code == "PF5002"
+    assert f"the policy `odd` cannot be used: {why}" in caught.value.diagnostic.message
+    assert "of the package `acme`" in caught.value.diagnostic.notes[0]
 
 
 def test_a_package_adds_a_policy(site):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Calls
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.statistics.own_inputs import OwnInputs
-from probe_flow.records import FindingKind, Phase, Statistics
+from probe_flow.records import CallFacts, FindingKind, NodeKind, Phase, Statistics
 from probe_flow.testing.builders import key
 
 
@@ -340,6 +340,24 @@ def test_masks_and_what_the_golden_does_not_hold_as_one_hot_are_no_such_rows():
     evidence = [each.evidence for each in read_as_floats(two_of_one, kind="gt")]
     evidence += [each.evidence for each in read_as_floats(two_of_one, right=spread)]
     assert not [each for each in evidence if "one-hot" in each]
+
+
+@pytest.mark.parametrize(("inner", "named"), [(channel, ["a"]), (lambda out: out, ["m"])])
+def test_a_module_that_returns_what_its_call_made_is_not_wrong_beside_it(inner, named):
+    """Statistics of both say the same; what the module itself does to a right result is its own."""
+    chance = np.random.default_rng(9)
+    golden = chance.standard_normal((24, 16))
+    made, returned = inner(golden), channel(golden)
+    rows = [
+        shown("a", IN, 0, golden, golden, "float32"), shown("a", OUT, 0, made, golden, "float32"),
+        shown("m", IN, 0, golden, golden, "float32"), shown("m", OUT, 0, returned, golden, "float32"),
+    ]  # fmt: skip
+    pairs = pairs_of(rows, {"a": "flatten", "m": "Flatten"})
+    facts = {key("m"): CallFacts(NodeKind.MODULE), key("a"): CallFacts(NodeKind.API, caller="m.forward.0")}
+    nodes = {at: replace(node, facts=facts[at]) for at, node in pairs.target.nodes.items()}
+    pairs = replace(pairs, target=replace(pairs.target, nodes=nodes))
+    found, _ = conclude(rows, pairs, passes(rows))
+    assert [each.node for each in found if each.kind is FindingKind.ORIGIN and each.fails] == [key(*named)]
 
 
 @pytest.mark.parametrize(("spoil", "named"), [(lambda out: out, []), (channel, ["a"])])

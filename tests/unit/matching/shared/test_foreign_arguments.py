@@ -130,8 +130,17 @@ def test_gradients_take_the_order_in_which_most_values_agree() -> None:
     target = [gradient(0, "Primitive.f.F", 7.0), gradient(1, "Primitive.f.F", 2.0)]
     golden = [gradient(0, "Functional.f", 2.0), gradient(1, "Functional.f", 3.0)]
     assert slots(target, golden) == {0: 1, 1: 0}
-    neither = [gradient(0, "Functional.f", 50.0), gradient(1, "Functional.f", 90.0)]
-    assert slots(target, neither) == {0: 0, 1: 1}
+
+
+def test_those_of_primitives_come_from_the_last_argument_to_the_first() -> None:
+    target = [gradient(0, "Primitive.f.F", 7.0), gradient(1, "Primitive.f.F", 2.0)]
+    wrong = [gradient(0, "Functional.f", 50.0), gradient(1, "Functional.f", 90.0)]
+    assert slots(target, wrong) == {0: 1, 1: 0}
+    near = [gradient(0, "Functional.f", 6.8), gradient(1, "Functional.f", 90.0)]  # behind a fault, by accident
+    assert slots(target, near) == {0: 1, 1: 0}
+    equal = [gradient(0, "Functional.f", 7.0), gradient(1, "Functional.f", 90.0)]
+    assert slots(target, equal) == {0: 0, 1: 1}
+    assert slots([gradient(n, "Functional.f", 7.0 - n) for n in (0, 1)], wrong) == {0: 0, 1: 1}
 
 
 def test_a_gradient_that_only_one_framework_gives_stays_alone() -> None:

@@ -114,6 +114,16 @@ def test_where_nothing_was_compared_nothing_is_called_complete() -> None:
     assert "everything that had to be compared was" not in text
 
 
+@pytest.mark.parametrize(
+    ("where", "more"), [({"row": 3}, ""), ({"row": 4}, " (and 1 more)"), ({"row": None}, " (and 1 more)")]
+)
+def test_what_is_said_twice_of_one_tensor_is_one(where: dict[str, Any], more: str) -> None:
+    """An origin where NaN begins."""
+    findings = [{"row": 3}, {"kind": "nonfinite_origin", **where}]
+    run = run_record(verdict="fail", exit_code=1, findings=findings)
+    assert last_line(run).startswith(f"FAIL Add_2 (AddV2) output 0, rank 0, graph 1, step 0{more}")
+
+
 @pytest.mark.parametrize("width", [1, 40, 60, 80, 200])
 def test_no_line_but_commands_the_first_and_the_last_is_wider_than_the_terminal(width: int) -> None:
     given = diverging()
