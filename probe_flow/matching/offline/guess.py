@@ -7,6 +7,8 @@ rule            confidence  evidence
 ==============  ==========  ==================================================================================
 ``name``        0.9         the device operator has the name of the golden one
 ``name_parts``  0.8         its name is made of golden names: a fused operator, which gives the last one's output
+``folded``      0.7         a product or norm of a golden name, and nothing of the device has the names of what is
+                            behind it in its shape: a batch norm, a scale and the like are folded into its weights
 ``shape``       0.6         between the same pairs, the only tensor of this shape on both sides
 ``order``       0.4         the same, but several of the shape, as many on both sides: taken in order
 ``address``     0.9 of it   an input, by the address that its producer wrote; casts and changes of layout too
@@ -20,8 +22,10 @@ stays without partner, and its reason names some of them.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import takewhile
 
 from msgspec import Struct, field
 
@@ -85,12 +89,16 @@ def join_alike(target: Sequence[TensorRef], golden: Sequence[TensorRef]) -> Join
     return joined
 
 
-NAME, SHAPE, ORDER, ADDRESS, INPUT = 0.9, 0.6, 0.4, 0.9, 0.6
+NAME, FOLDED, SHAPE, ORDER, ADDRESS, INPUT = 0.9, 0.7, 0.6, 0.4, 0.9, 0.6
+
+_FOLDS = re.compile("Conv|MatMul|FullyConnection|BNInfer|BatchNorm")
+"""Types of operators that compute what stands behind them too, and keep their own name."""
 
 _NO_ORIGINAL = PASSED_TYPES | HELD_TYPES | NETWORK_INPUTS
 _WHY = {
     OfflineRule.NAME: "the names are equal",
     OfflineRule.NAME_PARTS: "its name is made of names of the golden, of which this is the last",
+    OfflineRule.FOLDED: "nothing else of the device can be what the golden computes behind the operator of its name",
     OfflineRule.SHAPE: "the only tensor of this shape in this place",
     OfflineRule.ORDER: "one of several tensors of this shape in this place, taken in order",
     OfflineRule.ADDRESS: "its address holds what was compared with it",
@@ -123,6 +131,8 @@ class _Guess:
         self._between: dict[NodeKey, NodeKey] = {}
         self._candidates: dict[int, Sequence[TensorRef]] = {}
         self._told = Told()
+        self._named = {key: self._parts_of(key) for key in self._order}
+        self._known = {part for parts in self._named.values() for part in parts}
 
     def run(self) -> None:
         for key in self._order:
@@ -142,22 +152,39 @@ class _Guess:
     def _by_name(self, key: NodeKey) -> None:
         if self._target.nodes[key].op_type in _NO_ORIGINAL:
             return
-        golden, rule, confidence = self._golden.same_node(key), OfflineRule.NAME, NAME
-        if golden is None:
-            found = (self._golden.node(part) for part in self._parts.of(safe_name(key.name)))
-            parts = [part for part in found if part is not None]
-            golden, rule, confidence = (parts[-1] if parts else None), OfflineRule.NAME_PARTS, NAME_PARTS
-            self._inside.update((part, key) for part in parts[:-1])
-            if parts:
-                between = self._golden_order[self._places[parts[0]] + 1 : self._places[parts[-1]]]
-                self._between.update((part, key) for part in between)
-        if golden is None:
+        parts, rule, confidence = self._named[key], OfflineRule.NAME, NAME
+        if len(parts) > 1:
+            rule, confidence = OfflineRule.NAME_PARTS, NAME_PARTS
+            between = self._golden_order[self._places[parts[0]] + 1 : self._places[parts[-1]]]
+            self._between.update((part, key) for part in between)
+        elif parts and (folded := self._folded(key, parts[0])):
+            parts, rule, confidence = [parts[0], *folded], OfflineRule.FOLDED, FOLDED
+        if not parts:
             return
+        golden = parts[-1]
+        self._inside.update((part, key) for part in parts[:-1])
         self._partners[key] = golden
         for ref in self._target.of(key, SlotRole.OUTPUT):
             other = self._golden.tensor(golden.name, SlotRole.OUTPUT, ref.slot.path[0])
             if other is not None and id(other) not in self._taken:
                 self._take(ref, other, rule, confidence)
+
+    def _parts_of(self, key: NodeKey) -> list[NodeKey]:
+        """Return the golden operators that a device operator is named after: of its name, or those that make it up."""
+        same = self._golden.same_node(key)
+        names = () if same is not None else self._parts.of(safe_name(key.name))
+        found = [same] if same is not None else [self._golden.node(part) for part in names]
+        return [part for part in found if part is not None]
+
+    def _folded(self, key: NodeKey, golden: NodeKey) -> list[NodeKey]:
+        """Return what the golden computes of the same shape behind an operator, before the next that the device has."""
+        if not _FOLDS.search(self._target.nodes[key].op_type):
+            return []
+        places = range(self._places[golden] + 1, len(self._golden_order))
+        alone = takewhile(lambda each: each not in self._known, (self._golden_order[place] for place in places))
+        given = self._golden.output(golden.name, 0)
+        outputs = ((each, self._golden.output(each.name, 0)) for each in alone)
+        return [each for each, ref in outputs if ref is not None and given is not None and ref.shape == given.shape]
 
     def _order_of_axes(self) -> str:
         """Return the order of the golden's images that most named pairs have which fit in one order alone."""
@@ -279,7 +306,7 @@ class _Guess:
     def _summary(self) -> Diagnostic:
         outputs = [ref for key in self._order for ref in self._target.of(key, SlotRole.OUTPUT)]
         rules = [self._found[id(ref)][1] for ref in outputs if id(ref) in self._found]
-        named = sum(rule in (OfflineRule.NAME, OfflineRule.NAME_PARTS) for rule in rules)
+        named = sum(rule in (OfflineRule.NAME, OfflineRule.NAME_PARTS, OfflineRule.FOLDED) for rule in rules)
         return Diagnostic(
             "PF4406",
             f"no rule file: {len(rules)} of {len(outputs)} outputs of the device are compared by a guess, {named} of "

@@ -24,6 +24,7 @@ class OfflineRule:
     NETWORK_INPUT = Rule("network_input")
     NAME = Rule("name")
     NAME_PARTS = Rule("name_parts")
+    FOLDED = Rule("folded")
     SHAPE = Rule("shape")
     ORDER = Rule("order")
     ADDRESS = Rule("address")

@@ -54,6 +54,36 @@ def test_the_name_of_a_fused_operator_is_taken_apart(case: Case) -> None:
     assert left == {"net_conv1.output.0": "internal expected", "net_bn1.output.0": "internal expected"}
 
 
+def folding(case: Case, op_type: str, *devices: str) -> dict[str, tuple[str, str, float]]:
+    """Return the pairs of a convolution, a norm and its scale, then a rectifier, of which the device has some."""
+    for name in ("conv1", *devices, "relu1"):
+        case.device(op_type if name == "conv1" else "Relu", name, outputs=[numbers(1, 5, 3, 3)])
+    for name in ("conv1", "bn1", "scale1", "relu1"):
+        case.golden.output(name, 0, numbers(1, 5, 3, 3))
+        case.golden.output(f"{name}_weights", 0, numbers(5))
+    return guesses(case)
+
+
+def test_what_the_device_has_not_behind_a_product_is_folded_into_it(case: Case) -> None:
+    assert folding(case, "Conv2D") == {
+        "conv1.output.0": ("scale1.output.0", "folded", 0.7),
+        "relu1.output.0": ("relu1.output.0", "name", 0.9),
+    }
+    left = codes(by_golden(case.match()))
+    assert {left["conv1.output.0"], left["bn1.output.0"]} == {"internal expected"}
+
+
+def test_what_the_device_has_under_its_own_name_is_not_folded(case: Case) -> None:
+    found = folding(case, "Conv2D", "bn1", "scale1")
+    assert {(name, golden, rule) for name, (golden, rule, _) in found.items()} == {
+        (f"{name}.output.0", f"{name}.output.0", "name") for name in ("conv1", "bn1", "scale1", "relu1")
+    }
+
+
+def test_an_operator_that_folds_nothing_is_paired_by_its_name(case: Case) -> None:
+    assert folding(case, "Relu")["conv1.output.0"] == ("conv1.output.0", "name", 0.9)
+
+
 def test_the_only_tensor_of_a_shape_between_the_same_pairs(case: Case) -> None:
     case.device("Relu", "a", outputs=[numbers(2, 3)])
     case.device("Odd", "device_name", outputs=[tensor(numbers(1, 4, 2, 5), layout="NC1HWC0")])
