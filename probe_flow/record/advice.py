@@ -125,6 +125,11 @@ class _Facts:
     def rows(self, key: NodeKey) -> list[Row]:
         return self._rows.get(key, [])
 
+    def is_first(self, key: NodeKey) -> bool:
+        """Whether all that is known of what a node reads is that it is what the target itself was fed."""
+        read = [row for row in self.rows(key) if row.measurement is not None and not row.is_produced]
+        return bool(read) and all(row.pair.rule.is_self for row in read)
+
     def producer(self, key: NodeKey, slot: Slot) -> Edge | None:
         """Return the edge that feeds an input, None where nothing does or the dump does not tell."""
         return next((edge for edge in self._edges if edge.consumer == key and (edge.input,) == slot.path[:1]), None)
@@ -182,6 +187,9 @@ def _steps(finding: Finding, facts: _Facts) -> Iterator[AdviceRecord]:
         if finding.kind is FindingKind.NONFINITE_ORIGIN:
             yield AdviceRecord("PF7416", f"NaN or infinity begins at `{key.name}`: look at the size of its inputs")
         is_far = finding.kind is FindingKind.ORIGIN and finding.severity >= FAR
+        if is_far and facts.is_first(key):
+            text = f"what the model is fed is not in the golden: see first that `{key.name}` read the same there"
+            yield AdviceRecord("PF7437", text)
         yield from _of_operator(key, facts, is_far=is_far, finding=finding)
 
 

@@ -133,6 +133,10 @@ class _Guess:
         self._told = Told()
         self._named = {key: self._parts_of(key) for key in self._order}
         self._known = {part for parts in self._named.values() for part in parts}
+        for key, parts in self._named.items():
+            if len(parts) > 1:
+                between = self._golden_order[self._places[parts[0]] + 1 : self._places[parts[-1]]]
+                self._between.update((part, key) for part in between)
 
     def run(self) -> None:
         for key in self._order:
@@ -155,8 +159,6 @@ class _Guess:
         parts, rule, confidence = self._named[key], OfflineRule.NAME, NAME
         if len(parts) > 1:
             rule, confidence = OfflineRule.NAME_PARTS, NAME_PARTS
-            between = self._golden_order[self._places[parts[0]] + 1 : self._places[parts[-1]]]
-            self._between.update((part, key) for part in between)
         elif parts and (folded := self._folded(key, parts[0])):
             parts, rule, confidence = [parts[0], *folded], OfflineRule.FOLDED, FOLDED
         if not parts:
@@ -181,7 +183,8 @@ class _Guess:
         if not _FOLDS.search(self._target.nodes[key].op_type):
             return []
         places = range(self._places[golden] + 1, len(self._golden_order))
-        alone = takewhile(lambda each: each not in self._known, (self._golden_order[place] for place in places))
+        behind = (self._golden_order[place] for place in places)
+        alone = takewhile(lambda each: each not in self._known and each not in self._between, behind)
         given = self._golden.output(golden.name, 0)
         outputs = ((each, self._golden.output(each.name, 0)) for each in alone)
         return [each for each, ref in outputs if ref is not None and given is not None and ref.shape == given.shape]

@@ -75,7 +75,7 @@ from probe_flow.matching.offline.leftovers import GoldenLeftovers, leave_unknown
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.models import RuleBook, model_outputs
 from probe_flow.matching.offline.nodes import RunOfGraph, edges_between, silent_outputs, told_edges, told_nodes
-from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS
+from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES
 from probe_flow.matching.offline.reasons import OfflineReason
 from probe_flow.matching.offline.scenario import Given, check_scenario
 from probe_flow.matching.rules.merge import FusionRules
@@ -157,6 +157,9 @@ def group_prefixes(target: Catalog) -> dict[Execution, str]:
 FEW = 0.1
 """Share of dumped operators that rules name below which the rules are taken for those of another model."""
 
+_IN_EACH_MODEL = PASSED_TYPES | {"NetOutput"}
+"""Types of operators that the compiler inserts, and names alike in all models: `trans_TransData_0`, `Node_Output`."""
+
 _SHOWN = 3
 
 
@@ -165,9 +168,10 @@ def strangers(match: GroupMatch, *, runs: Sequence[str] = ()) -> Iterator[Diagno
 
     ``runs``: the runs of a debugger that the golden is, none where it is a folder of arrays.
     """
-    dumped, named = len(match.target.nodes), len(match.taken)
-    if named < FEW * dumped:
-        yield _other_rules(match, named, dumped)
+    dumped = [key for key, node in match.target.nodes.items() if node.op_type not in _IN_EACH_MODEL]
+    named = sum(key in match.taken for key in dumped)
+    if named < FEW * len(dumped):
+        yield _other_rules(match, named, len(dumped))
         return
     promised = [
         output.origin_name
@@ -182,6 +186,7 @@ def strangers(match: GroupMatch, *, runs: Sequence[str] = ()) -> Iterator[Diagno
 
 def _other_rules(match: GroupMatch, named: int, dumped: int) -> Diagnostic:
     mine = (key.name for key in match.target.nodes if key not in match.taken)
+    theirs = (op.name for op in match.rules.ops if op.op_type not in _IN_EACH_MODEL | NETWORK_INPUTS | HELD_TYPES)
     return Diagnostic(
         "PF4403",
         f"the rules name {named} of the {dumped} operators that the device dumped: they are of another model",
@@ -190,7 +195,7 @@ def _other_rules(match: GroupMatch, named: int, dumped: int) -> Diagnostic:
         if (_file(match.rules) or "").endswith(".txt")
         else "convert the offline model that was run with `atc --mode=1 --om=MODEL.om --json=RULES.json`, or give the "
         "`.om` itself",
-        notes=(f"the device dumped {_some(mine)}", f"the rules name {_some(op.name for op in match.rules.ops)}"),
+        notes=(f"the device dumped {_some(mine)}", f"the rules name {_some(theirs)}"),
         path=_file(match.rules),
     )
 

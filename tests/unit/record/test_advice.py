@@ -104,6 +104,28 @@ def test_an_error_that_no_precision_explains_does_not_lead_to_more_precision(
         )
 
 
+@pytest.mark.parametrize(
+    ("rules", "severity", "expected"),
+    [
+        (["self"], 3000.0, ["PF7437", "PF7414"]),
+        (["self"], 8.0, ["PF7413"]),
+        (["self", "exact"], 3000.0, ["PF7414"]),
+        ([], 3000.0, ["PF7414"]),
+    ],
+)
+def test_the_first_operator_behind_an_input_that_the_golden_lacks_leads_to_that_input(
+    rules: list[str], severity: float, expected: list[str]
+) -> None:
+    wrong = good_row(0, target=tensor(dtype="float16"))
+    read = [
+        good_row(number, target=tensor("Add_1", role=SlotRole.INPUT, path=(number,)), rule=rule)
+        for number, rule in enumerate(rules, start=1)
+    ]
+    described = Node(key("Add_1"), "AddV2")
+    side = catalog("target", [each.pair.target for each in (wrong, *read)], nodes={described.key: described})
+    assert codes(origin(0, "Add_1", severity=severity), comparison(wrong, *read, target=side)) == expected
+
+
 def test_the_text_has_names_and_types_to_paste() -> None:
     parts = tuple(f"Part_{number}" for number in range(6))
     given = compared("float16", node={"originals": parts})

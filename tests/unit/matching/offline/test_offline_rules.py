@@ -618,6 +618,23 @@ def test_rules_of_another_model_are_told(case: Case) -> None:
     check_complete(pairs)
 
 
+def test_names_that_every_model_has_do_not_speak_for_rules(case: Case) -> None:
+    """The compiler counts what it inserts from zero in each model."""
+    case.device("TransData", "trans_TransData_0", inputs=[X], outputs=[X])
+    case.device("Relu", "mine", inputs=[X], outputs=[X])
+    case.device("NetOutput", "Node_Output", inputs=[X])
+    case.golden.output("mine", 0, X)
+    rule = case.rule(
+        op("trans_TransData_0", "TransData", number=1, originals=[], outputs=[out()]),
+        op("other", "Relu", number=2, inputs=["trans_TransData_0:0"], originals=["b"], outputs=[out("b")]),
+        op("Node_Output", "NetOutput", number=3, inputs=["other:0"]),
+    )
+    (problem,) = case.match(rule=rule).problems
+    assert problem.code == "PF4403"
+    assert problem.message.startswith("the rules name 0 of the 1 operators that the device dumped")
+    assert problem.notes == ("the device dumped `mine`", "the rules name `other`")
+
+
 def test_operators_that_look_alike_in_file_names_keep_apart(case: Case) -> None:
     case.device("Relu", "a/b", outputs=[X])
     case.device("Relu", "a.b", outputs=[X + 1])
