@@ -40,12 +40,14 @@ class Channels(Struct, frozen=True):
         row: its number.
         target, golden: both sides.
         explained: error that the whole may have, relative to it.
+        quantised: error of each channel that comes from quantising the input, where that is known.
     """
 
     row: int
     target: TensorRef
     golden: TensorRef
     explained: float
+    quantised: tuple[float, ...] = ()
 
 
 class Worst(Struct, frozen=True):
@@ -99,7 +101,8 @@ def _jobs(rows: Sequence[Row], diagnosis: Diagnosis) -> Iterator[Channels]:
             continue
         target, golden = aligned_sides(row.pair)
         if target.kind is golden.kind is TensorKind.TENSOR and (target.numel or 0) <= ELEMENTS:
-            yield Channels(number, target, golden, explained / own.size)
+            known = row.quantised.channels if row.quantised is not None else ()
+            yield Channels(number, target, golden, explained / own.size, known)
 
 
 def worst_channel(job: Channels) -> Worst:
@@ -117,6 +120,8 @@ def worst_channel(job: Channels) -> Worst:
     errors, sizes = found
     whole = math.sqrt(float(np.mean(sizes**2)))
     explained = job.explained * np.maximum(sizes, whole)  # what is small beside the others may be what they leave
+    if len(job.quantised) == len(sizes):
+        explained = np.hypot(explained, job.quantised)
     scores = errors / np.maximum(LIMITS.rms * explained, TINY)
     at = int(scores.argmax())
     score, usual = float(scores[at]), float(np.median(scores))

@@ -11,10 +11,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
+from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from probe_flow.analysis.communication import PREFIXES
 from probe_flow.analysis.flow.links import Given
@@ -38,6 +39,7 @@ from probe_flow.comparing.recompute_worker import (
     recompute_call,
     recompute_here,
 )
+from probe_flow.errors import Diagnostic
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.records import NodeKey, Pair, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.frameworks import TORCHAIR_GE
@@ -126,18 +128,40 @@ def _within(budget: float, jobs: Iterable[tuple[int, Job]]) -> Iterator[tuple[in
             yield number, job
 
 
-def _computed(jobs: Sequence[Job], context: Context) -> Iterator[Outcome]:
+class Work(Struct, frozen=True):
+    """How jobs are done.
+
+    Args:
+        needed: memory that one surely takes at most; infinity where its shapes do not bound that.
+        nbytes: what one reads.
+        here: does it where the run measures.
+        apart: does it in a process of its own, with bounded memory.
+        lost: what became of one that hangs, or ends its worker each time.
+    """
+
+    needed: Callable[[Any], float]
+    nbytes: Callable[[Any], int]
+    here: Callable[[Any], Any]
+    apart: Callable[[Any], Any]
+    lost: Callable[[Any, Diagnostic], Any]
+
+
+def each_done(jobs: Sequence[Any], work: Work, context: Context) -> Iterator[Any]:
     """Yield what came of jobs, in their order: of those that surely take little, by the workers that measure."""
-    small = [number for number, job in enumerate(jobs) if _is_small(job)]
+    small = [number for number, job in enumerate(jobs) if work.needed(job) <= SMALL_BYTES]
     large = sorted(set(range(len(jobs))) - set(small))
-    found: dict[int, Outcome] = {}
+    found: dict[int, Any] = {}
     if small:
-        given, sizes = [jobs[number] for number in small], [_bytes(jobs[number]) for number in small]
-        found |= {small[at]: each for at, each in context.map(recompute_here, given, sizes=sizes, lost=lost)}
+        given, sizes = [jobs[number] for number in small], [work.nbytes(jobs[number]) for number in small]
+        found |= {small[at]: each for at, each in context.map(work.here, given, sizes=sizes, lost=work.lost)}
     if large:
         tasks, given = context.isolate(1, SECONDS, "calls"), [jobs[number] for number in large]
-        found |= {large[at]: each for at, each in tasks(recompute_call, given, sizes=[1] * len(large), lost=lost)}
+        found |= {large[at]: each for at, each in tasks(work.apart, given, sizes=[1] * len(large), lost=work.lost)}
     yield from (found[number] for number in range(len(jobs)))
+
+
+def _computed(jobs: Sequence[Job], context: Context) -> Iterator[Outcome]:
+    yield from each_done(jobs, Work(_job_needs, _bytes, recompute_here, recompute_call, lost), context)
 
 
 def _bytes(job: Job) -> int:
@@ -145,8 +169,8 @@ def _bytes(job: Job) -> int:
     return sum(ref.nbytes or 0 for ref in refs)
 
 
-def _is_small(job: Job) -> bool:
-    return all(_needed(side) <= SMALL_BYTES for side in (job.target, job.golden) if side is not None)
+def _job_needs(job: Job) -> float:
+    return max(_needed(side) for side in (job.target, job.golden) if side is not None)
 
 
 def _needed(side: SideCall) -> float:

@@ -323,7 +323,7 @@ def _own_errors(side: SideCall, job: Job, last: Function | None, *, is_here: boo
         function, most = _function(side, is_here=is_here), job.limit_bytes
         if last is not None:
             function = _followed_by(function, last)
-        with nullcontext() if is_here else _at_most(most):
+        with nullcontext() if is_here else at_most(most):
             if side.gradients is not None:
                 from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
 
@@ -359,7 +359,7 @@ def _followed_by(function: Function, last: Function) -> Function:
 
 
 @contextmanager
-def _at_most(limit_bytes: int) -> Iterator[None]:
+def at_most(limit_bytes: int) -> Iterator[None]:
     """Let this process allocate so much more; what asks for more fails with MemoryError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     used = _allocated()

@@ -189,6 +189,11 @@ def _searched(
     if search is not None:
         return search(rows, pairs, verdicts)
     diagnosis = diagnose(rows, pairs)
+    if diagnosis.quantised_runs and asked.recompute.mode != "never":
+        from probe_flow.comparing.quantising import find_quantised
+
+        if find_quantised(rows, pairs, asked.recompute, diagnosis, context):
+            diagnosis = diagnose(rows, pairs)
     if _recomputed(rows, pairs, diagnosis, asked.recompute, context):
         diagnosis = diagnose(rows, pairs)
     return conclude(rows, pairs, verdicts, diagnosis)
@@ -201,7 +206,7 @@ def _recomputed(rows: Rows, pairs: Pairs, diagnosis: Diagnosis, wanted: Recomput
     """
     if wanted.mode == "never" or context.isolate is no_processes:
         return False
-    numbers = list(wanted.candidates(rows, diagnosis))
+    numbers = [number for number in wanted.candidates(rows, diagnosis) if rows[number].recomputed is None]
     if not numbers and not diagnosis.handed:
         return False
     if all(tensor.kind is not TensorKind.TENSOR for tensor in pairs.target.tensors):

@@ -82,6 +82,24 @@ class Recomputed(Struct, frozen=True, gc=False):
     by: str = ""
 
 
+class Quantised(Struct, frozen=True, gc=False):
+    """What rounding and clipping its input to whole numbers of few bits made of a product's result.
+
+    Args:
+        rms, peak, offset: root mean square, largest and mean error, in units of the tensor.
+        gain: common factor of the error and the result.
+        channels: root mean square error of each channel.
+        told: in words, that the scale is a bad one, so that this is no excuse; empty of a good one.
+    """
+
+    rms: float
+    peak: float
+    gain: float
+    offset: float
+    channels: tuple[float, ...]
+    told: str = ""
+
+
 class Aside(Struct, frozen=True, gc=False):
     """What few rows have before they are judged.
 
@@ -92,6 +110,7 @@ class Aside(Struct, frozen=True, gc=False):
         pick: of indices that differ (argmax, top k), where the input that they were picked from is at hand.
         alone: what was measured of a tensor that only the target has, where NaN or infinity is on one side only.
         recomputed: how far it is from what its own inputs make.
+        quantised: what it is off by because its input was quantised, where that was computed.
     """
 
     failure: Diagnostic | None = None
@@ -100,6 +119,7 @@ class Aside(Struct, frozen=True, gc=False):
     pick: Pick | None = None
     alone: Measurement | None = None
     recomputed: Recomputed | None = None
+    quantised: Quantised | None = None
 
 
 _NOTHING = Aside()
@@ -160,6 +180,17 @@ class Row(Struct, frozen=True, gc=False):
     def recomputed(self) -> Recomputed | None:
         """How far it is from what its own inputs make, where that was computed."""
         return self.aside.recomputed
+
+    @property
+    def quantised(self) -> Quantised | None:
+        """What quantising the input of a product made of it, where that was computed and the scale is a good one."""
+        found = self.aside.quantised
+        return None if self.bad_scale else found
+
+    @property
+    def bad_scale(self) -> str:
+        """What is wrong with the scale that the input of a product was quantised with, in words; empty: nothing."""
+        return self.aside.quantised.told if self.aside.quantised is not None else ""
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -270,7 +270,8 @@ class Allowances:
             is_computed = is_produced and not row.pair.rule.is_self
             through = self.links.through.get(call.key, ()) if is_computed else ()
             passed = (call.key, *through) if is_computed else self.links.before.get(number, ())
-            allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
+            noise = self.hidden.noise(passed, known, is_measured=row.quantised is not None)
+            allowed = with_noise(allowed, noise, deviation, row.quantised)
         self.scales[number] = max([deviation.size, allowed.scale, *map(self._passed_on, behind if copies else ())])
         if not unseen:
             return of_source(allowed, deviation) if copies and sources == () and not behind else allowed

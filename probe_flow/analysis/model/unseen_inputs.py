@@ -20,7 +20,7 @@ from probe_flow.analysis.model.deviation import PEAK_OVER_RMS, TINY, Deviation, 
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.number_types import UNIT, common_share
 from probe_flow.records import NodeKey, Pairs, SlotRole, TensorKind, TensorRef
-from probe_flow.records.row import Row
+from probe_flow.records.row import Quantised, Row
 
 STEPS = {"int8": 127.0, "int4": 7.0, "int2": 1.0}
 """Quantised types: steps from zero to the largest value."""
@@ -92,16 +92,21 @@ class HiddenInputs:
         """Say whether what these nodes compute with has weights that were not compared."""
         return bool(self._of) and any(not self._is_fed(tensor) for key in nodes for tensor in self._of.get(key, ()))
 
-    def noise(self, nodes: Collection[NodeKey], known: Sequence[Deviation]) -> Noise:
-        """Return the error that these nodes' inputs bring, given the deviations of those that were compared."""
+    def noise(self, nodes: Collection[NodeKey], known: Sequence[Deviation], *, is_measured: bool = False) -> Noise:
+        """Return the error that these nodes' inputs bring, given the deviations of those that were compared.
+
+        Where what quantised inputs bring is measured, it is the error of the others.
+        """
         crest = max((d.top / d.size for d in known if d.size > 0.0), default=UNKNOWN_CREST)
         crest = SPARE * min(max(crest, CRESTS[0]), CRESTS[1])
-        errors = [(error, common_share(count)) for error, count in self._errors(nodes, crest)]
+        errors = [(error, common_share(count)) for error, count in self._errors(nodes, crest, is_measured)]
         return Noise(math.hypot(*(error for error, _ in errors)), math.hypot(*(error * part for error, part in errors)))
 
-    def _errors(self, nodes: Collection[NodeKey], crest: float) -> list[tuple[float, int]]:
+    def _errors(self, nodes: Collection[NodeKey], crest: float, is_measured: bool) -> list[tuple[float, int]]:  # noqa: FBT001
         """Return the relative error of each of them, with the number of its elements."""
         hidden = [tensor for key in nodes for tensor in self._of.get(key, ())]
+        if is_measured:
+            hidden = [tensor for tensor in hidden if not self._is_fed(tensor)]
         errors = [(self._error(tensor, crest), tensor.numel or 1) for tensor in hidden]
         if any(tensor.dtype in STEPS for tensor in hidden):
             return errors
@@ -127,18 +132,28 @@ def _of_steps(crest: float, steps: float) -> float:
     return crest / (steps * math.sqrt(12.0))
 
 
-def with_noise(allowed: Allowance, noise: Noise, output: Deviation) -> Allowance:
-    """Return an allowance for an output that carries the errors of hidden inputs too."""
-    if not noise.rms or not output.unit:
+NO_QUANTISING = Quantised(0.0, 0.0, 0.0, 0.0, ())
+
+
+def with_noise(allowed: Allowance, noise: Noise, output: Deviation, quantised: Quantised | None = None) -> Allowance:
+    """Return an allowance for an output that carries the errors of hidden inputs too.
+
+    Args:
+        allowed: without them.
+        noise: of hidden inputs.
+        output: what is allowed.
+        quantised: what quantising an input made of it, where that was computed.
+    """
+    if not (noise.rms or quantised) or not output.unit:
         return allowed
-    scale = max(allowed.scale, output.size)
+    scale, known = max(allowed.scale, output.size), quantised or NO_QUANTISING
     floor = noise.rms * scale
     return replace(
         allowed,
-        floor=allowed.floor + floor,
-        peak=allowed.peak + PEAK_OVER_RMS * floor + 2.0 * noise.rms * output.top,
-        gain=allowed.gain + noise.shared * scale / max(output.size, TINY),
-        offset=allowed.offset + noise.shared * scale,
+        floor=allowed.floor + math.hypot(floor, known.rms),
+        peak=allowed.peak + PEAK_OVER_RMS * floor + 2.0 * noise.rms * output.top + known.peak,
+        gain=allowed.gain + noise.shared * scale / max(output.size, TINY) + known.gain,
+        offset=allowed.offset + noise.shared * scale + known.offset,
     )
 
 

@@ -291,7 +291,7 @@ def _proof(suspect: Suspect, row: Row, *, is_first: bool) -> str:
     told = sentence(row)
     if proof_of(row) is Proof.RIGHT:
         told += ", so it carries on what began before it"
-    shown = f"; {told}" if told else ""
+    shown = "".join(f"; {each}" for each in (told, row.bad_scale) if each)
     if is_first:
         return shown
     why = "proof" if suspect.is_proven else "size" if suspect.inherits else "structure"

@@ -36,10 +36,10 @@ def ascend_quant(x: Array, *, scale: float, offset: float, sqrt_mode: bool = Fal
 
 def ascend_dequant(x: Array, deq_scale: Array, *, sqrt_mode: bool = False, relu_flag: bool = False) -> Array:
     """Return whole numbers times a scale, one for all or for each channel: float32 in the lower half of 64 bits."""
-    factor = _fractions(deq_scale)
+    factor = fractions(deq_scale)
     if sqrt_mode:
         factor = factor * factor
-    shaped = factor.reshape(1, -1, *[1] * (x.ndim - 2)) if factor.size > 1 and x.ndim > 2 else factor
+    shaped = factor.reshape(1, -1, *[1] * (x.ndim - 2)) if factor.size > 1 and x.ndim > 3 else factor
     found = x * shaped
     return np.maximum(found, 0) if relu_flag else np.asarray(found)
 
@@ -78,7 +78,7 @@ def quant_batch_matmul(
     product = _turned(x1, turns=transpose_x1) @ _turned(x2, turns=transpose_x2)
     rows, columns = product.shape[-2:]
     behind: list[Array] = []
-    factor = _fractions(scale)
+    factor = fractions(scale)
     if factor.size not in (1, columns):
         raise UnusableError("scales of groups are not known")
     for each in more:
@@ -108,7 +108,7 @@ def _turned(matrix: Array, *, turns: bool) -> Array:
     return matrix.swapaxes(-1, -2) if turns else matrix
 
 
-def _fractions(scale: Array) -> Array:
+def fractions(scale: Array) -> Array:
     """Return scales as numbers: in whole numbers of 64 bits the lower half is a float32."""
     flat = scale.reshape(-1)
     found = (flat & 0xFFFFFFFF).astype(np.uint32).view(np.float32) if flat.dtype.kind in "iu" else flat
