@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from probe_flow.apis.calls import Call, UnusableError
-from probe_flow.apis.numpy_core.by_framework import FrameworkFunction, check_name
+from probe_flow.apis.numpy_core.by_framework import FrameworkFunction
 from probe_flow.apis.side import Side
 
 FRAMEWORKS: Mapping[str, frozenset[str]] = MappingProxyType(
@@ -31,7 +31,7 @@ def framework_of(call: Call, *, is_mindspore: bool) -> str:
     name = "mindspore" if is_mindspore and not call.kind.startswith("Mint") else "torch"
     if call.kind not in FRAMEWORKS[name]:
         raise UnusableError(f"`{call.api}` is no operator that is computed", is_expected=True)
-    check_name(call.api.rstrip("_"))
+    FrameworkFunction.check_name(call.api.rstrip("_"))
     if not is_installed(name):
         raise UnusableError(f"`{call.api}` is computed by {name} only, which is not installed", is_expected=True)
     return name

@@ -189,7 +189,7 @@ def _searched(
     if search is not None:
         return search(rows, pairs, verdicts)
     diagnosis = diagnose(rows, pairs)
-    if diagnosis.quantised_runs and asked.recompute.mode != "never":
+    if diagnosis.quantised_runs and asked.recompute.mode != "never" and context.isolate is not no_processes:
         from probe_flow.comparing.quantising import find_quantised
 
         if find_quantised(rows, pairs, asked.recompute, diagnosis, context):

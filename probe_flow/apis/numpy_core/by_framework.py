@@ -27,19 +27,6 @@ PLACED = frozenset(("grid_sample", "grid_sampler", "grid_sampler_2d", "grid_samp
 """APIs that find places in the precision of what they read, and jump from pixel to pixel: others are as right."""
 
 
-def check_name(api: str) -> None:
-    """Raise where an API is none that computes, since dumps may name anything, or none whose result is one alone.
-
-    Raises:
-        UnusableError: its name says so.
-    """
-    name = api.rpartition(".")[2].strip("_")
-    if name in PLACED:
-        raise UnusableError(f"what `{api}` picks depends on the last bits of the places", is_expected=True)
-    if not _NAME.fullmatch(api) or name in SIDE_EFFECTS:
-        raise UnusableError(f"`{api}` is no operator that is computed", is_expected=True)
-
-
 class FrameworkFunction:
     """An API of a framework as a function of arrays.
 
@@ -52,13 +39,26 @@ class FrameworkFunction:
     """
 
     def __init__(self, side: Side, kind: str, api: str) -> None:
-        check_name(api)
+        self.check_name(api)
         self._side = side
         self._function, self.name = side.find(kind, api)
         module = getattr(self._function, "__module__", None)
         if module is not None and not module.startswith(_HOMES) and not isbuiltin(self._function):
             raise UnusableError(f"`{api}` is no operator that is computed", is_expected=True)
         self.dtype = "float64"
+
+    @staticmethod
+    def check_name(api: str) -> None:
+        """Raise where an API is none that computes, since dumps may name anything, or none whose result is one alone.
+
+        Raises:
+            UnusableError: its name says so.
+        """
+        name = api.rpartition(".")[2].strip("_")
+        if name in PLACED:
+            raise UnusableError(f"what `{api}` picks depends on the last bits of the places", is_expected=True)
+        if not _NAME.fullmatch(api) or name in SIDE_EFFECTS:
+            raise UnusableError(f"`{api}` is no operator that is computed", is_expected=True)
 
     @property
     def shown(self) -> str:

@@ -245,5 +245,5 @@ def test_a_dump_that_changes_meanwhile_explains_nothing(tmp_path: Path, monkeypa
         )
         assert len(found(images(tmp_path, reach=0.5), tmp_path)) == 1
     assert quantising.measured(jobs[0]).quantised is not None
-    Path(jobs[0].source.extents[0].file).write_bytes(b"")
+    Path(jobs[0].tensors[0].extents[0].file).write_bytes(b"")
     assert quantising.measured(jobs[0]) == NOTHING

@@ -10,7 +10,7 @@ import pytest
 from api_calls import Form, arrays_in, call_of
 
 from probe_flow.apis.calls import DtypeName, Gradients, TensorSpec, UnusableError
-from probe_flow.apis.numpy_core.by_framework import FrameworkFunction, check_name
+from probe_flow.apis.numpy_core.by_framework import FrameworkFunction
 from probe_flow.apis.numpy_core.compute import computed, own_errors, wide
 from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
 from probe_flow.apis.side import Held
@@ -137,7 +137,7 @@ def test_element_types_are_those_that_it_computes_in():
 )  # fmt: skip
 def test_what_may_do_more_than_compute_is_never_asked(api):
     with pytest.raises(UnusableError, match="is no operator that is computed"):
-        check_name(api)
+        FrameworkFunction.check_name(api)
 
 
 def test_a_function_of_another_module_is_never_called():
