@@ -51,7 +51,7 @@ class Left(Struct, frozen=True):
 
 
 class Own(Struct, frozen=True):
-    """How far a result is from what its whole numbers make.
+    """How far a result is from what its whole numbers make, or those that it should have read.
 
     Args:
         found: the error, relative to the golden.
@@ -149,14 +149,14 @@ class _Product:
     def found(self, unit: float) -> tuple[Left | None, Own | None]:
         source, whole = (_wide(each).reshape(self._shape) for each in (self._tensors.source, self._tensors.whole))
         left = whole - self._exact(source)
-        # A step more or less is how the device rounds. Other whole numbers are not explained by their input.
-        is_explained = np.abs(whole - ascend_quant(source, **self._asked)).max(initial=0.0) <= 1.0
+        due = ascend_quant(source, **self._asked)
+        is_due = np.abs(whole - due).max(initial=0.0) <= 1.0  # a step more or less is how the device rounds
         made = self._floats(self._made(left))
         result = _wide(self._tensors.target).reshape(made.shape)
         if not (np.isfinite(made).all() and np.isfinite(result).all()):
             return None, None
-        left_over = _figures(made, result, self._told(source, left)) if is_explained else None
-        return left_over, self._own_error(whole, result, unit)
+        left_over = _figures(made, result, self._told(source, left)) if is_due else None
+        return left_over, self._own_error(whole if is_due else due, result, unit)
 
     def _told(self, source: Array, left: Array) -> str:
         """Return what is wrong with a scale that leaves more than one for the largest value does; empty where none is.
