@@ -151,12 +151,13 @@ def each_done(jobs: Sequence[Any], work: Work, context: Context) -> Iterator[Any
     small = [number for number, job in enumerate(jobs) if work.needed(job) <= SMALL_BYTES]
     large = sorted(set(range(len(jobs))) - set(small))
     found: dict[int, Any] = {}
+    here, apart = work.here, work.apart
     if small:
         given, sizes = [jobs[number] for number in small], [work.nbytes(jobs[number]) for number in small]
-        found |= {small[at]: each for at, each in context.map(work.here, given, sizes=sizes, lost=work.lost)}
+        found |= {small[at]: each for at, each in context.map(here, given, sizes=sizes, lost=work.lost)}
     if large:
         tasks, given = context.isolate(1, SECONDS, "calls"), [jobs[number] for number in large]
-        found |= {large[at]: each for at, each in tasks(work.apart, given, sizes=[1] * len(large), lost=work.lost)}
+        found |= {large[at]: each for at, each in tasks(apart, given, sizes=[1] * len(large), lost=work.lost)}
     yield from (found[number] for number in range(len(jobs)))
 
 

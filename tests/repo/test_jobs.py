@@ -10,10 +10,10 @@ import probe_flow
 
 PACKAGE = Path(probe_flow.__file__).parent
 KINDS = {
-    "check_batch", "convert_batch", "look_at", "measure_batch", "parse_batch", "recompute_call",
-    "recompute_here", "reduce_batch", "round_batch", "worst_channel",
+    "check_batch", "convert_batch", "look_at", "measure_batch", "parse_batch", "reduce_batch", "round_batch",
+    "worst_channel", "here", "apart",
 }  # fmt: skip
-"""The functions that run in workers."""
+"""The functions that run in workers; the last two are those of any `recompute.Work`."""
 
 
 def calls() -> Iterator[ast.Call]:
