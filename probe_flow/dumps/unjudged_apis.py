@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from probe_flow.records import SlotRole, TensorRef
+from probe_flow.records import Phase, SlotRole, TensorRef
 
 UNDEFINED = frozenset(
     (
@@ -39,6 +39,6 @@ def undefined_outputs(name: str) -> frozenset[int]:
 
 
 def is_undefined(tensor: TensorRef) -> bool:
-    """Return True for an output that holds undefined memory."""
-    undefined = undefined_outputs(tensor.node.name)
+    """Return True for an output that holds undefined memory, of a forward call: a backward one gives gradients."""
+    undefined = undefined_outputs(tensor.node.name) if tensor.node.phase is not Phase.BACKWARD else None
     return bool(undefined) and tensor.slot.role is SlotRole.OUTPUT and tensor.slot.path[0] in undefined

@@ -169,7 +169,10 @@ class GroupMatch:
                 f"{doubt}: nobody can tell whose array `{safe_name(name)}` is; read the "
                 "runs of the debugger themselves, or extract them with `tf_dump`, whose `mapping.csv` tells"
             )
-        return no_golden_dump(origin)
+        reason = no_golden_dump(origin)
+        if reason.is_gap and name and self.golden.leaves_out(name):
+            return CommonReason.FILTERED.outside(f"`{name}` is not among the selected golden nodes")
+        return reason
 
     def run(self) -> None:
         """Decide every tensor of the operators that the rules name."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from probe_flow.dumps.file_names import safe_name
+from probe_flow.dumps.selection import Selection, selected_nodes
 from probe_flow.records import Catalog, Execution, Node, NodeKey, SlotRole, TensorRef
 
 if TYPE_CHECKING:
@@ -23,10 +24,18 @@ class DumpIndex:
         execution: of the dump.
         nodes: of this execution.
         tensors: of these nodes.
+        selected: patterns of the names that were read; None = all.
     """
 
-    def __init__(self, execution: Execution, nodes: Mapping[NodeKey, Node], tensors: Iterable[TensorRef]) -> None:
+    def __init__(
+        self,
+        execution: Execution,
+        nodes: Mapping[NodeKey, Node],
+        tensors: Iterable[TensorRef],
+        selected: Sequence[str] | None = None,
+    ) -> None:
         self.execution = execution
+        self._selected = None if selected is None else Selection(nodes=selected).node_filter()
         self.nodes = nodes
         self.tensors: dict[NodeKey, list[TensorRef]] = {key: [] for key in nodes}
         self._slots: dict[tuple[NodeKey, SlotRole, object], TensorRef] = {}
@@ -43,9 +52,13 @@ class DumpIndex:
     @classmethod
     def each_of(cls, catalog: Catalog) -> Iterator[Self]:
         """Yield the index of every execution of a dump, in order."""
-        tensors = catalog.tensors_by_execution()
+        tensors, selected = catalog.tensors_by_execution(), selected_nodes(catalog)
         for execution, nodes in catalog.nodes_by_execution().items():
-            yield cls(execution, nodes, tensors[execution])
+            yield cls(execution, nodes, tensors[execution], selected)
+
+    def leaves_out(self, name: str) -> bool:
+        """Return True for a node that was not asked for when the dump was read."""
+        return self._selected is not None and not any(map(self._selected, (name, safe_name(name))))
 
     def node(self, name: str) -> NodeKey | None:
         """Return the node of this name; of this name in file names where no node has the true one."""

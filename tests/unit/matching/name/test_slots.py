@@ -60,6 +60,13 @@ def test_outputs_of_undefined_memory_are_not_compared() -> None:
     assert not any(pair.reason.is_gap for pair in pairs if pair.reason is not None)
 
 
+def test_the_gradients_that_such_a_call_gives_are_compared() -> None:
+    key = NodeKey(Execution(0, 0), "Primitive.bn_train.BatchNorm", 0, Phase.BACKWARD)
+    outputs = [tensor(key, SlotRole.OUTPUT, index) for index in range(3)]
+    pairs = pair_tensors(outputs, outputs, Decision("group", Rule("name")))
+    assert [pair.golden for pair in pairs] == outputs
+
+
 @pytest.mark.frameworks
 @pytest.mark.filterwarnings("ignore:reduction")
 @pytest.mark.parametrize("api", sorted(OTHER_GRADIENTS))

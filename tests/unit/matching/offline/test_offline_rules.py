@@ -8,13 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from offline_builders import Case, by_golden, by_target, check_complete, codes, partners, values
+from offline_builders import Case, by_golden, by_target, check_complete, codes, partners, read, values
 from om_writer import tensor
 from rule_builders import desc, op
 
 from probe_flow.analysis.silent_operators import silent_operators
+from probe_flow.dumps.offline.npy_folder import read_npy_folder
+from probe_flow.dumps.rules.rule_file import read_rule_file
+from probe_flow.dumps.selection import Selection as Dumped
 from probe_flow.errors import UsageError
 from probe_flow.matching.offline.by_ids import Selection, selected_by_ids, selected_by_range
+from probe_flow.matching.offline.match_offline import match_offline
+from probe_flow.matching.offline.models import RuleBook
 from probe_flow.records import Expectation, NodeKey, Pairs, Relation, RuleFacts
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -679,6 +684,27 @@ def test_a_golden_of_another_model_is_told(case: Case) -> None:
     problem = pairs.problems[0]
     assert problem.code == "PF4410"
     assert problem.notes == ("the rules name `a`", "the golden has `z`")
+
+
+@pytest.mark.parametrize(("nodes", "code"), [(("conv*",), "filtered outside"), (None, "no_golden_dump missing")])
+def test_an_original_that_the_golden_s_selection_leaves_out_is_not_missing(
+    case: Case, nodes: tuple[str, ...] | None, code: str
+) -> None:
+    """Though the selection takes the name of the fused operator, which begins as that of its first original."""
+    case.device("Conv2D", "conv1relu1", outputs=[X])
+    case.device("MaxPool", "pool1", inputs=[X], outputs=[X])
+    for name in ("conv1", "pool1"):
+        case.golden.output(name, 0, X)
+    rule = case.rule(
+        op("conv1relu1", "Conv2D", number=1, originals=["conv1", "relu1"], outputs=[out("relu1")]),
+        op("pool1", "MaxPool", number=2, inputs=["conv1relu1:0"], originals=["pool1"], outputs=[out("pool1")]),
+    )
+    book = RuleBook((read_rule_file(rule),))
+    golden = read_npy_folder(case.golden.path, side="golden", select=Dumped(nodes=nodes))
+    found = by_target(match_offline(read(case.target.path, "target"), golden, book))
+    assert codes({name: found[name] for name in ("conv1relu1.output.0", "pool1.input.0")}) == {
+        "conv1relu1.output.0": code, "pool1.input.0": code
+    }  # fmt: skip
 
 
 def test_the_copies_of_a_graph_for_several_batch_sizes_have_one_golden(case: Case) -> None:
