@@ -40,5 +40,6 @@ def undefined_outputs(name: str) -> frozenset[int]:
 
 def is_undefined(tensor: TensorRef) -> bool:
     """Return True for an output that holds undefined memory, of a forward call: a backward one gives gradients."""
-    undefined = undefined_outputs(tensor.node.name) if tensor.node.phase is not Phase.BACKWARD else None
-    return bool(undefined) and tensor.slot.role is SlotRole.OUTPUT and tensor.slot.path[0] in undefined
+    undefined = undefined_outputs(tensor.node.name)
+    is_result = tensor.slot.role is SlotRole.OUTPUT and tensor.node.phase is not Phase.BACKWARD
+    return bool(undefined) and is_result and tensor.slot.path[0] in undefined

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import starmap
 
+from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.name.calls import CallPairs, pair_calls
 from probe_flow.matching.name.fuzzy import FUZZY_CONFIDENCE, add_fuzzy
 from probe_flow.matching.name.name_space import NameSpace, is_cross_framework
@@ -50,7 +51,8 @@ def match_name(
 
     Returns:
         The pairs in the order of the target; what only the golden has follows what it follows there. Problems are
-        warnings: PF4202 to PF4204 about ranks and steps.
+        warnings: PF4202 to PF4204 about ranks and steps,
+        PF4206 where two frameworks have few names in common.
     """
     space = space if space is not None else unwrapped(target, golden)
     sides, others = sides_of(target, space.target), sides_of(golden, space.golden)
@@ -74,16 +76,30 @@ def match_name(
         return merge.pairs(groups)
 
     pairs = executions.gathered(target, golden, starmap(paired, executions.sides(sides, others)))
+    foreign = _of_foreign_names(target, pairs) if is_foreign and not space.is_mapping else ()
     return with_selections(
         Pairs(
             target=target,
             golden=golden,
             pairs=pairs,
             groups=tuple(groups),
-            problems=(*executions.problems, *space.problems()),
+            problems=(*executions.problems, *space.problems(), *foreign),
             unused=(*executions.unused, *space.unused()),
         )
     )
+
+
+def _of_foreign_names(target: Catalog, pairs: Iterable[Pair]) -> Iterator[Diagnostic]:
+    """Say so where most of what two frameworks compute has no common name."""
+    met = sum(pair.target is not None and pair.golden is not None for pair in pairs)
+    if 2 * met < len(target.tensors):
+        yield Diagnostic(
+            "PF4206",
+            f"the two frameworks have a name in common for {met} of {len(target.tensors)} target tensors",
+            severity=Severity.WARNING,
+            help="pair them by their layers: `compare -lm`, with a file for what has other names there "
+            "(`suggest-mapping` writes one); in a workflow `match.layer_mapping`",
+        )
 
 
 class Merge:

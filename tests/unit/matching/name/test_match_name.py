@@ -515,3 +515,22 @@ def test_a_none_without_partner_is_no_gap() -> None:
     pairs = match_name(catalog(["Torch.a.0.forward"], tensors=[ref_of(key), null]), catalog(["Torch.a.0.forward"]))
 
     assert [pair.reason.expectation for pair in pairs.pairs if pair.reason] == [Expectation.EXPECTED]
+
+
+# --- two frameworks --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "framework", "codes"),
+    [
+        (["Cell.a.Dense", "Cell.b.Dense", "Cell.c.Dense"], "mindspore", ["PF4206"]),
+        (["Module.a.Linear", "Module.b.Linear", "Cell.c.Dense"], "mindspore", []),
+        (["Module.d.Linear", "Module.e.Linear", "Module.f.Linear"], "pytorch", []),
+    ],
+)
+def test_two_frameworks_that_name_most_things_differently_need_a_mapping(
+    names: list[str], framework: str, codes: list[str]
+) -> None:
+    target = catalog([f"{name}.forward.0" for name in names], framework=framework)
+    golden = catalog([f"Module.{name}.Linear.forward.0" for name in "abc"])
+    assert [problem.code for problem in match_name(target, golden).problems] == codes
