@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from probe_flow.comparing.recompute_worker import SideCall
 from probe_flow.errors import ProbeFlowError
 from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase, SlotRole, TensorKind, TensorRef
 from probe_flow.records.frameworks import MINDSPORE, NPY, OM, TORCHAIR_GE
+from probe_flow.tensors.layouts import PLAIN_LAYOUTS
 
 if TYPE_CHECKING:
     from probe_flow.apis.numpy_core.fused import Fused
@@ -174,13 +175,33 @@ class Side:
             return dataclasses.replace(call, kind=DEVICE, api="+".join(part.op_type for part in fused.parts))
         if self._catalog.framework not in (TORCHAIR_GE, OM) or not needs_attributes(node.op_type):
             return call
-        known = self._graph.of(node)
+        known = _of_logical_order(self._graph.of(node), tensors.values())
         wanted = attributes_of(DEVICE, node.op_type)
         kwargs = {name: Plain(value) for name, value in known.items() if name in wanted.all}
         lacking = sorted(wanted.required - kwargs.keys())
         if lacking:
             raise UnusableError(f"its graph does not give its attribute `{lacking[0]}`")
         return Call(DEVICE, call.api, call.args, kwargs, call.results)
+
+
+_BY_AXES = ("strides", "dilations", "ksize")
+"""Attributes of images that have a number for each of their axes."""
+
+
+def _of_logical_order(attributes: Mapping[str, Any], tensors: Iterable[TensorRef]) -> Mapping[str, Any]:
+    """Return the attributes of an operator of images with channels last as its tensors are read, which is NCHW.
+
+    They speak of the order in the user's model. What the device stores in it or in blocks is read in its logical order.
+    """
+    images = [each for each in tensors if len(each.logical_shape or each.shape or ()) == 4]
+    if attributes.get("data_format") != "NHWC" or not images or any(each.layout in PLAIN_LAYOUTS for each in images):
+        return attributes
+    turned = {
+        name: [value[0], value[3], *value[1:3]]
+        for name in _BY_AXES
+        if isinstance(value := attributes.get(name), list | tuple) and len(value) == 4
+    }
+    return {**attributes, **turned, "data_format": "NCHW"}
 
 
 def _onnx_calls(catalog: Catalog) -> OnnxCalls | None:

@@ -84,6 +84,14 @@ def align(target: TensorRef, golden: TensorRef, *, told: Told = _UNTOLD, golden_
     return _joined(mine, other, next(labels, ""))
 
 
+def alone(ref: TensorRef, told: Told) -> TensorRef:
+    """Return a tensor that is compared with nothing with the logical shape that its header or the rules tell."""
+    if ref.shape is None or is_plain(ref) or not is_convertible(ref):
+        return ref
+    side = _side(ref, told, None)
+    return ref if side is None else side.ref
+
+
 def _plain_shape(ref: TensorRef) -> Shape | None:
     return ref.logical_shape if is_plain(ref) and stored_order(ref) is None else None
 

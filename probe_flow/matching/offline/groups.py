@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.errors import Span
-from probe_flow.matching.offline.align import Aligned, align
+from probe_flow.matching.offline.align import Aligned, align, alone
 from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.name_parts import NAME_PARTS
@@ -314,7 +314,8 @@ class GroupMatch:
         found = self._fed.golden_of(op, ref, origin) if origin.op.op_type in NETWORK_INPUTS else None
         if found is None:
             if not self._match_self(op, ref, group, origin):
-                self._ledger.leave(ref, self._no_golden(origin), group=self._id(group), is_target=True)
+                seen = alone(ref, origin.told)
+                self._ledger.leave(ref, self._no_golden(origin), group=self._id(group), is_target=True, seen=seen)
             return
         golden, aligned = found
         if (reason := _raw(ref, golden, origin)) is not None:

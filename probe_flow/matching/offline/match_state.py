@@ -59,10 +59,13 @@ class Ledger(Struct):
             )
         )
 
-    def leave(self, ref: TensorRef, reason: Reason, *, group: str, is_target: bool) -> None:
-        """Say why a tensor has no partner."""
+    def leave(
+        self, ref: TensorRef, reason: Reason, *, group: str, is_target: bool, seen: TensorRef | None = None
+    ) -> None:
+        """Say why a tensor has no partner; ``seen`` is the tensor with what is known of its shape."""
         (self._targets if is_target else self._goldens).add(id(ref))
-        target, golden = (ref, None) if is_target else (None, ref)
+        shown = ref if seen is None else self._as_known(ref, seen)
+        target, golden = (shown, None) if is_target else (None, shown)
         self.pairs.append(
             Pair.on_terms(target, golden, group, CommonRule.NONE, _unreadable(ref) or reason, confidence=0.0)
         )

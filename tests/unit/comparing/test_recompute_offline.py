@@ -116,6 +116,71 @@ def test_wrong_weights_that_the_golden_does_not_show_are_cleared_by_no_proof(tmp
     assert told[0]["left"] == [["conv", HIDDEN]]
 
 
+def test_weights_whose_header_has_no_shape_have_that_of_the_rules(tmp_path):
+    case, a = Case(tmp_path), convolved(X, KERNEL)
+    weights = OmTensor(DumpTensor(KERNEL, "float16", "FRACTAL_Z"), original_shape=None)
+    case.device("Conv2D", "conv", inputs=[blocked(X), weights], outputs=[blocked(a)])
+    for name, values in (("x", X), ("conv", a)):
+        case.golden.output(name, 0, values.astype(np.float32))
+    shapes = {"shape": a.shape, "origin_shape": a.shape, "layout": "NC1HWC0"}
+    rule = case.rule(
+        op("x", "Data", number=1, originals=["x"], outputs=[desc("x", 0, shape=X.shape, origin_shape=X.shape)]),
+        op("kernel", "Const", number=2, outputs=[desc(layout="FRACTAL_Z", origin_shape=KERNEL.shape)]),
+        op("conv", "Conv2D", number=3, inputs=["x:0", "kernel:0"], originals=["conv"],
+           outputs=[desc("conv", 0, **shapes)], attrs=CONV),
+    )  # fmt: skip
+    findings, told = compared(case, rule, "all")
+    assert (names(findings), told[0]["calls"], told[0]["left"]) == ([], 1, [])
+
+
+def channels_last(folder, product=1.0):
+    """Write a strided convolution of TensorFlow and a pooling: NHWC and HWCN there, in blocks on the device."""
+    case, turned = Case(folder), lambda each: each.transpose(0, 2, 3, 1)
+    due = convolved(X, KERNEL)[:, :, ::2, ::2]
+    made = (due * product).astype(np.float16)
+    pooled, truth = (
+        np.maximum.reduce([each[:, :, i : i + 2, j : j + 2] for i in (0, 1) for j in (0, 1)]) for each in (made, due)
+    )
+
+    def stored(values):
+        data = DumpTensor(values.astype(np.float16), "float16", "NC1HWC0")
+        return OmTensor(data, original_shape=turned(values).shape)
+
+    weights = OmTensor(DumpTensor(KERNEL, "float16", "FRACTAL_Z"), original_shape=KERNEL.transpose(2, 3, 1, 0).shape)
+    case.device("Conv2D", "conv", inputs=[stored(X), weights], outputs=[stored(made)])
+    case.device("MaxPool", "pool", inputs=[stored(made)], outputs=[stored(pooled)])
+    for name, values in (("x", X), ("conv", due), ("pool", truth)):
+        case.golden.output(name, 0, turned(values).astype(np.float32))
+    common = {"origin_layout": "NHWC", "layout": "NC1HWC0"}
+    shapes = [{**common, "origin_shape": turned(each).shape} for each in (X, made, pooled)]
+    last = attr("data_format", s="NHWC")
+    strided = [
+        ints("strides", 1, 2, 2, 1),
+        ints("pads", 1, 1, 1, 1),
+        ints("dilations", 1, 1, 1, 1),
+        attr("groups", i=1),
+    ]
+    window = [ints("ksize", 1, 2, 2, 1), ints("strides", 1, 1, 1, 1), attr("padding", s="VALID")]
+    rule = case.rule(
+        op("x", "Data", number=1, originals=["x"], outputs=[desc("x", 0, **shapes[0])]),
+        op("kernel", "Const", number=2, outputs=[desc(layout="FRACTAL_Z", origin_layout="HWCN")]),
+        op("conv", "Conv2D", number=3, inputs=["x:0", "kernel:0"], originals=["conv"],
+           outputs=[desc("conv", 0, **shapes[1])], attrs=[*strided, last]),
+        op("pool", "MaxPool", number=4, inputs=["conv:0"], originals=["pool"], outputs=[desc("pool", 0, **shapes[2])],
+           attrs=[*window, last]),
+    )  # fmt: skip
+    return case, rule
+
+
+def test_images_of_tensorflow_are_computed_as_the_device_stores_them(tmp_path):
+    """Attributes speak of channels last, while blocks are read as NCHW, and weights are HWCN in their header."""
+    findings, told = compared(*channels_last(tmp_path / "healthy"), "all")
+    assert (names(findings), told[0]["calls"], told[0]["left"]) == ([], 2, [])
+    findings, told = compared(*channels_last(tmp_path / "faulty", product=1.5))
+    assert (names(findings), told[0]["left"]) == (["conv"], [])
+    assert "given its own inputs, the output is off by" in findings[0].evidence
+
+
 def in_bfloat16(values):
     return values.astype(np.float32).astype(bfloat16)
 
