@@ -94,6 +94,9 @@ NAME, FOLDED, SHAPE, ORDER, ADDRESS, INPUT = 0.9, 0.7, 0.6, 0.4, 0.9, 0.6
 _FOLDS = re.compile("Conv|MatMul|FullyConnection|BNInfer|BatchNorm")
 """Types of operators that compute what stands behind them too, and keep their own name."""
 
+_FOLDED = re.compile(r"(?i)batch_?norm|scale|bias|(?:^|[^a-z])bn(?:[^a-z]|$)")
+"""What operators are called that become part of weights. (What is behind them may be fused with what reads it.)"""
+
 _NO_ORIGINAL = PASSED_TYPES | HELD_TYPES | NETWORK_INPUTS
 _WHY = {
     OfflineRule.NAME: "the names are equal",
@@ -187,7 +190,8 @@ class _Guess:
         alone = takewhile(lambda each: each not in self._known and each not in self._between, behind)
         given = self._golden.output(golden.name, 0)
         outputs = ((each, self._golden.output(each.name, 0)) for each in alone)
-        return [each for each, ref in outputs if ref is not None and given is not None and ref.shape == given.shape]
+        alike = (each for each, ref in outputs if ref is not None and given is not None and ref.shape == given.shape)
+        return [*takewhile(lambda each: _FOLDED.search(each.name), alike)]
 
     def _order_of_axes(self) -> str:
         """Return the order of the golden's images that most named pairs have which fit in one order alone."""

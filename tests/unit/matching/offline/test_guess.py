@@ -73,6 +73,18 @@ def test_what_the_device_has_not_behind_a_product_is_folded_into_it(case: Case) 
     assert {left["conv1.output.0"], left["bn1.output.0"]} == {"internal expected"}
 
 
+def test_what_is_no_part_of_weights_is_not_folded(case: Case) -> None:
+    """The device may compute it together with what reads it, under the name of that."""
+    for op_type, name in (("Conv2D", "conv"), ("Swish", "mul")):
+        case.device(op_type, name, outputs=[numbers(1, 5, 3, 3)])
+    for name in ("conv", "conv_bn", "sigmoid", "mul"):
+        case.golden.output(name, 0, numbers(1, 5, 3, 3))
+    assert {name: golden for name, (golden, _, _) in guesses(case).items()} == {
+        "conv.output.0": "conv_bn.output.0",
+        "mul.output.0": "mul.output.0",
+    }
+
+
 def test_what_the_device_has_under_its_own_name_is_not_folded(case: Case) -> None:
     found = folding(case, "Conv2D", "bn1", "scale1")
     assert {(name, golden, rule) for name, (golden, rule, _) in found.items()} == {
