@@ -13,10 +13,10 @@ from probe_flow.analysis.silent_operators import SilentOperator
 from probe_flow.analysis.tensor_fates import COMPARED, Fates, fate_of, fates_of_sides
 from probe_flow.errors import Diagnostic
 from probe_flow.records import (
-    Catalog,
     Coverage,
     Execution,
     Mode,
+    Pair,
     Pairs,
     Role,
     SlotRole,
@@ -26,7 +26,7 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.figures import AT_ONCE, FEW
-from probe_flow.records.row import PRODUCED, Row
+from probe_flow.records.row import Row
 
 _OTHER_HASHES = "PF5117"
 _NAMELESS = "PF3208"
@@ -64,12 +64,11 @@ def cover(
 ) -> Mapping[str, Coverage]:
     """Count the tensors of both sides by the best that happened to each: compared, expected, outside, missing.
 
-    Tensors are told apart by identity: a pair holds its catalogs' own objects. ``silent``: per side what ran and left
-    no output in the dump.
+    ``silent``: per side what ran and left no output in the dump.
     """
     silent_outputs = {side: sum(each.outputs for each in operators) for side, operators in (silent or {}).items()}
-    nonfinite: set[int] = set()
-    zero: set[int] = set()
+    nonfinite: list[Pair] = []
+    zero: list[Pair] = []
     for number in _that_may_say_nothing(rows):
         row, verdict = rows[number], verdicts[number]
         target, golden = row.pair.target, row.pair.golden
@@ -78,11 +77,10 @@ def cover(
             figures = _figures(row)
             found = nonfinite if _are_nonfinite(figures) else zero if _are_zero(figures) else None
             if found is not None:
-                found.update((id(target), id(golden)))
+                found.append(row.pair)
     covered = {}
     for side, fates in fates_of_sides(pairs, rows, verdicts):
-        catalog = pairs.golden if side == "golden" else pairs.target
-        covered[side] = _cover_side(catalog, fates, nonfinite, zero, silent_outputs.get(side, 0))
+        covered[side] = _cover_side(fates, nonfinite, zero, silent_outputs.get(side, 0))
     return {side: covered[side] for side in ("target", "golden")}
 
 
@@ -119,11 +117,11 @@ def _recorded_target(row: Row) -> TensorRef | None:
 _Recorded: TypeAlias = list[tuple[list[float], bool]]
 
 
-def _cover_side(catalog: Catalog, fates: Fates, nonfinite: set[int], zero: set[int], silent: int) -> Coverage:
-    produced = [tensor for tensor in catalog.tensors if tensor.slot.role in PRODUCED]
-    counts, outputs = fates.counts(catalog.tensors), fates.counts(produced)
+def _cover_side(fates: Fates, nonfinite: Sequence[Pair], zero: Sequence[Pair], silent: int) -> Coverage:
+    own, produced = fates.all_and_produced()
+    counts, outputs = fates.counts(own), fates.counts(produced)
     return Coverage(
-        tensors=len(catalog.tensors),
+        tensors=len(own),
         compared=counts["compared"],
         expected=counts["expected"],
         outside=counts["outside"],
@@ -132,8 +130,8 @@ def _cover_side(catalog: Catalog, fates: Fates, nonfinite: set[int], zero: set[i
         outputs=len(produced),
         outputs_compared=outputs["compared"],
         outputs_missing=outputs["missing"] + outputs["unreadable"],
-        outputs_nonfinite=sum(id(tensor) in nonfinite for tensor in produced) if nonfinite else 0,
-        outputs_zero=sum(id(tensor) in zero for tensor in produced) if zero else 0,
+        outputs_nonfinite=fates.number_in(nonfinite, produced),
+        outputs_zero=fates.number_in(zero, produced),
         outputs_silent=silent,
     )
 

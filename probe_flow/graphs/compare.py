@@ -168,8 +168,8 @@ class ComparedRows:
         rows = self.of_node(call.key)
         if [row.pair.target for row in rows] == list(tensors):  # as nearly always
             return [None if row.pair.golden is None else row for row in rows]
-        found = {id(row.pair.target): row for row in reversed(rows) if row.pair.golden is not None}
-        return [found.get(id(tensor)) for tensor in tensors]
+        found = {row.pair.shown.slot: row for row in reversed(rows) if row.pair.golden is not None}
+        return [found.get(tensor.slot) for tensor in tensors]
 
 
 def rows_by_execution(comparison: Comparison) -> dict[Execution, Sequence[Row]]:
@@ -265,7 +265,7 @@ class _PositionRows:
         if not self._is_measured or other is None:
             return None
         rows = self._rows.of_node(tensor.node)
-        return next((row.measurement for row in rows if row.pair.target is tensor and row.pair.golden is other), None)
+        return next((row.measurement for row in rows if row.pair.target == tensor and row.pair.golden == other), None)
 
 
 def _by_role(tensors: Sequence[TensorRef]) -> dict[SlotRole, list[TensorRef]]:

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import groupby
-from operator import attrgetter
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.graphs.micro_steps import micro_steps
@@ -41,15 +40,13 @@ def build_graphs(
     Raises:
         IncompleteError: PF7150 where the dump does not say what called what.
     """
-    nodes: dict[Execution, list[Node]] = defaultdict(list)
-    for run, some in groupby(catalog.nodes.values(), attrgetter("key.execution")):
-        nodes[run].extend(some)
+    nodes = catalog.nodes_by_run()
     undumped: dict[Execution, list[Node]] = defaultdict(list)
     for node in catalog.undumped:
         undumped[node.key.execution].append(node)
     tensors = catalog.tensors_by_execution()
     for run in nodes if executions is None else executions:
-        yield _graph(catalog, run, nodes[run], undumped[run], tensors.get(run, ()), layout)
+        yield _graph(catalog, run, nodes.get(run, ()), undumped[run], tensors.get(run, ()), layout)
 
 
 def build_graph(catalog: Catalog, execution: Execution, *, layout: GraphLayout = GraphLayout.OWN) -> ModelGraph:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from operator import is_
+from itertools import groupby
+from operator import attrgetter, is_
 from typing import TypeAlias
 
 from msgspec import Struct, field
@@ -13,8 +14,10 @@ from msgspec.structs import replace
 from probe_flow.errors import Diagnostic
 from probe_flow.records.figures import Integers
 from probe_flow.records.frameworks import Framework
-from probe_flow.records.node import Execution, Node, NodeKey
-from probe_flow.records.tensor import TensorRef
+from probe_flow.records.node import Execution, ManyNodes, Node, NodeKey
+from probe_flow.records.tensor import ManyTensors, TensorRef
+from probe_flow.records.tensor_data import TensorTable
+from probe_flow.records.tensor_traits import TensorTraits
 
 Problem = Diagnostic
 """Something a reader could not take: a malformed file, a skipped duplicate. Never an exception of the run."""
@@ -131,6 +134,67 @@ class Graph(Struct, frozen=True, gc=False):
     file: str
 
 
+class Program(Struct, frozen=True, gc=False, eq=False):
+    """The nodes of executions that run the same, as one of them has them."""
+
+    nodes: tuple[Node, ...]
+
+
+class Held(Struct, frozen=True, gc=False, eq=False):
+    """The tensors of executions that run the same, but for what their dumps recorded of each.
+
+    Args:
+        owners: number of the node of each.
+        traits: of each.
+        tables: which of the execution's tables has the data of each; `NO_TABLE`: none, the tensor is held as it is.
+        rows: its row there.
+    """
+
+    owners: Integers
+    traits: tuple[TensorTraits, ...]
+    tables: Integers
+    rows: Integers
+
+
+NO_TABLE = 255
+
+
+class Ran(Struct, frozen=True, gc=False, eq=False):
+    """One execution of a program: what other executions of it do not share.
+
+    Args:
+        execution: which one.
+        program, held: its nodes and tensors.
+        order: by how much `Node.order` is larger.
+        stacks: id of a stack there -> its id here.
+        tables: have the data of the tensors.
+        others: tensors whose data are in no table, by number.
+    """
+
+    execution: Execution
+    program: Program
+    held: Held
+    order: int
+    stacks: Mapping[str, str]
+    tables: tuple[TensorTable, ...]
+    others: Mapping[int, TensorRef]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its parts fit together; of executions that were read."""
+        held, sizes = self.held, [*map(len, self.tables)]
+        columns = held.owners, held.traits, held.tables, held.rows
+        return (
+            held.owners.typecode + held.tables.typecode + held.rows.typecode == "IBI"
+            and all(len(column) == len(held.rows) for column in columns)
+            and len(self.program.nodes) > max(held.owners, default=0)
+            and all(
+                row < sizes[table] if table < len(sizes) else table == NO_TABLE and place in self.others
+                for place, (table, row) in enumerate(zip(held.tables, held.rows, strict=True))
+            )
+        )
+
+
 class Catalog(Struct, frozen=True, gc=False):
     """Everything known of one dump.
 
@@ -152,6 +216,8 @@ class Catalog(Struct, frozen=True, gc=False):
         fingerprint: digest of names, sizes and times of the files, for provenance and cache keys.
         attrs: what readers and matchers of one format tell each other.
         flow: how its nodes depend on each other; a comparison goes by that of its target.
+        ran: of a dump of many ranks the executions, of which nodes and tensors are then made when they are asked for
+            (`records.tables.catalogs`); what ranks have in common is there once.
     """
 
     side: str
@@ -159,7 +225,7 @@ class Catalog(Struct, frozen=True, gc=False):
     task: str
     root: str
     nodes: Mapping[NodeKey, Node]
-    tensors: tuple[TensorRef, ...]
+    tensors: Sequence[TensorRef]
     undumped: tuple[Node, ...] = ()
     call_order: Mapping[Execution, Integers] = field(default_factory=dict)
     edges: tuple[Edge, ...] = ()
@@ -169,10 +235,13 @@ class Catalog(Struct, frozen=True, gc=False):
     fingerprint: str = ""
     attrs: Mapping[str, object] = field(default_factory=dict)
     flow: Flow = Flow.ORDER
+    ran: tuple[Ran, ...] = ()
 
     @property
     def executions(self) -> tuple[Execution, ...]:
         """The distinct executions, in order of first appearance."""
+        if self.ran:
+            return tuple(each.execution for each in self.ran)
         return tuple(dict.fromkeys(key.execution for key in self.nodes))
 
     @property
@@ -205,6 +274,27 @@ class Catalog(Struct, frozen=True, gc=False):
             tensors.append(tensor if shared is None else replace(tensor, node=shared.key))
         return replace(self, nodes=nodes, tensors=tuple(tensors))
 
+    def node_like(self, key: NodeKey) -> Node | None:
+        """Return the node of a key, None where there is none; of executions that run the same that of one of them."""
+        return self.nodes.like(key) if isinstance(self.nodes, ManyNodes) else self.nodes.get(key)
+
+    def in_full(self) -> Catalog:
+        """Return it with all nodes and tensors at once, each of which is then one object."""
+        if not self.ran:
+            return self
+        nodes = dict(self.nodes.items())
+        tensors = tuple([TensorRef(each.node, each.traits, each.data, each.number) for each in self.tensors])
+        return replace(self, nodes=nodes, tensors=tensors, ran=())
+
+    def nodes_by_run(self) -> Mapping[Execution, Sequence[Node]]:
+        """Return the nodes of every execution, in catalog order."""
+        if isinstance(self.nodes, ManyNodes):
+            return self.nodes.by_run()
+        found: dict[Execution, list[Node]] = {}
+        for run, some in groupby(self.nodes.values(), attrgetter("key.execution")):
+            found.setdefault(run, []).extend(some)
+        return found
+
     def nodes_by_execution(self) -> dict[Execution, dict[NodeKey, Node]]:
         """Return the nodes of every execution, in catalog order."""
         found: dict[Execution, dict[NodeKey, Node]] = {}
@@ -212,9 +302,13 @@ class Catalog(Struct, frozen=True, gc=False):
             found.setdefault(key.execution, {})[key] = node
         return found
 
-    def tensors_by_execution(self) -> dict[Execution, list[TensorRef]]:
+    def tensors_by_execution(self) -> Mapping[Execution, Sequence[TensorRef]]:
         """Return the tensors of every execution, in catalog order; an empty list where it has none."""
+        if isinstance(self.tensors, ManyTensors):
+            return self.tensors.by_run()
         found: dict[Execution, list[TensorRef]] = {execution: [] for execution in self.executions}
+        if len(found) == 1:
+            return dict.fromkeys(found, self.tensors)
         execution: Execution | None = None
         members: list[TensorRef] = []
         for tensor in self.tensors:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -231,6 +233,18 @@ class Node(Struct, frozen=True, gc=False):
         if self.clean_name is not None:
             found |= {"clean_name": self.clean_name, "timestamp": self.order}
         return found
+
+
+class ManyNodes(Mapping[NodeKey, Node]):
+    """Nodes of a catalog that are made when they are asked for."""
+
+    @abstractmethod
+    def like(self, key: NodeKey) -> Node | None:
+        """Return the node of an execution that runs the same; None where there is none."""
+
+    @abstractmethod
+    def by_run(self) -> Mapping[Execution, Sequence[Node]]:
+        """Return the nodes of each execution."""
 
 
 def _known(**facts: object) -> dict[str, object]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Any, TypeAlias
 
@@ -12,10 +13,11 @@ from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records.catalog import Catalog
-from probe_flow.records.figures import shared_numbers
+from probe_flow.records.figures import AT_ONCE, Integers, shared_numbers
 from probe_flow.records.measurement import Measurement, Mode
 from probe_flow.records.node import Execution, NodeKey
 from probe_flow.records.pairs import Many, Pair, Pairs, some_of
+from probe_flow.records.tensor import places_in
 from probe_flow.records.tensor_traits import Slot, SlotRole
 from probe_flow.records.verdict import Status, Verdict
 
@@ -265,17 +267,18 @@ def in_execution_order(pairs: Pairs) -> Sequence[Pair]:
     return some_of(pairs.pairs, (number for found in nodes for number in _in_order(found, pairs.pairs, places)))
 
 
-def _places(pairs: Pairs) -> dict[int, int]:
-    """Return where the tensors that name rows stand in their dump, by their `id`."""
+def _places(pairs: Pairs) -> Integers:
+    """Return where the tensor that names its row stands in its dump, of each pair; 0 of tensors that no dump has."""
     alone = {id(pair.golden) for pair in pairs.pairs if pair.target is None}
-    places: dict[int, int] = {}
-    if alone:
-        golden = pairs.golden.tensors
-        numbered = zip(golden, shared_numbers(len(golden)), strict=False)
-        places = {id(tensor): number for tensor, number in numbered if id(tensor) in alone}
-    target = pairs.target.tensors
-    places.update(zip(map(id, target), shared_numbers(len(target)), strict=False))
-    return places
+    of_target = places_in(pairs.target.tensors)
+    of_golden = places_in(pairs.golden.tensors, among=alone) if alone else of_target
+    found = array("I")
+    for begin in range(0, len(pairs.pairs), AT_ONCE):
+        part = pairs.pairs[begin : begin + AT_ONCE]
+        targets = of_target([pair.target for pair in part if pair.target is not None])
+        goldens = of_golden([pair.shown for pair in part if pair.target is None])
+        found.extend(next(goldens if pair.target is None else targets) or 0 for pair in part)
+    return found
 
 
 _Owned: TypeAlias = dict[NodeKey, list[int]]
@@ -295,16 +298,16 @@ def _by_owner(pairs: Iterable[tuple[int, Pair]]) -> tuple[_Owned, _Owned]:
     return of_target, of_golden
 
 
-def _in_order(found: list[int], pairs: Sequence[Pair], places: Mapping[int, int]) -> list[int]:
+def _in_order(found: list[int], pairs: Sequence[Pair], places: Integers) -> list[int]:
     """Sort the pairs of one node, which mostly are in order."""
     last = -1, -1
     for number in found:
         pair = pairs[number]
         tensor = pair.target or pair.golden
         assert tensor is not None
-        begins = _ROLE_ORDER[tensor.slot.role], places.get(id(tensor), 0)
+        begins = _ROLE_ORDER[tensor.slot.role], places[number]
         if begins <= last:
-            return sorted(found, key=lambda number: _pair_key(pairs[number], places))
+            return sorted(found, key=lambda number: _pair_key(pairs[number], places[number]))
         last = begins
     return found
 
@@ -340,11 +343,11 @@ def _run_key(run: Execution) -> _RunKey:
     return number_or_first(run.rank), mixed(run.graph), number_or_first(run.step), number_or_first(run.micro_step)
 
 
-def _pair_key(pair: Pair, places: Mapping[int, int]) -> tuple[object, ...]:
+def _pair_key(pair: Pair, place: int) -> tuple[object, ...]:
     tensor = pair.shown
     return (
         _ROLE_ORDER[tensor.slot.role],
-        places.get(id(tensor), 0),
+        place,
         tuple(map(mixed, tensor.slot.path)),
         pair.golden.id if pair.golden else "",
         pair.rule.name,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict, astuple, replace
 
-from probe_flow.records.node import NodeKey, NodeKind, entry_name
+from probe_flow.records.figures import shared_numbers
+from probe_flow.records.node import Execution, NodeKey, NodeKind, entry_name
 from probe_flow.records.tensor_data import Extent, Statistics, TensorData, TensorTable, TensorTables
 from probe_flow.records.tensor_traits import (
     NO_FACTS,
@@ -294,7 +296,12 @@ class TensorRef(Struct, frozen=True, gc=False, eq=False):
         return *(getattr(self, name) for name in _PROPERTIES), self.type, self.facts, self.source
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TensorRef) and self._fields() == other._fields()
+        if not isinstance(other, TensorRef):
+            return False
+        is_same_row = isinstance(self.data, TensorTable) and self.data is other.data and self.number == other.number
+        if is_same_row and self.traits is other.traits and self.node == other.node:
+            return True
+        return self._fields() == other._fields()
 
     def __hash__(self) -> int:
         return hash((self.node, self.slot))
@@ -308,6 +315,46 @@ class TensorRef(Struct, frozen=True, gc=False, eq=False):
         if isinstance(data, TensorTable):
             data = TensorData(self._path, self.recorded, self.checksum)
         return TensorRef, (self.node, self.traits, data)
+
+
+class ManyTensors(Sequence[TensorRef]):
+    """Tensors of a catalog that are made when they are asked for: what tells them apart is where they stand in it."""
+
+    @abstractmethod
+    def places(self, tensors: Iterable[TensorRef]) -> Iterator[int | None]:
+        """Yield where tensors stand here; None of others."""
+
+    @abstractmethod
+    def by_run(self) -> Mapping[Execution, Sequence[TensorRef]]:
+        """Return the tensors of each execution."""
+
+
+def marks(tensors: Iterable[TensorRef], catalog: Sequence[TensorRef]) -> Iterator[int]:
+    """Yield what tells tensors apart, most of which are those of a catalog.
+
+    That is the object, and of tensors that are made when they are asked for their place, which is no object's.
+    """
+    if not isinstance(catalog, ManyTensors):
+        return map(id, tensors)
+    known = [*tensors]
+    places = zip(catalog.places(known), known, strict=True)
+    return iter([id(tensor) if place is None else place for place, tensor in places])
+
+
+def places_in(
+    catalog: Sequence[TensorRef], *, among: Container[int] | None = None
+) -> Callable[[Iterable[TensorRef]], Iterator[int | None]]:
+    """Return what says where tensors stand in a catalog; None of others.
+
+    Args:
+        catalog: its tensors.
+        among: ids of those that are asked for, to hold no more; None = any.
+    """
+    if isinstance(catalog, ManyTensors):
+        return catalog.places
+    numbered = zip(map(id, catalog), shared_numbers(len(catalog)), strict=False)
+    known = dict(numbered if among is None else (each for each in numbered if each[0] in among))
+    return lambda tensors: map(known.get, map(id, tensors))
 
 
 _PROPERTIES = "node", "slot", "extents", "recorded", "checksum"

@@ -9,8 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
-from operator import attrgetter
 
 from msgspec import Struct
 
@@ -74,20 +72,31 @@ def numbers_of(calls: Sequence[Node]) -> Mapping[NodeKey, int]:
     return {calls[number].key: number for number in reversed(range(len(calls)))}
 
 
-def call_trees(catalog: Catalog) -> dict[Execution, CallTree]:
-    """Return the call tree of each execution that has nodes, in order of first appearance."""
-    return dict(each_call_tree(catalog))
+def call_trees(catalog: Catalog) -> Mapping[Execution, CallTree]:
+    """Return the call tree of each execution that has nodes, in order of first appearance; made when asked for."""
+    return _CallTrees(catalog)
 
 
 def each_call_tree(catalog: Catalog) -> Iterator[tuple[Execution, CallTree]]:
-    """Yield the same one by one, for those who need no more than one at a time."""
-    nodes: dict[Execution, list[Node]] = {}
-    for run, some in groupby(catalog.nodes.values(), attrgetter("key.execution")):
-        nodes.setdefault(run, []).extend(some)
-    others: dict[Execution, list[Node]] = {}
-    for node in catalog.undumped:
-        others.setdefault(node.key.execution, []).append(node)
-    yield from ((run, call_tree(mine, others.get(run, ()))) for run, mine in nodes.items())
+    """Yield the same one by one."""
+    yield from _CallTrees(catalog).items()
+
+
+class _CallTrees(Mapping[Execution, CallTree]):
+    def __init__(self, catalog: Catalog) -> None:
+        self._nodes = catalog.nodes_by_run()
+        self._others: dict[Execution, list[Node]] = {}
+        for node in catalog.undumped:
+            self._others.setdefault(node.key.execution, []).append(node)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __iter__(self) -> Iterator[Execution]:
+        return iter(self._nodes)
+
+    def __getitem__(self, run: Execution) -> CallTree:
+        return call_tree(self._nodes[run], self._others.get(run, ()))
 
 
 def call_tree(nodes: Sequence[Node], undumped: Sequence[Node] = ()) -> CallTree:

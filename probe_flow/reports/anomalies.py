@@ -80,7 +80,7 @@ def _name(catalog: Catalog, key: NodeKey) -> str:
 def _callers(catalog: Catalog, nodes: Mapping[NodeKey, Finding]) -> dict[NodeKey, list[str]]:
     """Return the entries of the calls around each node, the outermost first, and its own."""
     found = {}
-    trees = call_trees(catalog)
+    trees = dict(call_trees(catalog))
     for key in nodes:
         tree = trees[key.execution]
         around = [tree.calls[number] for number in tree.around(tree.numbers[key])]

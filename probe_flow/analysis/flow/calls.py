@@ -80,7 +80,7 @@ class Call(Struct, eq=False, gc=False):
     """One call with its measured rows, by number.
 
     Args:
-        key, node: identity; the catalog's node, None when it lists none.
+        key, node: identity; what the catalog says of it or of the same call of another rank, None when nothing.
         reads, writes: measured rows of what it reads and writes; of most calls one each, without a tuple around it.
         container: the module call around it.
         forward: rows of the forward calls whose values a gradient depends on.
@@ -178,7 +178,7 @@ class Calls:
         by_key: dict[NodeKey, Call] = {}
         self.of: list[Call | None] = []
         self._inside: dict[Call, Call | list[Call]] = {}
-        nodes = pairs.target.nodes
+        node_like = pairs.target.node_like
         numbers = zip(shared_numbers(len(rows)), rows, strict=False)
         for key, owned in groupby(numbers, key=_target_node):  # rows of one call mostly follow each other
             if key is None:
@@ -186,7 +186,7 @@ class Calls:
                 continue
             call = by_key.get(key)
             if call is None:
-                call = by_key[key] = Call(key, nodes.get(key))
+                call = by_key[key] = Call(key, node_like(key))
             read: list[int] = []
             written: list[int] = []
             for number, row in owned:

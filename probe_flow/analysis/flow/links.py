@@ -29,6 +29,7 @@ from probe_flow.records import (
     TensorKind,
 )
 from probe_flow.records.row import PRODUCED, Row
+from probe_flow.records.tensor import marks
 
 MAX_PASSED = 64
 """Nodes that were not compared which one search passes before it gives up: what lies that far back is unknown."""
@@ -140,7 +141,7 @@ def link(rows: Sequence[Row], pairs: Pairs, calls: Calls) -> Links:
     """Return the ancestry of every measured row; ``rows`` in execution order, ``calls`` of them."""
     if pairs.target.edges:
         found = _ByEdges(rows, pairs).links()
-        return Links(_with_readers(found.producers, rows), found.reaching, found.through, found.before)
+        return Links(_with_readers(found.producers, rows, pairs), found.reaching, found.through, found.before)
     from probe_flow.analysis.flow.equal_values import by_value
 
     producers, gates = by_value(rows, pairs)
@@ -182,7 +183,9 @@ def _within_groups(unseen: Mapping[NodeKey, str], calls: Calls, pairs: Pairs) ->
     return found
 
 
-def _with_readers(producers: Mapping[int, tuple[int, ...]], rows: Sequence[Row]) -> Mapping[int, tuple[int, ...]]:
+def _with_readers(
+    producers: Mapping[int, tuple[int, ...]], rows: Sequence[Row], pairs: Pairs
+) -> Mapping[int, tuple[int, ...]]:
     """Return where rows came from; what several operators read of one without a file, came to each as to the first."""
     found = dict(producers)
     shown: dict[int, int] = {}
@@ -190,7 +193,8 @@ def _with_readers(producers: Mapping[int, tuple[int, ...]], rows: Sequence[Row])
         golden = row.pair.golden
         if row.measurement is None or golden is None or row.pair.target is None:
             continue
-        first = shown.setdefault(id(golden), number)
+        (mark,) = marks((golden,), pairs.golden.tensors)
+        first = shown.setdefault(mark, number)
         if first != number and not row.is_produced and not rows[first].is_produced and number in found:
             found[number] = (first, *found[number])
     return found

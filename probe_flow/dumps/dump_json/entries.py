@@ -6,7 +6,7 @@ import fnmatch
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -37,6 +37,9 @@ from probe_flow.records import (
 )
 from probe_flow.records.frameworks import MINDSPORE, MINDTORCH, PYTORCH
 
+if TYPE_CHECKING:
+    from probe_flow.records.tables.catalogs import Packing
+
 TENSOR, STATISTICS, STRUCTURE = "tensor", "statistics", "structure"
 _CALL_SLOT = Slot(SlotRole.CALL, ())
 
@@ -44,7 +47,10 @@ _FRAMEWORKS = (PYTORCH, MINDSPORE, MINDTORCH)
 
 
 class Reading(Struct):
-    """What has been read so far, over all files; tasks by name of the file, with the first file that has it."""
+    """What has been read so far, over all files; tasks by name of the file, with the first file that has it.
+
+    Of many ranks the executions are packed (`Catalog.ran`): then nodes and tensors are those that are not, yet.
+    """
 
     nodes: dict[NodeKey, Node] = field(default_factory=dict)
     tensors: list[TensorRef] = field(default_factory=list)
@@ -59,6 +65,8 @@ class Reading(Struct):
     call_order: dict[Execution, array[int]] = field(default_factory=dict)
     entries: int = 0
     has_stacks: bool = False
+    packing: Packing | None = None
+    packed: int = 0
 
 
 class _Sides(Struct, frozen=True):
@@ -195,7 +203,7 @@ class _Entries:
         self._flattener = flattener
         self._problems = problems
         self._earlier = reading.nodes
-        self._first_order = len(reading.nodes)
+        self._first_order = reading.packed + len(reading.nodes)
         self._names, self._shared_facts = reading.names, reading.facts
 
     @property

@@ -15,7 +15,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from probe_flow.dumps.dump_json.companion_files import CONSTRUCT_FILE, STACK_FILE
 from probe_flow.dumps.dump_json.entries import STATISTICS, STRUCTURE, TENSOR, Reading, read_file
@@ -24,7 +28,8 @@ from probe_flow.dumps.dump_json.tensor_files import FOLDER
 from probe_flow.dumps.manifest import ManifestError, manifest_problems, read_manifest, unreadable_manifest
 from probe_flow.dumps.selection import EVERYTHING, Selection
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError, UsageError
-from probe_flow.records import Catalog, SlotRole, TensorRef, TensorTable
+from probe_flow.records import Catalog, SlotRole, TensorKind, TensorRef, TensorTable
+from probe_flow.records.figures import MANY
 from probe_flow.records.frameworks import PYTORCH
 
 
@@ -63,16 +68,19 @@ def read_dump_json(
         raise IncompleteError(Diagnostic("PF3409", message, path=str(path))) from error
     reading = Reading(problems=list(found.problems))
     failures: list[Diagnostic] = []
+    packs = 1 < len(found.files) == len({file.execution for file in found.files})
     for number, file in enumerate(found.files):
         failures.extend(_taken(file, number, select.nodes, reading))
+        if packs and (reading.packed or len(reading.tensors) >= MANY):
+            packs = _pack(reading)
     if not reading.entries and failures:
         raise IncompleteError(failures)
-    if not reading.nodes:
+    if not reading.nodes and not reading.packed:
         raise _nothing_left(reading, select.nodes, str(path))
-    return Catalog(
+    catalog = Catalog(
         side=side,
         framework=next(iter(reading.frameworks), PYTORCH),
-        task=_task(reading),
+        task="",
         root=str(found.root.resolve()),
         nodes=reading.nodes,
         tensors=tuple(reading.tensors),
@@ -90,6 +98,9 @@ def read_dump_json(
             "select": select.as_attrs(),
         },
     )
+    if reading.packing is not None:
+        catalog = _with_packed(catalog, reading)
+    return replace(catalog, task=_task(reading, catalog.tensors))
 
 
 def _taken(file: DumpFile, number: int, patterns: Sequence[str] | None, reading: Reading) -> tuple[Diagnostic, ...]:
@@ -100,6 +111,32 @@ def _taken(file: DumpFile, number: int, patterns: Sequence[str] | None, reading:
         return error.diagnostics
     reading.problems.extend(_manifest_problems(file.file.parent))
     return ()
+
+
+def _pack(reading: Reading) -> bool:
+    """Pack the executions that were read, each of one file; return False, and do not, where they hold elements."""
+    from probe_flow.records.tables.catalogs import Packing
+
+    if any(tensor.kind is TensorKind.TENSOR for tensor in reading.tensors):
+        return False
+    reading.packing = reading.packing or Packing()
+    owned = {run: [*some] for run, some in groupby(reading.tensors, attrgetter("node.execution"))}
+    for run, nodes in groupby(reading.nodes.values(), attrgetter("key.execution")):
+        reading.packing.add([*nodes], owned.get(run, ()))
+    reading.packed += len(reading.nodes)
+    reading.nodes, reading.tensors = {}, []
+    return True
+
+
+def _with_packed(catalog: Catalog, reading: Reading) -> Catalog:
+    """Return a catalog of all that was read, some of which was packed."""
+    from probe_flow.records.tables.catalogs import packed
+
+    assert reading.packing is not None
+    if not reading.nodes or _pack(reading):
+        return packed(catalog, reading.packing.ran)
+    before = packed(catalog, reading.packing.ran).in_full()
+    return replace(before, nodes={**before.nodes, **reading.nodes}, tensors=(*before.tensors, *reading.tensors))
 
 
 def _manifest_problems(folder: Path) -> Iterator[Diagnostic]:
@@ -115,14 +152,14 @@ def _manifest_problems(folder: Path) -> Iterator[Diagnostic]:
         yield from manifest_problems(folder, manifest, names)
 
 
-def _task(reading: Reading) -> str:
+def _task(reading: Reading, tensors: Sequence[TensorRef]) -> str:
     """Return what the dump holds: ``tensor``, ``statistics``, ``md5``, ``structure``; others go by what they wrote."""
     task = next((task for task, _ in reading.tasks.values()), STATISTICS)
-    if task == STRUCTURE and all(tensor.slot.role is SlotRole.CALL for tensor in reading.tensors):
+    if task == STRUCTURE and all(tensor.slot.role is SlotRole.CALL for tensor in tensors):
         return STRUCTURE
-    if task == TENSOR or (task not in (STATISTICS, TENSOR) and any(tensor.extents for tensor in reading.tensors)):
+    if task == TENSOR or (task not in (STATISTICS, TENSOR) and any(tensor.extents for tensor in tensors)):
         return TENSOR
-    return "md5" if _has_checksums(reading.tensors) else STATISTICS
+    return "md5" if _has_checksums(tensors) else STATISTICS
 
 
 def _has_checksums(tensors: Sequence[TensorRef]) -> bool:

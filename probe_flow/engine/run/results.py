@@ -95,7 +95,7 @@ class Results:
         if isinstance(result, Catalog):
             for held in self._held.values():
                 if isinstance(held, Catalog):
-                    result = result.with_nodes_of(held)
+                    result = _sharing(result, held)
         return result
 
     def add(self, planned: PlannedStage, result: object, keep: Callable[[], None]) -> None:
@@ -304,6 +304,14 @@ class _Records(Struct, frozen=True):
     name: str
     files: tuple[Path, ...]
     begun: Begun[None]
+
+
+def _sharing(catalog: Catalog, held: Catalog) -> Catalog:
+    if not catalog.ran:
+        return catalog.with_nodes_of(held)
+    from probe_flow.records.tables.catalogs import sharing
+
+    return sharing(catalog, held)
 
 
 def nothing() -> None:

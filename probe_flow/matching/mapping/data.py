@@ -49,6 +49,7 @@ def match_data_mapping(
         pair_ranks: target rank -> golden rank, where the numbers differ.
         step_offset: golden step minus target step.
     """
+    target, golden = target.in_full(), golden.in_full()
     space = NameSpace(checks_dtypes=False)
     named = match_name(target, golden, space=space, pair_ranks=pair_ranks, step_offset=step_offset)
     runs = pair_executions(target.executions, golden.executions, pair_ranks=pair_ranks, step_offset=step_offset)

@@ -16,7 +16,7 @@ from probe_flow.matching.name.fuzzy import FUZZY_CONFIDENCE, add_fuzzy
 from probe_flow.matching.name.name_space import NameSpace, is_cross_framework
 from probe_flow.matching.name.parts import Part, Parts, find_parts
 from probe_flow.matching.name.reasons import Reasons, entry_of
-from probe_flow.matching.name.side import Side, sides_of
+from probe_flow.matching.name.side import Side, Sides
 from probe_flow.matching.name.slots import Decision, by_slot, pair_tensors, pair_twosome
 from probe_flow.matching.name.vocabulary import NameRule
 from probe_flow.matching.name.wrappers import unwrapped
@@ -55,7 +55,7 @@ def match_name(
         PF4206 where two frameworks have few names in common.
     """
     space = space if space is not None else unwrapped(target, golden)
-    sides, others = sides_of(target, space.target), sides_of(golden, space.golden)
+    sides, others = Sides(target, space.target), Sides(golden, space.golden)
     executions = pair_executions(
         list(sides),
         list(others),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct, field
@@ -165,20 +165,36 @@ class Side(Struct, frozen=True):
         return self.shape_signature(number), self.neighbour_signature(number)
 
 
-def sides_of(catalog: Catalog, rename: Rename = own_name) -> dict[Execution, Side]:
-    """Return the prepared executions of a catalog, in order of first appearance."""
-    renamer = _Renamer(rename)
-    level = str(catalog.attrs.get("level", ""))
-    owned = _by_node(catalog)
-    return {run: _side(calls, owned, level, renamer) for run, calls in call_trees(catalog).items()}
+class Sides(Mapping[Execution, Side]):
+    """The executions of a catalog in order of first appearance, each prepared when it is asked for.
+
+    Args:
+        catalog: the catalog.
+        rename: what its nodes are called where both sides meet.
+    """
+
+    def __init__(self, catalog: Catalog, rename: Rename = own_name) -> None:
+        self._renamer = _Renamer(rename)
+        self._level = str(catalog.attrs.get("level", ""))
+        self._calls, self._tensors = call_trees(catalog), catalog.tensors_by_execution()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __iter__(self) -> Iterator[Execution]:
+        return iter(self._calls)
+
+    def __getitem__(self, run: Execution) -> Side:
+        calls = self._calls[run]
+        return _side(calls, _by_node(calls, self._tensors[run]), self._level, self._renamer)
 
 
-def _by_node(catalog: Catalog) -> dict[NodeKey, list[TensorRef]]:
+def _by_node(calls: CallTree, tensors: Sequence[TensorRef]) -> dict[NodeKey, list[TensorRef]]:
     """Return the tensors of each node, none for some."""
-    owned: dict[NodeKey, list[TensorRef]] = {key: [] for key in catalog.nodes}
+    owned: dict[NodeKey, list[TensorRef]] = {node.key: [] for node in calls.calls[: calls.dumped]}
     last: object = None
     mine: list[TensorRef] = []
-    for tensor in catalog.tensors:
+    for tensor in tensors:
         if tensor.node is not last:  # hashing a key costs more than all else; readers share one per node
             last = tensor.node
             mine = owned[last]

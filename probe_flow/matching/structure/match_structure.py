@@ -18,7 +18,7 @@ from probe_flow.matching.alike.slots_by_shape import Twosome, no_slot, pair_slot
 from probe_flow.matching.alike.values import EQUAL, likeness
 from probe_flow.matching.name.name_space import is_cross_framework
 from probe_flow.matching.name.reasons import entry_of
-from probe_flow.matching.name.side import Side, sides_of
+from probe_flow.matching.name.side import Side, Sides
 from probe_flow.matching.name.slots import Decision, no_values, pair_twosome
 from probe_flow.matching.shared.executions import other_leaves_out, pair_executions, with_selections
 from probe_flow.matching.shared.vocabulary import CommonRule
@@ -102,7 +102,8 @@ def match_structure(
         The pairs in the order of the target; what only the golden has follows what it follows there. Problems are
         warnings: PF4202 to PF4204 as in matching by name, PF4240 little in common, PF4241 guesses, PF4242 no call tree.
     """
-    sides, others = sides_of(target), sides_of(golden)
+    target, golden = target.in_full(), golden.in_full()
+    sides, others = Sides(target), Sides(golden)
     executions = pair_executions(
         list(sides),
         list(others),

@@ -7,8 +7,9 @@ the same records reads it; the published files are what others read.
 
 A file is a header, a line of JSON with the fields of every record, and parts: size, check sum and a message of
 MessagePack each, a part of size 0 at the end. A message is ``["r", kind, n, columns]``, n records of a kind, which are
-numbered, or ``["c", n, column]``, a stretch of a long column; the last one is the comparison. A column has one field of
-many records, as one of
+numbered, or ``["c", n, column]``, a stretch of a long column; the last one is the comparison. A catalog of many ranks
+is written as what their executions have in common (`Catalog.ran`); its tensors are numbered when it is complete. A
+column has one field of many records, as one of
 
 ===================================  ===================================================================================
 ``["v", values]``                    None, truth values, numbers and texts

@@ -33,6 +33,7 @@ from probe_flow.record.stored.kinds import (
     names_of,
 )
 from probe_flow.records import Catalog, Comparison, Measurement, Pair, TensorRef, TensorTable, shared_numbers
+from probe_flow.records.catalog import Ran
 
 
 def read_comparison(path: Path) -> Comparison:
@@ -140,7 +141,7 @@ class _Reader:
     """
 
     def __init__(self) -> None:
-        self.records: list[list[Any]] = [list(kind) if issubclass(kind, enum.Enum) else [] for kind in KINDS]
+        self.records: list[Any] = [list(kind) if issubclass(kind, enum.Enum) else [] for kind in KINDS]
         self._stretches: dict[int, list[Any]] = {}
         self._count = 0
         self._ways: dict[str, Callable[..., list[Any]]] = {
@@ -166,14 +167,27 @@ class _Reader:
             if KINDS[_place(number, len(KINDS))] in ALONE or issubclass(KINDS[number], enum.Enum):
                 raise _MisfitError(f"`{KINDS[number].__name__}` has no numbers")
             made = self._made(_size(count), number, columns)
-            is_table = issubclass(KINDS[number], STORED_TABLE)
-            self.records[number] += [each.restored() for each in made] if is_table else made
+            if issubclass(KINDS[number], STORED_TABLE):
+                made = [each.restored() for each in made]
+            if KINDS[number] is Catalog:
+                made = [*map(self._packed, made)]
+            self.records[number].extend(made)
         elif word == "c":
             count, column = given
             self._stretches[self._count] = self._column(column, _size(count))
             self._count += 1
         else:
             raise _MisfitError(f"`{word}` is no kind of message")
+
+    def _packed(self, catalog: Catalog) -> Catalog:
+        """Return a catalog with nodes and tensors that are made when they are asked for, if so; these have numbers."""
+        if not catalog.ran:
+            return catalog
+        from probe_flow.records.tables.catalogs import Joined, packed
+
+        found, number = packed(catalog, catalog.ran), KINDS.index(TensorRef)
+        self.records[number] = Joined((self.records[number], found.tensors, []))
+        return found
 
     def end(self) -> None:
         """Drop the records: the ways lead back to this object, which would keep all of them."""
@@ -315,6 +329,7 @@ _CHECKS: Mapping[type, Callable[[Any], bool]] = {
     Measurement: _has_measured,
     TensorRef: _has_data,
     TensorTable: attrgetter("is_sound"),
+    Ran: attrgetter("is_sound"),
 }
 """What the types of fields do not say."""
 

@@ -13,7 +13,7 @@ import enum
 import json
 import zlib
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from functools import partial
@@ -46,9 +46,10 @@ from probe_flow.record.stored.kinds import (
     names_of,
     stored_as,
 )
-from probe_flow.records import Catalog, Comparison, FigureTable, Pair
+from probe_flow.records import Catalog, Comparison, FigureTable, Pair, TensorRef
 from probe_flow.records.pairs import Many
 from probe_flow.records.row import ManyRows
+from probe_flow.records.tensor import ManyTensors
 
 _PLAIN = frozenset({type(None), str, float, bool, int})
 _INTEGERS = range(-(2**63), 2**64)
@@ -134,6 +135,7 @@ class _Writer:
         for kind in KINDS:
             if issubclass(kind, enum.Enum):
                 self._written[kind].add([*kind])
+        self._tensors = self._written[TensorRef] = _Tensors()
         self._ways: dict[type, _Way] = {kind: (kind, self._plain) for kind in _PLAIN}
         self._ways[str] = str, self._texts
         self._stretches = 0
@@ -149,11 +151,15 @@ class _Writer:
             columns = self._columns(kind, part)
             written.add(part)
             self._write(["r", self._kinds[kind], len(part), columns])
+            if kind is Catalog:
+                self._tensors.add_many(each.tensors for each in part)
         return written.numbers(values)
 
     def _columns(self, kind: type, records: Sequence[Any]) -> list[Plain]:
         if issubclass(kind, STORED_TABLE):
             records = [table.stored() for table in records]
+        if kind is Catalog:  # nodes and tensors of many ranks are made of what those have in common
+            records = [structs.replace(each, nodes={}, tensors=()) if each.ran else each for each in records]
         return list(map(self.column, zip(*map(_fields_of(kind), records), strict=True)))
 
     def column(self, values: Sequence[Any]) -> Plain:
@@ -295,6 +301,30 @@ class _Written:
                     found = np.where(is_here & (near >> _NUMBER_BITS == parts >> _NUMBER_BITS), near - parts, found)
         result: list[int] = found.tolist()
         return result
+
+
+class _Tensors(_Written):
+    """The same of tensors; those that a catalog makes when they are asked for are numbered as they stand in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._many: list[tuple[ManyTensors, int]] = []
+
+    def add_many(self, catalogs: Iterable[Sequence[TensorRef]]) -> None:
+        """Give the tensors of catalogs the next numbers, where they are made when they are asked for."""
+        for tensors in catalogs:
+            if isinstance(tensors, ManyTensors):
+                self._many.append((tensors, self._count))
+                self._count += len(tensors)
+
+    def numbers(self, records: Sequence[Any]) -> list[int]:
+        """Return the number of each record, `_NEW` of those that are not written."""
+        found = super().numbers(records)
+        for tensors, first in self._many:
+            for number, place in enumerate(tensors.places(records)):
+                if place is not None:
+                    found[number] = first + place
+        return found
 
 
 class _OfStretch:

@@ -8,14 +8,15 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
 from operator import is_
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast, overload
 
 from msgspec.structs import astuple
 
 from probe_flow.records.pairs import Many, Pair
+from probe_flow.records.tensor import ManyTensors, TensorRef
 
 if TYPE_CHECKING:
-    from probe_flow.records.tensor import TensorRef
+    from probe_flow.records.figures import Integers
 
 _T = TypeVar("_T")
 
@@ -137,7 +138,7 @@ class Some(Many[_T]):
         return Some(self._things, map(self.numbers.__getitem__, numbers))
 
 
-Column: TypeAlias = "tuple[Any, ...] | Stretch"
+Column: TypeAlias = "tuple[Any, ...] | Stretch | Picked"
 """A field of the pairs of a block; one thing where all have the same."""
 
 
@@ -185,6 +186,8 @@ class _Following:
 
     def column(self, values: tuple[TensorRef | None, ...]) -> Column:
         """Return a column."""
+        if isinstance(self._tensors, ManyTensors):
+            return _of_places(self._tensors, values)
         begin, end = self._next, self._next + len(values)
         if end <= len(self._tensors) and all(map(is_, values, islice(self._tensors, begin, end))):
             self._next = end
@@ -202,6 +205,27 @@ class Stretch(NamedTuple):
     begin: int
 
 
+class Picked(NamedTuple):
+    """Things of a sequence by their places, None where there is none."""
+
+    things: Sequence[Any]
+    places: Integers
+
+
+_NONE = 2**32 - 1
+
+
+def _of_places(tensors: ManyTensors, values: tuple[TensorRef | None, ...]) -> Column:
+    """Return a column of tensors that are made when they are asked for: where they stand."""
+    known = tensors.places([value for value in values if value is not None])
+    places = [_NONE if value is None else next(known) for value in values]
+    if None in places:
+        return _column(values)
+    found = array("I", cast("list[int]", places))
+    is_stretch = found[0] != _NONE and found == array("I", range(found[0], found[0] + len(found)))
+    return Stretch(tensors, found[0]) if is_stretch else Picked(tensors, found)
+
+
 def _column(values: tuple[Any, ...]) -> Column:
     return values[:1] if all(map(is_, values, repeat(values[0]))) else values
 
@@ -209,4 +233,6 @@ def _column(values: tuple[Any, ...]) -> Column:
 def _values(column: Column, count: int) -> Iterable[Any]:
     if isinstance(column, Stretch):
         return column.things[column.begin : column.begin + count]
+    if isinstance(column, Picked):
+        return [None if place == _NONE else column.things[place] for place in column.places]
     return column if len(column) > 1 else repeat(column[0], count)

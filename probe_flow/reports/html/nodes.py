@@ -12,7 +12,8 @@ import numpy as np
 from msgspec import Struct, field
 
 from probe_flow.records import CallFacts, Catalog, Execution, Node, NodeKey, NodeKind, Phase
-from probe_flow.relations.call_tree import ROOT, CallTree, each_call_tree, numbers_of
+from probe_flow.records.figures import Integers
+from probe_flow.relations.call_tree import ROOT, each_call_tree, numbers_of
 from probe_flow.reports.html.columns import (
     NO_PLACE,
     Alike,
@@ -277,13 +278,17 @@ class _Side:
         self.stacks = catalog.stacks
         self.keys = Numbering[NodeKey]()
         self.numbers = array("I")
-        self._numbered: tuple[CallTree | None, Mapping[NodeKey, int]] = None, {}
+        self._shown: tuple[Execution | None, Sequence[Node], Mapping[NodeKey, int]] = None, [], {}
 
     @cached_property
-    def _trees(self) -> Mapping[Execution, CallTree]:
-        """The call trees of the executions in which anything was called by a call, in 12 bytes a call."""
+    def _nodes(self) -> Mapping[Execution, Sequence[Node]]:
+        return self.catalog.nodes_by_run()
+
+    @cached_property
+    def _trees(self) -> Mapping[Execution, tuple[Sequence[Node], Integers]]:
+        """Of executions in which anything was called by a call: calls that are no nodes, and all callers."""
         return {
-            run: CallTree(tree.calls, array("i", tree.callers), tree.dumped)
+            run: (tree.calls[tree.dumped :], array("i", tree.callers))
             for run, tree in each_call_tree(self.catalog)
             if tree.has_calls_inside
         }
@@ -302,22 +307,25 @@ class _Side:
 
     def caller(self, key: NodeKey) -> NodeKey | None:
         """Return the key of a node's caller, which need not be a node of the catalog."""
-        tree = self._trees.get(key.execution)
-        if tree is None:
+        found = self._trees.get(key.execution)
+        if found is None:
             return None
-        if tree is not self._numbered[0]:  # calls of one execution follow each other
-            self._numbered = tree, numbers_of(tree.calls)
-        number = self._numbered[1].get(key)
-        if number is None or (caller := tree.callers[number]) == ROOT:
+        others, callers = found
+        if key.execution is not self._shown[0]:  # calls of one execution follow each other
+            ran = [*self._nodes[key.execution], *others]
+            self._shown = key.execution, ran, numbers_of(ran)
+        _, calls, numbers = self._shown
+        number = numbers.get(key)
+        if number is None or (caller := callers[number]) == ROOT:
             return None
-        return tree.calls[caller].key
+        return calls[caller].key
 
     def calls_without_rows(self) -> Iterator[Node]:
         """Yield the calls that have no row since they left nothing, in executions that have rows and a call tree.
 
         Of a dump without any row, which is shown and not judged, these are all calls.
         """
-        calls: Iterable[Node] = (*self.catalog.nodes.values(), *self.catalog.undumped)
+        calls = chain(self.catalog.nodes.values(), self.catalog.undumped)
         if not self.keys.things:
             yield from (call for call in calls if call.key.execution in self._trees)
             return

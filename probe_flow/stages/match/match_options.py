@@ -37,8 +37,10 @@ class MatchOptions(StageOptions):
             more: what else this matcher takes.
         """
         target, golden = inputs["target"][0], inputs["golden"][0]
-        pairs = match(target, golden, pair_ranks=self.pair_ranks, step_offset=self.step_offset, **more)
         found = inputs.get("reference")
+        if found:
+            target, golden = target.in_full(), golden.in_full()
+        pairs = match(target, golden, pair_ranks=self.pair_ranks, step_offset=self.step_offset, **more)
         if not found:
             return pairs
         from probe_flow.matching.shared.third_side import with_reference

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.graph_dumps import write_graphs
 from benchmarks.same_files import differing
 from probe_flow.cli.main import main
+from probe_flow.dumps.dump_json import reader
 from probe_flow.matching.shared import executions
 from probe_flow.record.stored import kinds, writing
 from probe_flow.record.stored.reading import read_comparison
@@ -41,6 +42,7 @@ def in_tables(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def change() -> None:
         monkeypatch.setattr(executions, "MANY", 1)
+        monkeypatch.setattr(reader, "MANY", 1)
         for name, value in {"_BITS": 4, "_WITHIN": 15, "BLOCK": 16, "HELD": 2}.items():
             monkeypatch.setattr(blocks, name, value)
 
@@ -66,10 +68,21 @@ def test_files_are_the_same(command, stretch, sides, in_tables, tmp_path, monkey
     assert (type(plain.pairs.pairs), type(plain.rows)) == (tuple, tuple)
     assert (type(table.pairs.pairs), type(table.rows)) == (PairTable, RowTable)
     assert not isinstance(table.rows.pairs, PairTable)  # what only the golden has comes later in order of execution
-    assert differing(tmp_path / "in_tuples", tmp_path / "in_tables") == []
-    assert kinds.FILE in {path.name for path in tmp_path.rglob("in_tables/**/*")}
+    assert not any(catalog.ran for catalog in plain.pairs.catalogs)
+    assert [len(catalog.ran) for catalog in table.pairs.catalogs] == [RANKS, RANKS]
+    found = differing(tmp_path / "in_tuples", tmp_path / "in_tables")
+    assert [line.partition(": ")[0] for line in found] == [next_to(tmp_path / "in_tables", kinds.FILE)]
 
-    (stored,) = tmp_path.glob(f"in_tables/**/{kinds.FILE}")
-    again = read_comparison(stored)
-    assert [*again.pairs.pairs] == [*table.pairs.pairs]
-    assert [*again.rows] == [*table.rows]
+    for name, expected in (("in_tuples", plain), ("in_tables", table)):
+        again = read_comparison(tmp_path / name / next_to(tmp_path / name, kinds.FILE))
+        assert [*again.pairs.pairs] == [*expected.pairs.pairs] == [*plain.pairs.pairs]
+        assert [*again.rows] == [*expected.rows] == [*plain.rows]
+        for catalog, other in zip(again.pairs.catalogs, plain.pairs.catalogs, strict=True):
+            assert dict(catalog.nodes.items()) == dict(other.nodes)
+            assert [*catalog.tensors] == [*other.tensors]
+
+
+def next_to(folder: Path, name: str) -> str:
+    """Return where the only file of a name lies in a folder."""
+    (found,) = folder.rglob(name)
+    return str(found.relative_to(folder))
