@@ -1,5 +1,4 @@
-"""What counts as a mask: limits of types, infinities, and negative numbers that programs are
-written with, with a score beside them."""
+"""What counts as a mask: limits of types, infinities, and numbers that programs write, with a score beside them."""
 
 import math
 
@@ -18,7 +17,8 @@ FLOAT32, BFLOAT16, FLOAT64 = 3.4028234663852886e38, 3.3895313892515355e38, 1.797
         (-65504.0, -65504.0), (-65534.0, -65504.0), (-65800.0, None), (65500.0, 65504.0),
         (-1e9, -1e9), (-1e30, -1e30), (-1e4, -1e4), (-10003.2, -1e4), (-9991.0, -1e4), (-10011.0, None),
         (-1e5, -1e5), (-1e3, None), (-2e9, None), (1e9, None), (0.0, None), (-math.inf, -math.inf),
-        (math.inf, math.inf), (-9e15, -9e15), (-(2.0**32) + 1, -(2.0**32)), (float(np.float32(-(2**32) + 1)), -(2.0**32)),
+        (math.inf, math.inf), (-9e15, -9e15), (-(2.0**32) + 1, -(2.0**32)),
+        (float(np.float32(-(2**32) + 1)), -(2.0**32)),
         (-(2.0**31), -(2.0**31)), (-3e9, None), (-8e15, None), (-(2.0**33), None), (9e15, None), (2.0**32, None),
     ],
 )  # fmt: skip
