@@ -35,6 +35,13 @@ _PACKAGES = (
 """Modules whose functions take tensors and give tensors: torch's, and torch_npu's, which stand in their place there."""
 
 
+def transpose(tensor: Any, *axes: Any, **named: Any) -> Any:
+    """Exchange two axes, or put all in an order (by default the reverse), as the method of MindSpore does as well."""
+    if named or len(axes) == 2:
+        return tensor.transpose(*axes, **named)
+    return tensor.permute(*(axes or reversed(range(tensor.ndim))))
+
+
 class TorchSide:
     """APIs of torch on one device.
 
@@ -60,7 +67,12 @@ class TorchSide:
         place: Any = self._torch
         for part in home.split(".")[1:]:
             place = getattr(place, part)
+        if (kind, api) == ("Tensor", "transpose"):
+            return transpose, name
         found = operator(place, api, _PACKAGES, is_registry=kind == "Aten")
+        if found is None and kind == "Functional":  # `mindspore.ops` has what torch has in two places
+            found = operator(self._torch, api, _PACKAGES)
+            name = f"torch.{api}" if found is not None else name
         if found is None:
             raise UnusableError(f"torch has no `{name}`", is_expected=True)
         return found, name

@@ -96,6 +96,29 @@ def test_torch_gives_the_apis_that_dumps_record_and_no_others():
 
 
 @pytest.mark.frameworks
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_torch_computes_what_mindspore_calls_as_it_does():
+    """`mindspore.ops` has what torch has in two places, and its method `transpose` takes two axes or all of them."""
+    import torch
+
+    from probe_flow.apis.torch_side import TorchSide
+
+    side = TorchSide()
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    transpose, name = side.find("Tensor", "transpose")
+    assert name == "torch.Tensor.transpose"
+    assert torch.equal(transpose(x, 0, 2), x.permute(2, 1, 0))
+    assert torch.equal(transpose(x, dim0=1, dim1=2), x.permute(0, 2, 1))
+    for axes in ((2, 0, 1), ((2, 0, 1),)):
+        assert torch.equal(transpose(x, *axes), x.permute(2, 0, 1))
+    assert torch.equal(transpose(x), x.permute(2, 1, 0))
+    assert side.find("Functional", "matmul") == (torch.matmul, "torch.matmul")
+    assert side.find("Functional", "softmax") == (torch.nn.functional.softmax, "torch.nn.functional.softmax")
+    assert refusal(side, "Functional", "no_such_api") == "torch has no `torch.nn.functional.no_such_api`"
+    assert "is no operator" in refusal(side, "Functional", "save")
+
+
+@pytest.mark.frameworks
 @pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, reason="mindspore is not installed")
 def test_mindspore_gives_the_apis_that_dumps_record_and_no_others():
     import mindspore
