@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from probe_flow.api.arguments import expect, known_names, names, path_of, plain
 from probe_flow.api.problems import told_whole
-from probe_flow.errors import Diagnostic, Stopped, WorkflowError, did_you_mean
+from probe_flow.errors import Diagnostic, Stopped, UsageError, WorkflowError, did_you_mean
 from probe_flow.workflow.sources import PYTHON
 
 if TYPE_CHECKING:
@@ -131,6 +131,8 @@ def planned(
             expect(name, value, str, "a text")
     if workers is not None:
         expect("workers", workers, int, "a whole number")
+        if workers < 1:
+            raise UsageError(Diagnostic("PF2130", f"the argument `workers` must be 1 or more, not {workers}"))
     return make_plan(workflow, only=only, until=until, start=start, force=force, scheduler=scheduler, workers=workers)
 
 

@@ -192,6 +192,7 @@ def test_paths_that_do_not_exist_are_shown_at_the_argument(in_folder: Path) -> N
     [
         ({"workers": "4"}, "PF2130", "the argument `workers` must be a whole number, not '4' (of type `str`)"),
         ({"workers": True}, "PF2130", "must be a whole number"),
+        ({"workers": -1}, "PF2130", "the argument `workers` must be 1 or more, not -1"),
         ({"scheduler": 3}, "PF2130", "the argument `scheduler` must be a text"),
         ({"scheduler": "thread"}, "PF2103", "did you mean `threads`?"),
         ({"strict": 3}, "PF2130", "the argument `strict` must be a text or a list of texts"),
