@@ -34,6 +34,9 @@ def is_same_limit(target: float | None, golden: float | None) -> bool:
 MASKS = 9000.0
 """Size below which numbers mask nothing (`metrics/masks`, which few comparisons need)."""
 
+BESIDE = 2.0**-9
+"""Largest error that scores beside a power of ten leave, relative to it: both sides may have one of 2**-10."""
+
 
 def is_masked(statistics: Statistics) -> bool:
     """Return whether an extreme is what scores are masked with."""
@@ -48,7 +51,13 @@ def _mask_of(number: float) -> float | None:
     return mask_of(number)
 
 
-def masks_of(target: float | None, golden: float | None) -> tuple[float, float] | None:
+def is_mask_rounding(target: float | None, golden: float | None, peak: float) -> bool:
+    """Return whether two extremes are one number that masks scores, and the largest error no more than is beside it."""
+    masks = _masks_of(target, golden)
+    return masks is not None and masks[0] == masks[1] and peak <= BESIDE * abs(masks[0])
+
+
+def _masks_of(target: float | None, golden: float | None) -> tuple[float, float] | None:
     """Return the numbers that two extremes of one sign mask scores with (`metrics/masks`); None where one does not."""
     if target is None or golden is None or (target > 0.0) != (golden > 0.0):
         return None
@@ -58,7 +67,7 @@ def masks_of(target: float | None, golden: float | None) -> tuple[float, float] 
 
 def mask_otherwise(target: float | None, golden: float | None) -> bool:
     """Return whether two extremes mask scores with different numbers of one sign."""
-    masks = masks_of(target, golden)
+    masks = _masks_of(target, golden)
     return masks is not None and masks[0] != masks[1]
 
 

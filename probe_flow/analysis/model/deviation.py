@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.model.rounding import SYSTEMATIC, UNLOST, WITHIN_FRAMEWORK, Rounding, storage
 from probe_flow.analysis.narrowed import rounded_before
 from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE, is_record, nearest_record
-from probe_flow.analysis.plain_values import MASKS, is_masked, mask_otherwise, masks_of
+from probe_flow.analysis.plain_values import MASKS, is_mask_rounding, is_masked, mask_otherwise
 from probe_flow.records import Measurement, Mode, Statistics, Value
 from probe_flow.records.row import Row
 
@@ -216,10 +216,12 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
         ends = (own.min, statistics.min), (own.max, statistics.max)
         # The distance between two numbers that mask scores outweighs that of all other elements, and so does what
         # rounding leaves of scores added to one: 8 at -1e4 in float16.
-        is_masked_apart = mask_otherwise if mode is not Mode.TENSOR else masks_of
-        is_hidden = any(mine != other and is_masked_apart(mine, other) for mine, other in ends)
+        is_hidden = any(mine != other and mask_otherwise(mine, other) for mine, other in ends)
         if mode is Mode.TENSOR:
-            errors = _NO_ERRORS if is_hidden else _tensor_errors(measurement, own, statistics, size)
+            errors = _tensor_errors(measurement, own, statistics, size)
+            peak = math.inf if errors is None else errors[1]
+            is_hidden = is_hidden or any(mine != other and is_mask_rounding(mine, other, peak) for mine, other in ends)
+            errors = _NO_ERRORS if is_hidden else errors
         else:
             mine = _believed(own, count, rounding)
             if target.dtype in SIGNIFICANT_BITS:
