@@ -32,15 +32,15 @@ def same_call(key: NodeKey) -> tuple[object, ...]:
     return (*run, key.name, key.call, key.phase)
 
 
-def _golden_value(row: Row) -> object:
-    """Return what two tensors of one step have in common if they are equal on the golden side; else only `row` has it.
+def _golden_value(row: Row) -> tuple[object, ...] | None:
+    """Return what two tensors of one step have in common if they are equal on the golden side.
 
-    A tensor of one number, and one whose statistics are not known, are like many others, and have nothing in common.
+    None of a tensor of one number, and of one whose statistics are not known: these are like many others.
     """
     run, found = row.node.execution, row.measurement
     known = found.golden_statistics if found is not None else None
     if found is None or known is None or known.min == known.max:
-        return id(row)
+        return None
     return run.step, run.micro_step, found.count, known
 
 
@@ -143,7 +143,8 @@ class AcrossRanks:
             if call.key not in self._exchanges:
                 by_call[same_call(call.key)] += call.read
                 for number in call.read:
-                    by_value[_golden_value(self._rows[number])].append(number)
+                    if (value := _golden_value(self._rows[number])) is not None:
+                        by_value[value].append(number)
         return by_call, by_value
 
     def given(self, call: Call) -> tuple[int, ...]:
@@ -159,7 +160,9 @@ class AcrossRanks:
         by_call, by_value = self._in_graphs
         found = by_call.get(same_call(call.key), ())
         if not call.read:  # it only receives; what the golden received is what its sender gave, to the bit
-            found = [n for own in call.written for n in by_value.get(_golden_value(self._rows[own]), ())]
+            found = [
+                n for own in call.written for n in by_value.get(_golden_value(self._rows[own]), ())
+            ]  # None: in none
         return tuple(n for n in found if self._rows[n].node.execution.rank != call.key.execution.rank)
 
     def handed_over(self, call: Call) -> int | None:
