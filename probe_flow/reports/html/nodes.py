@@ -278,7 +278,7 @@ class _Side:
         self.stacks = catalog.stacks
         self.keys = Numbering[NodeKey]()
         self.numbers = array("I")
-        self._shown: tuple[Execution | None, Sequence[Node], Mapping[NodeKey, int]] = None, [], {}
+        self._shown: tuple[object, Sequence[Node], Mapping[NodeKey, int]] = None, [], {}
 
     @cached_property
     def _nodes(self) -> Mapping[Execution, Sequence[Node]]:
@@ -311,9 +311,9 @@ class _Side:
         if found is None:
             return None
         others, callers = found
-        if key.execution is not self._shown[0]:  # calls of one execution follow each other
+        if found is not self._shown[0]:  # calls of one execution follow each other, whose keys may each have their own
             ran = [*self._nodes[key.execution], *others]
-            self._shown = key.execution, ran, numbers_of(ran)
+            self._shown = found, ran, numbers_of(ran)
         _, calls, numbers = self._shown
         number = numbers.get(key)
         if number is None or (caller := callers[number]) == ROOT:
