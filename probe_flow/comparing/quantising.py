@@ -144,7 +144,7 @@ def measured(job: Quantising) -> Found:
     try:
         left, own = job.call.of([None if each is None else array_of(each) for each in job.tensors], unit)
     except (UnusableError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError):
-        return Found()
+        return Found()  # the row keeps its judgement
     except (FormatError, NotComparableError):  # it was readable a moment ago: the dump is changing
         return Found()
     quantised = None if left is None else Quantised(*astuple(left))

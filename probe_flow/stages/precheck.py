@@ -18,7 +18,7 @@ from probe_flow.work import Context
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from probe_flow.records import Catalog, Comparison
+    from probe_flow.records import Catalog
 
 _MEMORY_SHARE = 0.5
 """Of what the machine or the run has, for the tensors of one call."""
@@ -168,13 +168,10 @@ def _benchmark(options: Options, kernels: Kernels) -> str:
 def _suspects(options: Options, inputs: Mapping[str, Sequence[Any]]) -> Collection[tuple[object, str]] | None:
     if options.only is None:
         return None
-    from probe_flow.comparing.asked import suspect_calls
+    from probe_flow.comparing.asked import suspect_nodes
     from probe_flow.stages.compare import asked_only
 
-    earlier: Comparison = inputs["only.comparison"][0]
-    found = suspect_calls(earlier, asked_only(options.only))
-    names = dict.fromkeys((key.execution.identity, key.name) for key in found)
-    return set(list(names)[: options.only.limit])
+    return suspect_nodes(inputs["only.comparison"][0], asked_only(options.only))
 
 
 def _check_packages(source: Catalog, *, is_run: bool) -> None:

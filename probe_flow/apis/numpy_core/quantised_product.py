@@ -14,7 +14,7 @@ from probe_flow.apis.calls import Call, Plain, TensorSpec
 from probe_flow.apis.numpy_core.bounded import surely_bytes
 from probe_flow.apis.numpy_core.compute import computed, needed_bytes
 from probe_flow.apis.numpy_core.forms.device_quantised import ascend_quant, fractions
-from probe_flow.apis.numpy_core.names import find
+from probe_flow.apis.numpy_core.names import Function, find
 
 Array = NDArray[Any]
 
@@ -99,13 +99,22 @@ class QuantisedProduct(Struct, frozen=True):
     quantise: Call
 
     @property
+    def function(self) -> Function:
+        """What computes it.
+
+        Raises:
+            UnusableError: nothing does.
+        """
+        return find(self.product.kind, self.product.api, is_mindspore=False)
+
+    @property
     def surely_bytes(self) -> float:
         """What computing it takes at most; infinity where its shapes do not bound that.
 
         Raises:
             UnusableError: nothing computes it.
         """
-        found = surely_bytes(find(self.product.kind, self.product.api, is_mindspore=False), self.product)
+        found = surely_bytes(self.function, self.product)
         return math.inf if found is None else found
 
     @property
@@ -115,7 +124,7 @@ class QuantisedProduct(Struct, frozen=True):
         Raises:
             UnusableError: nothing computes it.
         """
-        return needed_bytes(find(self.product.kind, self.product.api, is_mindspore=False), self.product)
+        return needed_bytes(self.function, self.product)
 
     def of(self, tensors: Sequence[Array | None], unit: float) -> tuple[Left | None, Own | None]:
         """Return what quantising made of a result, and its own error if it is surely wrong; None where not known.
@@ -137,7 +146,7 @@ class _Product:
     """The tensors of a product, in float64."""
 
     def __init__(self, call: QuantisedProduct, tensors: Tensors) -> None:
-        self._call, self._tensors = call.product, tensors
+        self._call, self._function, self._tensors = call.product, call.function, tensors
         first, second = (each.shape for each in call.product.args if isinstance(each, TensorSpec))
         self._shape, self._weights = first, _wide(tensors.weights).reshape(second)
         self._asked: Mapping[str, Any] = {
@@ -147,6 +156,7 @@ class _Product:
         self._scales = fractions(tensors.scales)
 
     def found(self, unit: float) -> tuple[Left | None, Own | None]:
+        """Return what `QuantisedProduct.of` does."""
         source, whole = (_wide(each).reshape(self._shape) for each in (self._tensors.source, self._tensors.whole))
         left = whole - self._exact(source)
         due = ascend_quant(source, **self._asked)
