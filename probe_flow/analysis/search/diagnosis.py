@@ -135,6 +135,11 @@ class Diagnosis(Struct, frozen=True):
     derivatives: AbstractSet[NodeKey] = frozenset()
     unseen: Sequence[int] = ()
 
+    def is_other_choice(self, number: int) -> bool:
+        """Whether a row that differs holds whole numbers: indices, or what was cut to them."""
+        deviation = self.deviations[number]
+        return deviation is not None and deviation.unit == 0.0
+
 
 SHAPED = 0.8
 """Share of an error, as root mean square, that a common factor or offset must be to be its shape."""

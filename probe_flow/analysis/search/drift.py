@@ -106,12 +106,20 @@ def _finding(
         number,
         rows[number],
         FindingKind.DRIFT,
-        f"{_course(error, rows, diagnosis, series)}, beyond {limit:.1e}, without a jump at any single operator"
+        f"{_course(error, rows, diagnosis, series)}, beyond {limit:.1e}, {_jump(rows, diagnosis)}"
         f"{_steepest(limit, rows, diagnosis, series)}{_nearest(rows, diagnosis)}",
         severity=error / limit,
         fails=not diagnosis.holds_part,
         size=f"relative error {error:.1e}, limit {limit:.1e}",
     )
+
+
+def _jump(rows: Sequence[Row], diagnosis: Diagnosis) -> str:
+    """Name the first operator that is right and made other whole numbers of an error; an error jumps nowhere else."""
+    turned = next(filter(diagnosis.is_other_choice, diagnosis.carried), None)
+    if turned is None:
+        return "without a jump at any single operator"
+    return f"with a jump at `{rows[turned].pair.shown.id}`, where values at an edge fell the other way"
 
 
 def _course(error: float, rows: Sequence[Row], diagnosis: Diagnosis, series: Sequence[int]) -> str:

@@ -131,9 +131,13 @@ def only_carried(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
     for number in diagnosis.carried[:MOST]:
         row, deviation = rows[number], diagnosis.deviations[number]
         assert deviation is not None
+        why = f"{sentence(row)}, and so is what feeds it"
+        off = f"(relative error {deviation.relative:.1e})"
         told = (
-            f"`{row.pair.shown.id}` differs (relative error {deviation.relative:.1e}) and only carries on what reached "
-            f"it: {sentence(row)}, and so is what feeds it"
+            f"`{row.pair.shown.id}` holds other whole numbers {off}: {why}, so values at an edge fell the other way, "
+            "and what reads them reads other data; round before it, or raise the precision of what feeds it"
+            if diagnosis.is_other_choice(number)
+            else f"`{row.pair.shown.id}` differs {off} and only carries on what reached it: {why}"
         )
         found.append(_suspect(number, row, told, 1.0))
     return found

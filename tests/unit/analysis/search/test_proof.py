@@ -71,6 +71,24 @@ def test_an_operator_that_only_carries_on_is_cleared_where_all_that_feeds_it_is_
     assert "carries on" in next(finding.evidence for finding in findings if finding.kind is FindingKind.SUSPECT)
 
 
+def cut(after):
+    """Positions from a product: 1.9999999 is cut to 1, and the rows that are gathered there are others."""
+    rows = [row("m", IN, relative=0.0), row("m", relative=1e-7, dtype="float32", mark=1.0).with_aside(recomputed=RIGHT)]
+    rows += [row("cut", IN, relative=1e-7, dtype="float32", mark=1.0)]
+    rows.append(row("cut", relative=0.9, peak=1.0, dtype="int32", mark=2.0).with_aside(recomputed=RIGHT))
+    rows += [row("take", IN, relative=0.9, peak=1.0, dtype="int32", mark=2.0)]
+    rows.append(row("take", relative=after, mark=3.0).with_aside(recomputed=RIGHT))
+    edges = [edge("m", "cut"), edge("cut", "take"), edge("nowhere", "m", 9)]
+    findings, _ = conclude(rows, pairs_of(rows, {"m": "Mul", "cut": "Cast", "take": "GatherV2"}, edges), passes(rows))
+    return {each.kind: each.evidence for each in findings}
+
+
+def test_whole_numbers_that_values_at_an_edge_were_cut_to_are_told_as_what_they_are():
+    told = cut(0.5)
+    assert "`cut.output.0` holds other whole numbers (relative error 9.0e-01)" in told[FindingKind.SUSPECT]
+    assert "with a jump at `cut.output.0`, where values at an edge fell the other way" in told[FindingKind.DRIFT]
+
+
 def test_it_is_not_cleared_where_what_feeds_it_may_be_wrong():
     assert origins(*chain((1e-4, None), (3e-4, RIGHT), (0.05, RIGHT))) == ["n2"]
 
