@@ -103,6 +103,7 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
         if (place := places[id(row.node.execution)]) != run:  # its rows follow each other, and take from no other's
             run, last = place, {}
         key, role = key_of(row), row.pair.shown.slot.role
+        left = None if key is None or not has_steps or row.is_produced else kept.get((programs[key[0]], key[1:]))
         if key is not None and key in last and not _is_chance(row, rows[last[key]], pairs):
             producers[number] = (_shown_again(row, last[key], rows, producers),)
             if row.is_produced and rows[last[key]].node == row.node and _is_gate(row, pairs):
@@ -110,10 +111,12 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
         elif role is SlotRole.INPUT and row.node.phase is Phase.BACKWARD and key is not None and key[:2] in passed:
             gate = passed.pop(key[:2])
             producers[number], gates[number] = (gate,), (rows[gate].node,)
+        elif left is not None and rows[left].is_produced:  # an optimizer that is in the dump wrote it
+            producers[number] = (left,)
         elif role is SlotRole.PARAMETER or (role is SlotRole.INPUT and (key in parameters or _is_weight(row, pairs))):
             producers[number] = ()
-        elif has_steps and key is not None and not row.is_produced and (programs[key[0]], key[1:]) in kept:
-            producers[number] = (kept[programs[key[0]], key[1:]],)
+        elif left is not None:
+            producers[number] = (left,)
         if key is not None:
             last[key] = number
             if has_steps:

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from probe_flow.analysis.statistics.handed_on import HandedOn
     from probe_flow.analysis.statistics.own_inputs import Contradiction, OwnInputs
 
+CANCELLED = 64.0
+"""Size of the terms of a sum, in its own, from which on what is made of it is asked for the terms that it came from."""
+
 UPDATED = 1.5
 """Change of scale of what is computed with a parameter, in relative errors that its update brought."""
 
@@ -272,7 +275,9 @@ class Allowances:
             passed = (call.key, *through) if is_computed else self.links.before.get(number, ())
             noise = self.hidden.noise(passed, known, is_measured=row.quantised is not None)
             allowed = with_noise(allowed, noise, deviation, row.quantised)
-        self.scales[number] = max([deviation.size, allowed.scale, *map(self._passed_on, behind if copies else ())])
+        summed = self._cancelled(call, deviation, inputs, families, arithmetic)
+        passed_on = map(self._passed_on, behind if copies else ())
+        self.scales[number] = max([deviation.size, allowed.scale, summed, *passed_on])
         if not unseen:
             return of_source(allowed, deviation) if copies and sources == () and not behind else allowed
         return with_unseen(allowed, unseen, deviation, is_update=number in self.updates.gradients)
@@ -322,6 +327,23 @@ class Allowances:
     def _passed_on(self, number: int) -> float:
         """Return the size of the terms that a copied tensor was summed up from."""
         return self.scales.get(number, 0.0) if self.deviations[number] is not None else 0.0
+
+    def _cancelled(
+        self, call: Call, deviation: Deviation, inputs: Sequence[tuple[int, Deviation]], families: frozenset[Family],
+        arithmetic: Arithmetic,
+    ) -> float:  # fmt: skip
+        """Return the size of the terms of a row that is made of what had cancelled; 0.0 for other rows.
+
+        What is left of a gradient that is zero in mathematics is the rounding of its terms, and so is all that is made
+        of it: summed over ranks, clipped, kept by an optimizer. So sizes of terms are handed on as errors are.
+        """
+        terms = [(known, self._passed_on(n)) for n, known in inputs if known.size]
+        most = max([scale / known.size for known, scale in terms], default=0.0)
+        if most <= CANCELLED:
+            return 0.0
+        sizes = [replace(known, rms=scale, peak=scale, gain=0.0) for known, scale in terms]
+        made = arithmetic.explained(call, deviation, sizes, families)
+        return min(made, max(most * deviation.size, *(scale for _, scale in terms)))
 
     def maker(self, number: int, call: Call) -> Call:
         """Return the call whose arithmetic a row shows: its own, or the gate in place that left its result to it."""

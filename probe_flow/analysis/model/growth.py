@@ -279,6 +279,7 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
     if family is Family.SUM:
         return amplified * absolute
     if family in (Family.SCALE, Family.UNITS, Family.QUOTIENT):
+        relative = max(relative, _compound(inputs)) if family is Family.SCALE else relative
         smallest = _at_smallest(family, output, inputs) / math.sqrt(output.count)
         return max(amplified * output.size * relative, smallest, amplified * _of_zeros(inputs))
     if family in (Family.REDUCE, Family.TOTAL):
@@ -303,6 +304,11 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
         exponent = max(min(tensor.peak, 1.0) for tensor in inputs)
         return output.size * max(exponent, relative)
     return amplified * max(output.size * relative, absolute)
+
+
+def _compound(inputs: Sequence[Deviation]) -> float:
+    """Return what is of second order in the relative error of a product of elements: noise that is squared."""
+    return math.prod([bounded(tensor) for tensor in inputs])
 
 
 def _of_zeros(inputs: Sequence[Deviation]) -> float:
