@@ -134,6 +134,24 @@ class _Facts:
         """Return the edge that feeds an input, None where nothing does or the dump does not tell."""
         return next((edge for edge in self._edges if edge.consumer == key and (edge.input,) == slot.path[:1]), None)
 
+    def golden_writer(self, row: Row) -> NodeKey | None:
+        """Return the call that the golden alone makes and that wrote last what it reads for a row; None if none did.
+
+        Tensors are told by what was recorded of them.
+        """
+        read, found = row.pair.golden, None
+        if read is None or read.recorded is None or read.recorded.l2norm is None:
+            return None
+        place = self.golden.nodes[read.node].order if read.node in self.golden.nodes else 0
+        for other in self._comparison.rows:
+            wrote = other.pair.golden
+            if wrote is None or not other.is_produced or wrote.recorded != read.recorded or wrote.shape != read.shape:
+                continue
+            node = self.golden.nodes.get(wrote.node)
+            if node is not None and node.order < place and wrote.node.execution == read.node.execution:
+                found = max(found or (-1, other), (node.order, other), key=lambda each: each[0])
+        return None if found is None or found[1].pair.target is not None else found[1].pair.shown.node
+
     def was_measured(self, edge: Edge) -> bool:
         """Whether the output that an edge begins at was compared."""
         slot = Slot(SlotRole.OUTPUT, (edge.output,))
@@ -203,6 +221,12 @@ def _before_the_node(key: NodeKey, slot: Slot, row: Row | None, facts: _Facts) -
     if slot.role in (SlotRole.PARAMETER, SlotRole.BUFFER):
         return AdviceRecord("PF7410", f"a weight of {name} differs: load the same checkpoint on both sides")
     edge = facts.producer(key, slot)
+    wrote = facts.golden_writer(row) if edge is None and row is not None else None
+    if wrote is not None:
+        source = source_line(facts.pairs, wrote)
+        call = f", called at {source[0]}:{source[1]}," if source else ""
+        text = f"only the golden executes `{wrote.name}`{call} whose result {name} reads there: make both programs do so"
+        return AdviceRecord("PF7419", text)
     if edge is None:
         text = f"{name} already reads something else: give both sides the same inputs, weights and random state"
         return AdviceRecord("PF7410", text)

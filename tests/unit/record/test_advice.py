@@ -29,6 +29,7 @@ from probe_flow.records import (
     RuleFacts,
     Slot,
     SlotRole,
+    Statistics,
     TensorKind,
 )
 from probe_flow.records.frameworks import PYTORCH
@@ -200,6 +201,24 @@ def test_an_input_that_an_operator_feeds_leads_to_that_operator(edge: Edge, code
 def test_what_only_the_target_executes_leads_to_the_programs() -> None:
     given = comparison(missing_golden(0, "Mul_9"))
     assert codes(origin(0, "Mul_9"), given) == ["PF7419"]
+
+
+def test_what_only_the_golden_executes_before_a_wrong_input_leads_to_the_programs() -> None:
+    def at(name: str, side: str, **more: Any) -> Any:
+        return tensor(name, side=side, **more).changed(recorded=Statistics(min=1.0, max=2.0, l2norm=3.0))
+
+    (finding, given), role = of_input(), SlotRole.INPUT
+    read = row(2, target=tensor("Add_1", role=role), golden=at("Add_1", "golden", role=role))
+    halved = replace(row(0), pair=replace(row(0).pair, target=None, golden=at("Div_0", "golden")))
+    nodes = {key(name): Node(key(name), "Any", order=order) for order, name in enumerate(("Div_0", "Mul_0", "Add_1"))}
+    golden = catalog("golden", [halved.pair.golden, read.pair.golden], nodes=nodes)
+    alone = comparison(halved, replace(read, order=0), golden=golden)
+    ((step,),) = advise([finding], alone)
+    assert step.code == "PF7419"
+    assert "only the golden executes `Div_0` whose result `Add_1` reads there" in step.text
+    # Where a call that both sides make wrote the same later, it is that one's result.
+    both = row(1, target=tensor("Mul_0"), golden=at("Mul_0", "golden"))
+    assert codes(finding, comparison(halved, both, replace(read, order=0), golden=golden)) == ["PF7410"]
 
 
 def test_nan_and_drift_have_steps_of_their_own() -> None:

@@ -115,6 +115,13 @@ def test_scaling_adds_relative_errors():
     assert found.explained == pytest.approx(1.5 * 4.0 * (0.01 + 0.02))
 
 
+def test_the_square_of_what_is_noise_throughout_is_off_by_the_square():
+    """The second moment of a gradient that is zero in mathematics: 1e4 times the golden's noise is 1e8 times of it."""
+    noise = deviation(rms=1e4)
+    assert allowance(Family.SCALE, deviation(), [noise, noise]).explained == pytest.approx(1.5 * 1e8)
+    assert allowance(Family.SCALE, deviation(), [noise]).explained == pytest.approx(1.5 * 1e4)
+
+
 def test_a_single_element_that_scales_others_is_off_by_a_factor():
     """The norm that gradients are clipped by: its error is a change of scale, which is told of more elements only."""
     output, gradient = deviation(gain=8e-3, count=4096), deviation(gain=1e-4, count=4096)

@@ -181,3 +181,39 @@ def test_a_bias_moves_by_the_noise_of_a_gradient_that_is_zero_in_mathematics(gra
         noise = {"relative": gradient, "size": 2e-8, "count": 8, "dtype": "float32", "mark": 1e-8 * (1 + step)}
         rows += [replace(bias, pair=replace(bias.pair, golden=known)), row(backward, **noise)]
     assert accused(rows) == named
+
+
+def written(read: float):
+    """Rows of an optimizer's call that is wrong, and of a weight in the next step: ``read`` is its error there."""
+    begin, write, after = key("layer", step=0), key("add_", step=0), key("layer", step=1)
+    sizes = {"dtype": "float32", "count": 64}
+    return [
+        row(begin, IN, 1, relative=0.0, mark=1.0, **sizes), row(write, IN, 0, relative=0.0, mark=1.0, **sizes),
+        row(write, OUT, 0, relative=0.01, mark=2.0, **sizes), row(after, IN, 1, relative=read, mark=2.0, **sizes),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("read", "named"), [(0.01, ["add_"]), (0.2, ["add_", "layer"])])
+def test_a_weight_has_the_error_of_the_call_that_wrote_it(read, named):
+    rows = written(read)
+    found, _ = conclude(rows, pairs_of(rows, {"layer": "linear", "add_": "add_"}), passes(rows))
+    assert [each.node.name for each in found if each.kind is FindingKind.ORIGIN and each.fails] == named
+
+
+@pytest.mark.parametrize(("relative", "named"), [(1e-6, []), (0.5, ["mul_"])])
+def test_what_is_made_of_a_gradient_that_cancels_excuses_nothing_that_is_read_later(relative, named):
+    """The gradient of a bias that is zero in mathematics: 4096 terms of 1, of which 1e-8 is left, all of it noise.
+
+    Averaged over ranks it is noise still, by its terms of 64: no measure of what clipping reads next.
+    """
+    backward = replace(key("keys"), phase=Phase.BACKWARD)
+    large, small = {"dtype": "float32", "count": 4096}, {"dtype": "float32", "count": 16}
+    rows = [
+        row(backward, IN, 0, relative=1e-7, mark=1.0, **large),
+        row(backward, OUT, 1, relative=1.0, mark=2e-9, size=1e-8, **small),
+        row("div_", IN, 0, relative=1.0, mark=2e-9, size=1e-8, **small),
+        row("div_", OUT, 0, relative=1.0, mark=1e-9, size=5e-9, **small),
+        row("mul_", IN, 0, relative=relative, mark=3.0, **large),
+    ]
+    found, _ = conclude(rows, pairs_of(rows, {"keys": "linear", "div_": "div_", "mul_": "mul_"}), passes(rows))
+    assert [each.node.name for each in found if each.kind is FindingKind.ORIGIN and each.fails] == named
