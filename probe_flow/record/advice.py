@@ -221,11 +221,13 @@ def _before_the_node(key: NodeKey, slot: Slot, row: Row | None, facts: _Facts) -
     if slot.role in (SlotRole.PARAMETER, SlotRole.BUFFER):
         return AdviceRecord("PF7410", f"a weight of {name} differs: load the same checkpoint on both sides")
     edge = facts.producer(key, slot)
-    wrote = facts.golden_writer(row) if edge is None and row is not None else None
-    if wrote is not None:
-        source = source_line(facts.pairs, wrote)
+    alone = facts.golden_writer(row) if edge is None and row is not None else None
+    if alone is not None:
+        source = source_line(facts.pairs, alone)
         call = f", called at {source[0]}:{source[1]}," if source else ""
-        text = f"only the golden executes `{wrote.name}`{call} whose result {name} reads there: make both programs do so"
+        text = (
+            f"only the golden executes `{alone.name}`{call} whose result {name} reads there: make both programs do so"
+        )
         return AdviceRecord("PF7419", text)
     if edge is None:
         text = f"{name} already reads something else: give both sides the same inputs, weights and random state"

@@ -111,17 +111,29 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
         elif role is SlotRole.INPUT and row.node.phase is Phase.BACKWARD and key is not None and key[:2] in passed:
             gate = passed.pop(key[:2])
             producers[number], gates[number] = (gate,), (rows[gate].node,)
-        elif left is not None and rows[left].is_produced:  # an optimizer that is in the dump wrote it
-            producers[number] = (left,)
-        elif role is SlotRole.PARAMETER or (role is SlotRole.INPUT and (key in parameters or _is_weight(row, pairs))):
-            producers[number] = ()
-        elif left is not None:
-            producers[number] = (left,)
+        else:
+            is_held = role is SlotRole.INPUT and (key in parameters or _is_weight(row, pairs))
+            found = _from_before(left, rows, is_held=is_held or role is SlotRole.PARAMETER)
+            if found is not None:
+                producers[number] = found
         if key is not None:
             last[key] = number
             if has_steps:
                 kept[programs[key[0]], key[1:]] = number
     return producers, gates
+
+
+def _from_before(left: int | None, rows: Sequence[Row], *, is_held: bool) -> tuple[int, ...] | None:
+    """Return what a row came from that nothing in its step wrote; None where nobody knows.
+
+    Args:
+        left: row of an earlier step with its value.
+        rows: all rows.
+        is_held: whether it is a parameter, which nothing made unless an optimizer in the dump wrote it.
+    """
+    if is_held and (left is None or not rows[left].is_produced):
+        return ()
+    return None if left is None else (left,)
 
 
 def _shown_again(row: Row, latest: int, rows: Sequence[Row], producers: Mapping[int, tuple[int, ...]]) -> int:

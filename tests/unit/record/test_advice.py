@@ -207,7 +207,7 @@ def test_what_only_the_golden_executes_before_a_wrong_input_leads_to_the_program
     def at(name: str, side: str, **more: Any) -> Any:
         return tensor(name, side=side, **more).changed(recorded=Statistics(min=1.0, max=2.0, l2norm=3.0))
 
-    (finding, given), role = of_input(), SlotRole.INPUT
+    finding, role = of_input()[0], SlotRole.INPUT
     read = row(2, target=tensor("Add_1", role=role), golden=at("Add_1", "golden", role=role))
     halved = replace(row(0), pair=replace(row(0).pair, target=None, golden=at("Div_0", "golden")))
     nodes = {key(name): Node(key(name), "Any", order=order) for order, name in enumerate(("Div_0", "Mul_0", "Add_1"))}

@@ -219,7 +219,7 @@ def test_without_a_graph_a_parameter_of_a_later_step_is_a_source_again():
 
 
 def test_without_a_graph_a_parameter_that_a_call_of_the_step_before_wrote_is_that_one():
-    """An optimizer whose calls are in the dump (`add_`): what they made of the parameter is what the next step reads."""
+    """An optimizer whose calls are in the dump (`add_`): what they made of it is read by the next step."""
     rows = [row(key("a", step=step), PARAM, "weight", mark=1.0 + step) for step in (0, 1)]
     rows.insert(1, row(key("add_", step=0), mark=2.0))
     assert linked(rows, pairs_of(rows)).producers == {0: (), 2: (1,)}
