@@ -186,6 +186,10 @@ _WITHOUT_OUTPUT = re.compile(
 """Names that TensorFlow gives operators which update a resource: their types, and a number where there are several."""
 
 
+_UPDATES = re.compile(r"(?:Resource)?(?:Sparse)?Apply[A-Z]")
+"""How the types of operators begin that update a variable; on the device they give the states beside it too."""
+
+
 def no_golden_dump(origin: Origin) -> Reason:
     """Return the reason; it is a gap where the rules promise a golden tensor, or are silent on all outputs."""
     maker, output = origin.op, origin.output
@@ -215,6 +219,10 @@ def no_golden_dump(origin: Origin) -> Reason:
     if _WITHOUT_OUTPUT.search(output.origin_name):
         return OfflineReason.NO_GOLDEN_DUMP.expected(
             f"`{output.origin_name}` updates a variable of TensorFlow and gives no tensor there"
+        )
+    if origin.index and _UPDATES.match(maker.op_type):
+        return OfflineReason.NO_GOLDEN_DUMP.expected(
+            f"{made} is a state that it updates: TensorFlow's operator gives the variable alone"
         )
     if output.origin_name:
         index = origin.index if output.origin_index is None else output.origin_index

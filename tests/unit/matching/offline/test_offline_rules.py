@@ -322,6 +322,18 @@ def test_outputs_that_the_rules_promise_are_gaps(case: Case) -> None:
     assert codes(by_target(pairs)) == {"s.output.1": missing, "s.output.2": missing}
 
 
+@pytest.mark.parametrize(("kind", "expectation"), [("ApplyAdamD", "expected"), ("SplitD", "missing")])
+def test_states_that_an_optimizer_keeps_are_no_tensors_of_tensorflow(case: Case, kind: str, expectation: str) -> None:
+    case.device(kind, "adam/update_w", outputs=[X, X, X])
+    case.golden.output("adam/update_w", 0, X)
+    outputs = [out("adam/update_w", index) for index in range(3)]
+    rule = case.rule(op("adam/update_w", kind, number=1, originals=["adam/update_w"], outputs=outputs))
+    pairs = case.match(rule=rule)
+    assert partners(pairs) == {"adam/update_w.output.0": "adam_update_w.output.0"}
+    left = f"no_golden_dump {expectation}"
+    assert codes(by_target(pairs)) == {"adam/update_w.output.1": left, "adam/update_w.output.2": left}
+
+
 @pytest.mark.parametrize(
     ("name", "expectation"),
     [
