@@ -39,6 +39,10 @@ WRITES_IN_PLACE = frozenset(
 """Words of the types of operators of devices that may write what they read."""
 
 
+HANDS_OUT = "empty"
+"""Word of the types of operators that hand out memory as it is (``Empty``, ``aten.new_empty``)."""
+
+
 def is_first_input(row: Row) -> bool:
     """Whether a row is the first input of its call, which is what a call in place overwrites."""
     return not row.is_produced and row.pair.shown.slot.path[:1] in _FIRST
@@ -114,6 +118,9 @@ class Memory:
         if across is not None and across.is_buffer(row):
             return True
         if self._has_edges:
+            if self._is_unwritten(number, call):
+                self._handed_out.add(number)
+                return True
             return _is_written_in_place(row, call.node, [self._rows[n] for n in call.written])
         if not (call.is_in_place and is_first_input(row)):
             is_view = self._is_unread_view(call)
@@ -123,6 +130,16 @@ class Memory:
         results = [] if self._sources(number) else [self._deviations[n] for n in call.written]
         is_agreed = bool(results) and all(each is not None and each.is_of_storage for each in results)
         return is_memory(row) or is_agreed
+
+    def _is_unwritten(self, number: int, call: Call) -> bool:
+        """Whether a graph shows memory as it was handed out, or what was moved out of it and is written in part.
+
+        What computes with it reads what nobody wrote, or what was written wrongly: that is no excuse.
+        """
+        if self._rows[number].is_produced and call.node is not None and HANDS_OUT in words_of(call.node.op_type):
+            return True
+        given = call.read if self._rows[number].is_produced else self._sources(number)
+        return bool(given) and not self._handed_out.isdisjoint(given or ()) and self._families.of(call) == COPY
 
     def _is_unread_view(self, call: Call) -> bool:
         """Whether a call moves what nothing in the dump wrote, and nothing reads the result.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from probe_flow.analysis.search.conclude import conclude
@@ -102,3 +104,22 @@ def test_a_move_that_nothing_reads_is_wrong_where_what_it_read_agrees():
     rows = [row("permute", IN, 0), argument("permute", 0, 0), row("permute", relative=0.3, mark=1.0)]
     found, _ = conclude(rows, pairs_of(rows, {"permute": "permute"}), passes(rows))
     assert [each.node.name for each in found if each.fails] == ["permute"]
+
+
+def unwritten(*relative: float, last: str = "MatMul") -> list[tuple[str, object]]:
+    """The origins of memory, a part of which is written, then the rest, and what computes with it."""
+    names = ["memory", "part", "whole", "next"]
+    rows = []
+    for name, before, after in zip(names, (None, *relative), relative, strict=False):
+        rows += [] if before is None else [row(name, IN, 0, relative=before), row(name, IN, 1)]
+        rows.append(row(name, relative=after))
+    kinds = dict(zip(names, ("Empty", "TensorScatterUpdate", "TensorScatterUpdate", last), strict=True))
+    links = [edge(one, other) for one, other in pairwise(names)]
+    found, _ = conclude(rows, pairs_of(rows, kinds, links), passes(rows))
+    return [(each.node.name, each.slot.role) for each in found if each.fails]
+
+
+def test_memory_that_a_graph_hands_out_is_nobodys_fault_until_it_is_computed_with():
+    assert unwritten(9.0, 4.0, 0.0, 0.0) == []
+    assert unwritten(9.0, 4.0, 0.0, 0.5) == [("next", OUT)]
+    assert unwritten(9.0, 4.0, 4.0, 4.0) == [("next", IN)]
