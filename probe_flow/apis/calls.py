@@ -10,7 +10,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 TENSOR_TYPES = frozenset({"mindspore.Tensor", "torch.Tensor", "torch.nn.parameter.Parameter"})
 DTYPE_TYPES = frozenset({"mindspore.dtype", "torch.dtype"})
@@ -35,6 +38,9 @@ _KNOWN = frozenset(_OWN_WORDS.values()) | {"float8_e4m3fn", "float8_e5m2"}
 
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"})
 """Element types that have gradients."""
+
+LOGICAL = "NCHW"
+"""Order of the axes of images that a device stores in blocks, or in another order that it names."""
 
 MAX_DEPTH = 64
 """Nesting of arguments beyond which a call is refused: no API takes such."""
@@ -72,6 +78,7 @@ class TensorSpec:
         finite_low, finite_high: those of its finite elements, where the dump records them apart.
         file: name of the file with its elements, where it has one.
         has_gradient: whether the framework computed its gradient; True where the dump does not say.
+        order: of axes, in which the arguments of its call speak of it, where its elements are in that of `LOGICAL`.
     """
 
     dtype: str
@@ -82,11 +89,21 @@ class TensorSpec:
     has_gradient: bool = True
     finite_low: object = None
     finite_high: object = None
+    order: str = ""
 
     @property
     def numel(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
+
+    def in_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return its elements in the order of axes that the arguments of its call speak of."""
+        return values.transpose([LOGICAL.index(axis) for axis in self.order]) if self.order else values
+
+    def as_dumped(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return what was computed in that order as its elements are."""
+        is_turned = len(self.order) == values.ndim > 0
+        return values.transpose([self.order.index(axis) for axis in LOGICAL]) if is_turned else values
 
 
 @dataclass(frozen=True)
@@ -148,6 +165,12 @@ class Call:
             for place, name in ((1, "p"), (2, "training"))
         )
         return self.word in RANDOM and share != Plain(0) and training != Plain(value=False)
+
+    def as_dumped(self, place: Path, values: NDArray[Any]) -> NDArray[Any]:
+        """Return a result in the order of axes that the dump has it in."""
+        number = place[0] if place else 0
+        leaf = self.results[number] if isinstance(number, int) and number < len(self.results) else None
+        return leaf.as_dumped(values) if isinstance(leaf, TensorSpec) else values
 
     @property
     def asks_type(self) -> bool:
@@ -298,7 +321,7 @@ def _tensor(element: Mapping[str, Any]) -> TensorSpec:
     )
     named = file if isinstance(file, str) and file else None
     has_gradient = element.get("requires_grad") is not False
-    return TensorSpec(canonical_dtype(word), tuple(shape), low, high, named, has_gradient, *finite)
+    return TensorSpec(canonical_dtype(word), tuple(shape), low, high, named, has_gradient, finite[0], finite[1])
 
 
 def leaves(tree: Tree, path: Path = ()) -> Iterator[tuple[Path, Leaf]]:

@@ -19,6 +19,7 @@ from probe_flow.records import Catalog, Execution, GraphOp, Node
 
 if TYPE_CHECKING:
     from probe_flow.apis.numpy_core.fused import Fused, Part
+    from probe_flow.dumps.rules.records import RuleOp
 
 Attributes = Mapping[str, Any]
 
@@ -135,9 +136,26 @@ def frozen(value: Any) -> Any:
     return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
 
 
-def _by_name(ops: Iterable[Any]) -> Mapping[str, Attributes | None]:
+ORDER = "origin_format"
+"""Stands for the order of the axes of images in the user's model, beside the attributes of an operator."""
+
+_ORDERS = frozenset({"NHWC", "NCHW"})
+
+
+def _by_name(ops: Iterable[RuleOp]) -> Mapping[str, Attributes | None]:
+    known = [(op, _orders_of(op)) for op in ops]
+    every = frozenset[str]().union(*(own for _, own in known))
     found: dict[str, Attributes | None] = {}
-    for op in ops:
+    for op, own in known:
         attrs = {name: value for name, value in op.attrs.items() if name in MEANING}
+        order = own if len(own) == 1 else every  # what has no images of its own is as the rest of the model
+        if len(order) == 1:
+            attrs[ORDER] = next(iter(order))
         found[op.name] = attrs if op.name not in found or found[op.name] == attrs else None
     return found
+
+
+def _orders_of(op: RuleOp) -> frozenset[str]:
+    """Return the orders of images that an operator names."""
+    images = (each.origin_layout for each in op.outputs if len(each.origin_shape or ()) == 4)
+    return _ORDERS.intersection((str(op.attrs.get("data_format")), *images))

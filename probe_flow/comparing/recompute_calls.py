@@ -14,6 +14,7 @@ from probe_flow.apis.calls import (
     Call,
     Plain,
     TensorSpec,
+    Tree,
     UnusableError,
     argument_leaves,
     leaves,
@@ -26,7 +27,6 @@ from probe_flow.comparing.recompute_worker import SideCall
 from probe_flow.errors import ProbeFlowError
 from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase, SlotRole, TensorKind, TensorRef
 from probe_flow.records.frameworks import MINDSPORE, NPY, OM, TORCHAIR_GE
-from probe_flow.tensors.layouts import PLAIN_LAYOUTS
 
 if TYPE_CHECKING:
     from probe_flow.apis.numpy_core.fused import Fused
@@ -175,7 +175,10 @@ class Side:
             return dataclasses.replace(call, kind=DEVICE, api="+".join(part.op_type for part in fused.parts))
         if self._catalog.framework not in (TORCHAIR_GE, OM) or not needs_attributes(node.op_type):
             return call
-        known = _of_logical_order(self._graph.of(node), tensors.values())
+        from probe_flow.comparing.graph_attributes import ORDER
+
+        known = self._graph.of(node)
+        call = _in_order(call, known.get("data_format", known.get(ORDER)), tensors)
         wanted = attributes_of(DEVICE, node.op_type)
         kwargs = {name: Plain(value) for name, value in known.items() if name in wanted.all}
         lacking = sorted(wanted.required - kwargs.keys())
@@ -184,24 +187,36 @@ class Side:
         return Call(DEVICE, call.api, call.args, kwargs, call.results)
 
 
-_BY_AXES = ("strides", "dilations", "ksize")
-"""Attributes of images that have a number for each of their axes."""
+_WEIGHTS = frozenset({"HWCN", "FRACTAL_Z", "FRACTAL_Z_C04"})
+"""Layouts of filters; where images have channels last, the user's model has them in the order ``HWCN``."""
 
 
-def _of_logical_order(attributes: Mapping[str, Any], tensors: Iterable[TensorRef]) -> Mapping[str, Any]:
-    """Return the attributes of an operator of images with channels last as its tensors are read, which is NCHW.
+def _in_order(call: Call, order: object, tensors: Mapping[Any, TensorRef]) -> Call:
+    """Return a call whose arguments speak of images with channels last: the order of the user's model.
 
-    They speak of the order in the user's model. What the device stores in it or in blocks is read in its logical order.
+    What the device stores in that order or in blocks is read in its logical order, NCHW; all else as it is.
     """
-    images = [each for each in tensors if len(each.logical_shape or each.shape or ()) == 4]
-    if attributes.get("data_format") != "NHWC" or not images or any(each.layout in PLAIN_LAYOUTS for each in images):
-        return attributes
-    turned = {
-        name: [value[0], value[3], *value[1:3]]
-        for name in _BY_AXES
-        if isinstance(value := attributes.get(name), list | tuple) and len(value) == 4
-    }
-    return {**attributes, **turned, "data_format": "NCHW"}
+    if order != "NHWC":
+        return call
+    layouts = {(slot.role, slot.path): each.layout for slot, each in tensors.items()}
+
+    def ordered(leaves: Iterable[Tree], role: SlotRole) -> tuple[Tree, ...]:
+        return tuple(
+            dataclasses.replace(leaf, order=_order(layouts[role, (number,)]))
+            if isinstance(leaf, TensorSpec) and len(leaf.shape) == 4
+            else leaf
+            for number, leaf in enumerate(leaves)
+        )
+
+    return dataclasses.replace(
+        call, args=ordered(call.args, SlotRole.INPUT), results=ordered(call.results, SlotRole.OUTPUT)
+    )
+
+
+def _order(layout: str) -> str:
+    if layout in _WEIGHTS:
+        return "HWCN"
+    return "NHWC" if layout == "NHWC" or layout.startswith("NC1HWC0") else ""
 
 
 def _onnx_calls(catalog: Catalog) -> OnnxCalls | None:
@@ -227,11 +242,13 @@ def with_partners(
         return None
     inputs = {**target.inputs, **partners}
     args = tuple(
-        TensorSpec(inputs[number,].dtype, leaf.shape) if isinstance(leaf, TensorSpec) else leaf
+        dataclasses.replace(leaf, dtype=inputs[number,].dtype) if isinstance(leaf, TensorSpec) else leaf
         for number, leaf in enumerate(target.call.args)
     )
     given = tuple(
-        TensorSpec(results[number,].dtype, leaf.shape) if (number,) in results else Plain(None)
+        dataclasses.replace(leaf, dtype=results[number,].dtype)
+        if (number,) in results and isinstance(leaf, TensorSpec)
+        else Plain(None)
         for number, leaf in enumerate(target.call.results)
     )
     call = dataclasses.replace(target.call, args=args, results=given)

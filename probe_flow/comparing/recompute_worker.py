@@ -231,7 +231,7 @@ def _as_stored(side: SideCall) -> SideCall:
     def spec(leaf: object, ref: TensorRef | None) -> object:
         if ref is None or not isinstance(leaf, TensorSpec) or leaf.dtype != "float32":
             return leaf
-        return TensorSpec("bfloat16", leaf.shape) if _is_bfloat16(_elements(ref)) else leaf
+        return dataclasses.replace(leaf, dtype="bfloat16") if _is_bfloat16(_elements(ref)) else leaf
 
     results = with_leaves(side.call.results, lambda place, leaf: spec(leaf, side.results.get(place)))
     if results == side.call.results or side.gradients is not None:

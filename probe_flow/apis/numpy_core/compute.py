@@ -108,7 +108,7 @@ def computed(function: Function, call: Call, arrays: Mapping[Path, Array]) -> li
     except (ValueError, TypeError, IndexError, AttributeError, ZeroDivisionError, OverflowError) as error:
         shapes = ", ".join(" x ".join(map(str, each.shape)) or "scalar" for each in arrays.values())
         raise UnusableError(f"its arguments do not fit each other: tensors of shape {shapes}") from error
-    return [(place, np.asarray(each)) for place, each in flat_results(found)]
+    return [(place, call.as_dumped(place, np.asarray(each))) for place, each in flat_results(found)]
 
 
 def as_taken(function: Function, call: Call, arrays: Mapping[Path, Array]) -> Any:
@@ -116,7 +116,7 @@ def as_taken(function: Function, call: Call, arrays: Mapping[Path, Array]) -> An
 
     def value(place: Path, leaf: object) -> Any:
         if isinstance(leaf, TensorSpec):
-            return arrays[place]
+            return leaf.in_order(arrays[place])
         return None if isinstance(leaf, DeviceArgument) else leaf if isinstance(leaf, DtypeName) else _plain(leaf)
 
     taken = bound(function, with_leaves(call.args, value), with_leaves(dict(call.kwargs), value))
@@ -315,6 +315,8 @@ def _matched(
     pairs = []
     for place, leaf in results:
         values = known.get(place, found[0][1] if len(found) == len(results) == 1 else None)
+        if values is not None and values.size == leaf.numel == 1:
+            values = values.reshape(leaf.shape)  # devices hold a number as one element along an axis
         if values is None or values.shape != leaf.shape:
             shown = "none" if values is None else f"one of shape {list(values.shape)}"
             raise UnusableError(

@@ -19,7 +19,7 @@ from probe_flow.apis.numpy_core import (
     reductions,
 )
 from probe_flow.apis.numpy_core.binding import Named, keyword_only
-from probe_flow.apis.numpy_core.forms.device import DEVICE_FORMS
+from probe_flow.apis.numpy_core.forms.device import DEVICE_TYPES, device_form
 
 Function: TypeAlias = "Callable[..., Any]"
 
@@ -259,8 +259,7 @@ def _onnx_forms() -> Mapping[str, Function]:
 
 
 def _of_graph(kind: str, op_type: str) -> Function:
-    forms = DEVICE_FORMS if kind == DEVICE else _onnx_forms()
-    found = forms.get(op_type, PRIMITIVES.get(op_type))
+    found = (device_form(op_type) if kind == DEVICE else _onnx_forms().get(op_type)) or PRIMITIVES.get(op_type)
     if found is None:
         raise UnusableError(f"`{op_type}` is no operator that is computed", is_expected=True)
     return found
@@ -268,7 +267,7 @@ def _of_graph(kind: str, op_type: str) -> Function:
 
 def needs_attributes(op_type: str) -> bool:
     """Return whether what an operator of a device computes depends on its attributes, or is known with them only."""
-    return op_type in DEVICE_FORMS and (op_type not in PRIMITIVES or bool(attributes_of(DEVICE, op_type).all))
+    return op_type in DEVICE_TYPES and (op_type not in PRIMITIVES or bool(attributes_of(DEVICE, op_type).all))
 
 
 def attributes_of(kind: str, op_type: str) -> Named:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from probe_flow.apis.numpy_core.forms.device import DEVICE_FORMS
+from probe_flow.apis.numpy_core.forms.device import DEVICE_TYPES
 from probe_flow.apis.numpy_core.forms.onnx import ONNX_FORMS
 from probe_flow.apis.numpy_core.gradients import has_gradient
 from probe_flow.apis.numpy_core.names import (
@@ -40,7 +40,8 @@ _DEVICES = """## Operators of devices (GE graphs, offline models)
 
 With the attributes that the text of their graph gives (`dynamo_original_graph_*.txt` of TorchAir, the rule file of an
 offline model: JSON, text or `.om`); where it gives none, the default of the operator's prototype counts. Tensors in
-private layouts are read in their logical order. Such an operator is called wrong only where the same computation makes
+private layouts are read in their logical order, and turned into that of the user's model where its images have their
+channels last. Such an operator is called wrong only where the same computation makes
 the golden's result of the golden's tensors, so one that does more than its type says is accused of nothing. One that
 is fused is computed as its parts, where the text of the graph has them. In brackets the attributes that count.
 """
@@ -74,7 +75,7 @@ def operators_page() -> str:
         f"\nOperators of Python on tensors: {_listed(f'__{name}__' for name in OPERATORS)}.\n",
         f"## `mindspore.ops`\n\n{_listed(mindspore_names())}.\n",
         _DEVICES,
-        f"{', '.join(_with_attributes(DEVICE, name) for name in sorted({*DEVICE_FORMS, *PRIMITIVES}))}.\n",
+        f"{', '.join(_with_attributes(DEVICE, name) for name in sorted({*DEVICE_TYPES, *PRIMITIVES}))}.\n",
         _ONNX,
         f"{', '.join(_with_attributes(ONNX, name) for name in sorted({*ONNX_FORMS, *PRIMITIVES} - _NOT_OF_ONNX))}.\n",
         "## By type alone\n",

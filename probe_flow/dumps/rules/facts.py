@@ -45,16 +45,17 @@ MEANING = frozenset(
         "adj_x1", "adj_x2", "alpha", "antiquant_group_size", "approximate", "axes", "axis", "base",
         "batch_dims", "begin", "begin_mask", "begin_norm_axis", "begin_params_axis", "beta", "ceil_mode",
         "concat_dim", "data_format", "dilations", "dim", "dimension", "divisor_override", "dst_type",
-        "ellipsis_mask", "end", "end_mask", "epsilon", "exclusive", "global_pooling", "groups", "input_scale",
-        "is_training", "keep_dims", "ksize", "largest", "mode", "multiples", "negative_slope", "new_axis_mask",
-        "noop_with_empty_axes", "num_axes", "num_output", "num_split", "offset", "offsets", "padding",
+        "ellipsis_mask", "end", "end_mask", "epsilon", "exclusive", "filter_size", "global_pooling", "groups",
+        "input_scale", "input_size", "is_training", "keep_dims", "ksize", "largest", "mode", "multiples",
+        "negative_slope", "new_axis_mask", "noop_with_empty_axes", "num_axes", "num_output", "num_segments",
+        "num_split", "offset", "offsets", "orig_input_shape", "padding",
         "padding_mode", "paddings_contiguous", "pads", "perm", "power", "relu_flag", "reverse", "round_mode",
         "scale", "shape", "shift", "shrink_axis_mask", "size", "size_splits", "sorted", "split_dim",
         "sqrt_mode", "strides", "threshold", "transpose", "transpose_first", "transpose_x1", "transpose_weight",
         "transpose_x", "transpose_x2", "value",
     }
 )  # fmt: skip
-"""Attributes that say what an operator computes (`apis/numpy_core/forms/device.py`); a wrong one breaks no rule."""
+"""Attributes that say what an operator computes (`apis/numpy_core/forms`); a wrong one breaks no rule."""
 
 OP_ATTRS = _RULE_ATTRS | MEANING | frozenset(_FACTS)
 _MODEL_ATTRS = frozenset(

@@ -146,11 +146,20 @@ def channels_last(folder, product=1.0):
         data = DumpTensor(values.astype(np.float16), "float16", "NC1HWC0")
         return OmTensor(data, original_shape=turned(values).shape)
 
+    def flat(values):
+        return OmTensor(DumpTensor(values, "float32", "ND"), original_shape=values.shape)
+
     weights = OmTensor(DumpTensor(KERNEL, "float16", "FRACTAL_Z"), original_shape=KERNEL.transpose(2, 3, 1, 0).shape)
     case.device("Conv2D", "conv", inputs=[stored(X), weights], outputs=[stored(made)])
     case.device("MaxPool", "pool", inputs=[stored(made)], outputs=[stored(pooled)])
+    mean, true_mean = (each.mean(axis=(2, 3)).astype(np.float32) for each in (pooled, truth))
+    loss, true_loss = (np.square(each).sum(keepdims=True).reshape(1) / 2 for each in (mean, true_mean))
+    case.device("ReduceMeanD", "mean", inputs=[stored(pooled)], outputs=[flat(mean)])
+    case.device("L2Loss", "loss", inputs=[flat(mean)], outputs=[flat(loss)])
     for name, values in (("x", X), ("conv", due), ("pool", truth)):
         case.golden.output(name, 0, turned(values).astype(np.float32))
+    case.golden.output("mean", 0, true_mean)
+    case.golden.output("loss", 0, true_loss.reshape(()))
     common = {"origin_layout": "NHWC", "layout": "NC1HWC0"}
     shapes = [{**common, "origin_shape": turned(each).shape} for each in (X, made, pooled)]
     last = attr("data_format", s="NHWC")
@@ -168,14 +177,21 @@ def channels_last(folder, product=1.0):
            outputs=[desc("conv", 0, **shapes[1])], attrs=[*strided, last]),
         op("pool", "MaxPool", number=4, inputs=["conv:0"], originals=["pool"], outputs=[desc("pool", 0, **shapes[2])],
            attrs=[*window, last]),
+        op("mean", "ReduceMeanD", number=5, inputs=["pool:0"], originals=["mean"],
+           outputs=[desc("mean", 0, shape=mean.shape, origin_layout="ND")],
+           attrs=[ints("axes", 1, 2), attr("keep_dims", b="false")]),
+        op("loss", "L2Loss", number=6, inputs=["mean:0"], originals=["loss"], outputs=[desc("loss", 0, shape=(1,))]),
     )  # fmt: skip
     return case, rule
 
 
 def test_images_of_tensorflow_are_computed_as_the_device_stores_them(tmp_path):
-    """Attributes speak of channels last, while blocks are read as NCHW, and weights are HWCN in their header."""
+    """Attributes speak of channels last, while blocks are read as NCHW, and weights are HWCN in their header.
+
+    A mean has axes, and no order of its own: they count as in the rest of the model.
+    """
     findings, told = compared(*channels_last(tmp_path / "healthy"), "all")
-    assert (names(findings), told[0]["calls"], told[0]["left"]) == ([], 2, [])
+    assert (names(findings), told[0]["calls"], told[0]["left"]) == ([], 4, [])
     findings, told = compared(*channels_last(tmp_path / "faulty", product=1.5))
     assert (names(findings), told[0]["left"]) == (["conv"], [])
     assert "given its own inputs, the output is off by" in findings[0].evidence

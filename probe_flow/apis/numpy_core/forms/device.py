@@ -295,7 +295,20 @@ def by_result(slope: Callable[[Array], Array]) -> Callable[..., Array]:
     return operator
 
 
-DEVICE_FORMS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+_TRAINING = frozenset(
+    (
+        "Conv2DBackpropFilter", "Conv2DBackpropFilterD", "Conv2DBackpropInput", "Conv2DBackpropInputD",
+        "DepthwiseConv2DBackpropFilter", "DepthwiseConv2DBackpropFilterD", "DepthwiseConv2DBackpropInput",
+        "DepthwiseConv2DBackpropInputD", "MaxPoolGrad", "AvgPoolGrad", "AvgPoolGradD", "BNTrainingUpdateGrad",
+        "BNTrainingReduceGrad", "BatchNormGrad", "Relu6Grad", "EluGrad", "SoftplusGrad",
+        "SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits", "SigmoidCrossEntropyWithLogits",
+        "SigmoidCrossEntropyWithLogitsGrad", "L2Loss", "UnsortedSegmentSum", "UnsortedSegmentSumD", "StridedSliceGrad",
+        "StridedSliceGradD",
+    )
+)  # fmt: skip
+"""Types that `device_training` computes, which graphs without a backward pass do not load."""
+
+_FORMS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         **DEVICE_MOVES,
         **QUANTISED,
@@ -308,7 +321,8 @@ DEVICE_FORMS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "BiasAdd": bias_add, "BiasAddGrad": bias_add_grad,
         "MatMul": matmul, "MatMulV2": matmul, "MatMulV3": matmul, "BatchMatMul": batch_matmul,
         "BatchMatMulV2": batch_matmul, "BatchMatMulV3": batch_matmul, "FullyConnection": fully_connection,
-        "Conv2D": images.conv2d, "MaxPool": images.max_pool, "MaxPoolV3": images.max_pool_v3,
+        "Conv2D": images.conv2d, "DepthwiseConv2D": images.depthwise_conv2d, "MaxPool": images.max_pool,
+        "MaxPoolV3": images.max_pool_v3,
         "AvgPool": images.avg_pool, "AvgPoolV2": images.avg_pool_v2, "BatchNorm": images.batch_norm,
         "LayerNorm": layer_norm, "LayerNormV3": layer_norm_v3, "LayerNormV4": layer_norm_v4, "RmsNorm": rms_norm,
         "AddRmsNorm": add_rms_norm, "AddLayerNorm": add_layer_norm, "SoftmaxV2": softmax, "LogSoftmaxV2": log_softmax,
@@ -328,12 +342,28 @@ DEVICE_FORMS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "Atan2": elementwise.of_two(np.arctan2), "MaskedFill": elementwise.masked_fill,
     }
 )  # fmt: skip
-"""By type. Where one of these functions names attributes, the graph must be known; see `needs_attributes`."""
+"""By type."""
 
 BOUNDED_DEVICE_FORMS = (
-    DEVICE_FORMS.keys()
+    _FORMS.keys()
     - DEVICE_MOVES.keys()
-    - {"AvgPool", "AvgPoolV2", "Conv2D", "FullyConnection", "MaxPool", "MaxPoolV3"}
+    - {"AvgPool", "AvgPoolV2", "Conv2D", "DepthwiseConv2D", "FullyConnection", "MaxPool", "MaxPoolV3"}
     - {name for name in QUANTISED if "Matmul" in name}
 ) | {name for name in DEVICE_MOVES if name.startswith(("Reduce", "Transpose", "Slice", "Split", "StridedSlice"))}
 """Types of which each tensor has as many elements as the inputs repeated to one shape, at most."""
+
+
+DEVICE_TYPES = _FORMS.keys() | _TRAINING
+"""Types of operators that are computed."""
+
+
+def device_form(op_type: str) -> Callable[..., Any] | None:
+    """Return what computes a type of operator; None where nothing does.
+
+    Where it names attributes, the graph must be known; see `needs_attributes`.
+    """
+    if op_type in _TRAINING:
+        from probe_flow.apis.numpy_core.forms.device_training import TRAINING
+
+        return TRAINING[op_type]
+    return _FORMS.get(op_type)

@@ -41,14 +41,33 @@ def conv2d(
         groups: of channels.
         data_format: ``NCHW`` or ``NHWC``.
     """
-    images, back = _as_nchw(x, data_format)
-    fits = [filter.shape[axis] * groups == images.shape[1] for axis in (1, 2)]
-    if fits[1] and (data_format == "NHWC" or not fits[0]):
-        filter = filter.transpose(3, 2, 0, 1)
-    steps, gaps = _of_image(strides, data_format), _of_image(dilations, data_format)
+    images, back = as_nchw(x, data_format)
+    kernel, _ = as_kernel(filter, images.shape[1], groups, data_format)
+    steps, gaps = of_image(strides, data_format), of_image(dilations, data_format)
     return back(
-        convolution.conv(images, filter, None if bias is None else bias.reshape(-1), steps, _sides(pads), gaps, groups)
+        convolution.conv(images, kernel, None if bias is None else bias.reshape(-1), steps, sides(pads), gaps, groups)
     )
+
+
+def depthwise_conv2d(
+    x: Array,
+    filter: Array,
+    bias: Array | None = None,
+    *,
+    strides: Ints,
+    pads: Ints,
+    dilations: Ints = (1, 1, 1, 1),
+    data_format: str = "NHWC",
+) -> Array:
+    """Return the convolution of each channel alone, with as many filters as ``(h, w, channels, multiplier)`` says.
+
+    In a graph of ``NCHW`` the filter is ``(multiplier, channels, h, w)``, or as `conv2d` has it for as many groups.
+    """
+    images, back = as_nchw(x, data_format)
+    kernel, _ = as_depthwise(filter, images.shape[1], data_format)
+    steps, gaps = of_image(strides, data_format), of_image(dilations, data_format)
+    added = None if bias is None else bias.reshape(-1)
+    return back(convolution.conv(images, kernel, added, steps, sides(pads), gaps, images.shape[1]))
 
 
 def max_pool(x: Array, *, ksize: Ints, strides: Ints, padding: str, data_format: str = "NHWC") -> Array:
@@ -68,11 +87,11 @@ def max_pool_v3(
     ceil_mode: bool = False,
 ) -> Array:
     """Return the largest element of each window."""
-    images, back = _as_nchw(x, data_format)
+    images, back = as_nchw(x, data_format)
     if global_pooling:
         return back(images.max(axis=(2, 3), keepdims=True))
-    kernel, steps = _of_image(ksize, data_format), _of_image(strides, data_format)
-    sides = _padding(images, kernel, steps, padding_mode, pads)
+    kernel, steps = of_image(ksize, data_format), of_image(strides, data_format)
+    sides = padding_of(images, kernel, steps, padding_mode, pads)
     return back(convolution.max_pool(2)(images, kernel, steps, sides, ceil_mode=ceil_mode))
 
 
@@ -95,16 +114,16 @@ def avg_pool_v2(
     divisor_override: int = 0,
 ) -> Array:
     """Return the mean of each window; ``exclusive``: what is padded does not count."""
-    images, back = _as_nchw(x, data_format)
+    images, back = as_nchw(x, data_format)
     if global_pooling:
         return back(images.mean(axis=(2, 3), keepdims=True))
-    kernel, steps = _of_image(ksize, data_format), _of_image(strides, data_format)
-    sides = _padding(images, kernel, steps, padding_mode, pads)
+    kernel, steps = of_image(ksize, data_format), of_image(strides, data_format)
+    sides = padding_of(images, kernel, steps, padding_mode, pads)
     pool = convolution.avg_pool(2)
     return back(pool(images, kernel, steps, sides, ceil_mode, not exclusive, divisor_override or None))
 
 
-def _as_nchw(x: Array, data_format: str) -> tuple[Array, Callable[[Array], Array]]:
+def as_nchw(x: Array, data_format: str) -> tuple[Array, Callable[[Array], Array]]:
     """Return images with their channels second, and what brings a result into the order of the input."""
     if x.ndim != 4 or data_format not in ("NCHW", "NHWC"):
         raise UnusableError(f"images of shape {list(x.shape)} in the order `{data_format}` are not computed")
@@ -113,24 +132,50 @@ def _as_nchw(x: Array, data_format: str) -> tuple[Array, Callable[[Array], Array
     return x.transpose(0, 3, 1, 2), lambda found: found.transpose(0, 2, 3, 1)
 
 
-def _of_image(values: Ints, data_format: str) -> Ints:
+def as_kernel(filter: Array, channels: int, groups: int, data_format: str) -> tuple[Array, Callable[[Array], Array]]:
+    """Return a filter as ``(out, in / groups, h, w)``, and what brings such a result into its own order (`conv2d`)."""
+    if filter.ndim != 4:
+        raise UnusableError(f"a filter of shape {list(filter.shape)} is not computed")
+    fits = [filter.shape[axis] * groups == channels for axis in (1, 2)]
+    if fits[1] and (data_format == "NHWC" or not fits[0]):
+        return filter.transpose(3, 2, 0, 1), lambda found: found.transpose(2, 3, 1, 0)
+    return filter, np.asarray
+
+
+def as_depthwise(filter: Array, channels: int, data_format: str) -> tuple[Array, Callable[[Array], Array]]:
+    """Return a filter of `depthwise_conv2d` as one of as many groups as channels, and the way back."""
+    shape = filter.shape
+    if filter.ndim != 4:
+        raise UnusableError(f"a filter of shape {list(shape)} is not computed")
+    if data_format == "NHWC" and shape[2] == channels:
+        height, width, _, many = shape
+        kernel = filter.transpose(2, 3, 0, 1).reshape(channels * many, 1, height, width)
+        return kernel, lambda found: found.reshape(channels, many, height, width).transpose(2, 3, 0, 1)
+    if shape[1] == channels:
+        many, _, height, width = shape
+        kernel = filter.transpose(1, 0, 2, 3).reshape(channels * many, 1, height, width)
+        return kernel, lambda found: found.reshape(channels, many, height, width).transpose(1, 0, 2, 3)
+    return filter, np.asarray
+
+
+def of_image(values: Ints, data_format: str) -> Ints:
     """Return the two numbers of height and width: of four that stand for the axes, of two, or of one for both."""
     if len(values) == 4:
         return values[2:] if data_format == "NCHW" else values[1:3]
     return values if len(values) == 2 else [*values, *values]
 
 
-def _sides(pads: Ints) -> list[tuple[int, int]]:
+def sides(pads: Ints) -> list[tuple[int, int]]:
     if len(pads) != 4 or any(pad < 0 for pad in pads):
         raise UnusableError(f"padding {list(pads)} is not computed")
     return [(pads[0], pads[1]), (pads[2], pads[3])]
 
 
-def _padding(images: Array, kernel: Ints, steps: Ints, mode: str, pads: Ints) -> list[tuple[int, int]]:
+def padding_of(images: Array, kernel: Ints, steps: Ints, mode: str, pads: Ints) -> list[tuple[int, int]]:
     if mode == "VALID":
         return [(0, 0), (0, 0)]
     if mode != "SAME":
-        return _sides(pads)
+        return sides(pads)
     return [same_padding(*each) for each in zip(images.shape[2:], kernel, steps, strict=True)]
 
 

@@ -10,7 +10,7 @@ import pytest
 from probe_flow.apis.calls import Call, Plain, TensorSpec, UnusableError
 from probe_flow.apis.numpy_core import names
 from probe_flow.apis.numpy_core.compute import computed, own_errors, wide
-from probe_flow.apis.numpy_core.forms.device import DEVICE_FORMS
+from probe_flow.apis.numpy_core.forms.device import DEVICE_TYPES
 from probe_flow.dumps.rules.facts import MEANING
 
 UNITS = {"float32": 2.0**-20, "float16": 2.0**-11}
@@ -23,6 +23,17 @@ E = math.exp
 SIGMOID1 = 1 / (1 + E(-1))
 SQRT8 = math.sqrt(8)
 I = np.array  # noqa: E741
+
+
+HWC_SQUARE = {**SQUARE, "data_format": "NHWC"}
+POOL = {"ksize": (1, 1, 2, 2), "strides": (1, 1, 1, 1), "padding": "VALID", "data_format": "NCHW"}
+ONES = np.ones((1, 1, 2, 2))
+SUMS = np.array([[[[8.0, 12.0], [20.0, 24.0]]]])
+"""Of the four windows of `IMAGE`."""
+EACH = np.array([[[[16.0, 20.0], [24.0, 28.0]], [[40.0, 44.0], [48.0, 52.0]]]])
+"""Of those of `HWC`, for each of its channels."""
+SPREAD = np.array([[[[1.0, 3.0, 2.0], [4.0, 10.0, 6.0], [3.0, 7.0, 4.0]]]])
+"""`TWO` at four places, added."""
 
 
 def image(*rows):
@@ -241,6 +252,46 @@ CASES = [
     ("TensorMove", [TWO], {}, [TWO]),
     ("TransData", [TWO], {}, [TWO]),
     ("StopGradient", [TWO], {}, [TWO]),
+    ("DepthwiseConv2D", [HWC, np.ones((2, 2, 2, 1))], HWC_SQUARE, [EACH]),
+    ("DepthwiseConv2D", [HWC, np.ones((2, 2, 2, 1)), I([1.0, 2.0])], HWC_SQUARE, [np.add(EACH, [1.0, 2.0])]),
+    ("Conv2DBackpropFilterD", [IMAGE, ONES], {**SQUARE, "filter_size": (1, 1, 2, 2)}, [SUMS]),
+    ("Conv2DBackpropFilter", [IMAGE, I([1, 1, 2, 2]), ONES], SQUARE, [SUMS]),
+    ("Conv2DBackpropFilterD", [HWC, np.ones((1, 2, 2, 1))], {**HWC_SQUARE, "filter_size": (2, 2, 2, 1)},
+     [EACH.reshape(2, 2, 2, 1)]),
+    ("Conv2DBackpropInputD", [image(*TWO), ONES], {**SQUARE, "input_size": (1, 1, 3, 3)}, [SPREAD]),
+    ("Conv2DBackpropInput", [I([1, 1, 3, 3]), image(*TWO), ONES], SQUARE, [SPREAD]),
+    ("DepthwiseConv2DBackpropFilterD", [HWC, np.ones((1, 2, 2, 2))], {**HWC_SQUARE, "filter_size": (2, 2, 2, 1)},
+     [EACH.reshape(2, 2, 2, 1)]),
+    ("DepthwiseConv2DBackpropFilter", [HWC, I([2, 2, 2, 1]), np.ones((1, 2, 2, 2))], HWC_SQUARE,
+     [EACH.reshape(2, 2, 2, 1)]),
+    ("DepthwiseConv2DBackpropInputD", [np.stack([TWO, 2 * TWO], -1)[..., None], np.ones((1, 2, 2, 2))],
+     {**HWC_SQUARE, "input_size": (1, 3, 3, 2)}, [np.stack([SPREAD[0, 0], 2 * SPREAD[0, 0]], -1)[None]]),
+    ("DepthwiseConv2DBackpropInput", [I([1, 1, 3, 3]), image(*TWO), ONES], SQUARE, [SPREAD]),
+    ("MaxPoolGrad", [IMAGE, ONES, ONES], POOL, [image([0.0, 0, 0], [0, 1, 1], [0, 1, 1])]),
+    ("AvgPoolGradD", [4 * ONES], {**POOL, "orig_input_shape": (1, 1, 3, 3)},
+     [image([1.0, 2, 1], [2, 4, 2], [1, 2, 1])]),
+    ("AvgPoolGrad", [I([1, 1, 3, 3]), 4 * ONES], POOL, [image([1.0, 2, 1], [2, 4, 2], [1, 2, 1])]),
+    ("BNTrainingUpdateGrad", [TWO, I([[1.0, 2.0], [3.0, 6.0]]), I([2.0, 4.0]), I([1.0, 4.0])], {"epsilon": 0.0},
+     [[2.0, 2.0], [4.0, 6.0]]),
+    ("BNTrainingReduceGrad",
+     [TWO, I([[1.0, 2.0], [3.0, 6.0]]), I([0.0, 0.0]), I([4.0, 6.0]), I([2.0, 2.0]), I([2.0, 4.0]), I([1.0, 4.0])],
+     {"epsilon": 0.0}, [[[-2.0, -1.0], [2.0, 1.0]]]),
+    ("BatchNormGrad", [TWO, I([[1.0, 2.0], [3.0, 6.0]]), I([2.0, 2.0]), I([2.0, 4.0]), I([1.0, 4.0])],
+     {"epsilon": 0.0}, [np.zeros((2, 2)), [2.0, 2.0], [4.0, 6.0]]),
+    ("Relu6Grad", [I([1.0, 1.0, 1.0]), I([-1.0, 3.0, 7.0])], {}, [[0.0, 1.0, 0.0]]),
+    ("EluGrad", [I([2.0, 2.0]), I([1.0, -0.5])], {}, [[2.0, 1.0]]),
+    ("SoftplusGrad", [I([2.0]), I([0.0])], {}, [[1.0]]),
+    ("SparseSoftmaxCrossEntropyWithLogits", [I([[0.0, 0.0]]), I([1])], {}, [[LOG2], [[0.5, -0.5]]]),
+    ("SoftmaxCrossEntropyWithLogits", [I([[0.0, 0.0]]), I([[0.0, 1.0]])], {}, [[LOG2], [[0.5, -0.5]]]),
+    ("SigmoidCrossEntropyWithLogits", [I([0.0, 0.0]), I([1.0, 0.0])], {}, [[LOG2, LOG2]]),
+    ("SigmoidCrossEntropyWithLogitsGrad", [I([0.0]), I([1.0]), I([2.0])], {}, [[-1.0]]),
+    ("L2Loss", [I([3.0, 4.0])], {}, [12.5]),
+    ("UnsortedSegmentSumD", [I([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), I([1, 0, 1])], {"num_segments": 3},
+     [[[3.0, 4.0], [6.0, 8.0], [0.0, 0.0]]]),
+    ("UnsortedSegmentSum", [I([1.0, 2.0, 4.0]), I([1, -1, 1]), I(2)], {}, [[0.0, 5.0]]),
+    ("StridedSliceGradD", [I([5.0])], {"shape": (3,), "begin": (1,), "end": (2,), "strides": (1,)}, [[0.0, 5.0, 0.0]]),
+    ("StridedSliceGrad", [I([2, 2]), I([1, 0]), I([2, 2]), I([1, 1]), I([5.0, 6.0])], {"shrink_axis_mask": 1},
+     [[[0.0, 0.0], [5.0, 6.0]]]),
 ]  # fmt: skip
 
 
@@ -254,12 +305,60 @@ def test_it_is_computed(op_type, inputs, attributes, due):
         np.testing.assert_allclose(mine.astype(float), np.asarray(right, float), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("kind", ["Conv2D", "DepthwiseConv2D"])
+def test_the_gradients_of_a_convolution_are_its_adjoints(kind, order):
+    """It is linear in images and filter: ``<dy, conv(x, v)>`` is ``<gradient by weight, v>``, and for images alike."""
+    random = np.random.default_rng(7)
+    axes = (0, 1, 2, 3) if order == "NCHW" else (0, 2, 3, 1)
+    is_each = kind == "DepthwiseConv2D"
+    x = random.standard_normal((2, 4, 7, 6)).transpose(axes)
+    shape = (
+        ((2, 4, 3, 2) if is_each else (6, 2, 3, 2)) if order == "NCHW" else ((3, 2, 4, 2) if is_each else (3, 2, 2, 6))
+    )
+    weight = random.standard_normal(shape)
+    steps = [(1, 1, 2, 1)[axis] for axis in axes]
+    how = {"strides": steps, "pads": (1, 0, 2, 1), "dilations": (1, 1, 1, 1), "data_format": order}
+    how |= {} if is_each else {"groups": 2}
+    (y,) = results(kind, [x, weight], how)
+    dy = random.standard_normal(y.shape)
+    (by_weight,) = results(f"{kind}BackpropFilterD", [x, dy], {**how, "filter_size": weight.shape})
+    (by_images,) = results(f"{kind}BackpropInputD", [weight, dy], {**how, "input_size": x.shape})
+    other_weight, other_x = random.standard_normal(weight.shape), random.standard_normal(x.shape)
+    for gradient, other, given in (
+        (by_weight, other_weight, [x, other_weight]),
+        (by_images, other_x, [other_x, weight]),
+    ):
+        assert gradient.shape == other.shape
+        assert (gradient * other).sum() == pytest.approx((dy * results(kind, given, how)[0]).sum(), rel=1e-10)
+
+
+def test_the_gradient_of_a_batch_norm_is_its_slope():
+    random = np.random.default_rng(8)
+    x, dy, scale = random.standard_normal((3, 2, 4, 5)), random.standard_normal((3, 2, 4, 5)), random.uniform(0.5, 2, 5)
+
+    def normed(values):
+        mean, variance = values.mean(axis=(0, 1, 2)), values.var(axis=(0, 1, 2))
+        return ((values - mean) / np.sqrt(variance + 1e-3) * scale * dy).sum()
+
+    statistics = [x.mean(axis=(0, 1, 2)), x.var(axis=(0, 1, 2))]
+    by_input, by_scale, by_offset = results("BatchNormGrad", [dy, x, scale, *statistics], {"epsilon": 1e-3})
+    way = random.standard_normal(x.shape)
+    slope = (normed(x + 1e-5 * way) - normed(x - 1e-5 * way)) / 2e-5
+    assert (by_input * way).sum() == pytest.approx(slope, rel=1e-6)
+    assert (by_scale * scale).sum() == pytest.approx(normed(x), rel=1e-10)
+    np.testing.assert_allclose(by_offset, dy.sum(axis=(0, 1, 2)), rtol=1e-12)
+    parts = results("BNTrainingUpdateGrad", [dy, x, *statistics], {"epsilon": 1e-3})
+    (again,) = results("BNTrainingReduceGrad", [dy, x, *parts, scale, *statistics], {"epsilon": 1e-3})
+    np.testing.assert_allclose(again, by_input, rtol=1e-12)
+
+
 def test_every_operator_has_a_case():
-    assert {op_type for op_type, *_ in CASES} == DEVICE_FORMS.keys()
+    assert {op_type for op_type, *_ in CASES} == DEVICE_TYPES
 
 
 def test_readers_of_graphs_keep_the_attributes_that_operators_name():
-    assert frozenset().union(*(names.attributes_of(names.DEVICE, each).all for each in DEVICE_FORMS)) == MEANING
+    assert frozenset().union(*(names.attributes_of(names.DEVICE, each).all for each in DEVICE_TYPES)) == MEANING
 
 
 @pytest.mark.parametrize(
@@ -279,6 +378,17 @@ def test_readers_of_graphs_keep_the_attributes_that_operators_name():
         ("Reshape", [TWO, I([2])], {"axis": 1}, "a shape of some axes only is not computed"),
         ("TopKV2", [TWO, I(1)], {"sorted": False}, "its picks come in any order"),
         ("AscendQuant", [TWO], {"scale": 1.0, "offset": 0.0, "round_mode": "Hybrid"}, "rounding `Hybrid` is not known"),
+        (
+            "BNTrainingUpdateGrad",
+            [np.ones((2, 3, 3)), np.ones((2, 3, 3)), np.ones(3), np.ones(3)],
+            {},
+            "its 3 channels",
+        ),
+        ("BatchNormGrad", [TWO, TWO, TWO[0], TWO[0], TWO[0]], {"is_training": False}, "running statistics"),
+        ("SparseSoftmaxCrossEntropyWithLogits", [TWO, I([0, 2])], {}, "classes that there are not"),
+        ("UnsortedSegmentSumD", [I([1.0]), I([3])], {"num_segments": 2}, "segments beyond 2"),
+        ("DepthwiseConv2D", [HWC, TWO], HWC_SQUARE, "a filter of shape [2, 2]"),
+        ("MaxPoolGrad", [np.ones((1, 1, 3, 3)), ONES, ONES], POOL, "which of equal elements"),
         ("RealDiv", [TWO, TWO, TWO], {}, "its arguments are not those that are computed"),
     ],
 )
