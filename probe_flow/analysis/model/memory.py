@@ -17,7 +17,7 @@ from probe_flow.analysis.flow.links import Links, Sources
 from probe_flow.analysis.model.arithmetic import COPY, Families
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import words_of
-from probe_flow.records import Node, Pairs, TensorKind
+from probe_flow.records import Node, NodeKey, Pairs, TensorKind
 from probe_flow.records.row import Row
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ WRITES_IN_PLACE = frozenset(
 )  # fmt: skip
 """Words of the types of operators of devices that may write what they read."""
 
+
+UPDATES = "apply"
+"""Word of the types of operators that update a variable and keep states beside it (``ApplyAdamD``)."""
 
 HANDS_OUT = "empty"
 """Word of the types of operators that hand out memory as it is (``Empty``, ``aten.new_empty``)."""
@@ -121,7 +124,8 @@ class Memory:
             if self._is_unwritten(number, call):
                 self._handed_out.add(number)
                 return True
-            return _is_written_in_place(row, call.node, [self._rows[n] for n in call.written])
+            is_written = _is_written_in_place(row, call.node, [self._rows[n] for n in call.written])
+            return is_written or self._is_kept_state(number, call)
         if not (call.is_in_place and is_first_input(row)):
             is_view = self._is_unread_view(call)
             if is_view:
@@ -140,6 +144,25 @@ class Memory:
             return True
         given = call.read if self._rows[number].is_produced else self._sources(number)
         return bool(given) and not self._handed_out.isdisjoint(given or ()) and self._families.of(call) == COPY
+
+    def _is_kept_state(self, number: int, call: Call) -> bool:
+        """Whether an optimizer of a device reads what it also gives, and the golden's does not.
+
+        TensorFlow's operators give the variable alone. So what the device left of momentum has no partner, and nothing
+        tells it from what it read but that it differs; what the optimizer makes of it is judged.
+        """
+        row, deviation = self._rows[number], self._deviations[number]
+        if row.is_produced or call.node is None or UPDATES not in words_of(call.node.op_type):
+            return False
+        target = row.pair.target
+        is_given = target is not None and (target.node, target.slot.path) in self._unpaired
+        return is_given and deviation is not None and not deviation.nonfinite
+
+    @cached_property
+    def _unpaired(self) -> frozenset[tuple[NodeKey, tuple[int | str, ...]]]:
+        """Results that the golden has nothing for, by call and place."""
+        results = (row.pair for row in self._rows if row.is_produced and row.pair.golden is None)
+        return frozenset((each.target.node, each.target.slot.path) for each in results if each.target is not None)
 
     def _is_unread_view(self, call: Call) -> bool:
         """Whether a call moves what nothing in the dump wrote, and nothing reads the result.

@@ -8,7 +8,18 @@ import pytest
 
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import Measurement, Mode, SideSummary, Statistics
-from tests.support.comparison_rows import IN, OUT, argument, edge, pairs_of, passes, row, statistics
+from tests.support.comparison_rows import (
+    IN,
+    OUT,
+    argument,
+    edge,
+    pairs_of,
+    passes,
+    row,
+    statistics,
+    target_only,
+    tensor,
+)
 
 CACHE, FILLED, WRONG = (statistics(max=value, l2norm=norm) for value, norm in ((1.0, 2.0), (3.0, 10.0), (5.0, 17.0)))
 
@@ -123,3 +134,27 @@ def test_memory_that_a_graph_hands_out_is_nobodys_fault_until_it_is_computed_wit
     assert unwritten(9.0, 4.0, 0.0, 0.0) == []
     assert unwritten(9.0, 4.0, 0.0, 0.5) == [("next", OUT)]
     assert unwritten(9.0, 4.0, 4.0, 4.0) == [("next", IN)]
+
+
+def updated(
+    state: float, variable: float, *, kind: str = "ApplyMomentumD", is_given: bool = True, nan: int = 0
+) -> set[str]:
+    """The origins where an optimizer read a state that is off by so much, and gave a variable that is."""
+    rows = [
+        row("step", IN, 0, relative=0.0), row("step", IN, 1, relative=state, nonfinite=nan),
+        row("step", relative=variable), row("next", IN, 0, relative=variable),
+    ]  # fmt: skip
+    rows += [target_only(tensor("step", OUT, 1, shape=(100,)), expected=True)] if is_given else []
+    found, _ = conclude(rows, pairs_of(rows, {"step": kind}, [edge("step", "next")]), passes(rows))
+    return {f"{each.node.name} {each.slot}" for each in found if each.fails}
+
+
+def test_a_state_that_an_optimizer_left_is_no_wrong_input():
+    assert updated(0.9, 0.0) == set()
+    assert updated(0.9, 0.5) == {"step output.0"}
+    assert updated(0.9, 0.0, nan=1) == {"step input.1"}
+
+
+@pytest.mark.parametrize("how", [{"kind": "Mul"}, {"is_given": False}])
+def test_what_no_optimizer_left_is_one(how):
+    assert updated(0.9, 0.0, **how) == {"step input.1"}
