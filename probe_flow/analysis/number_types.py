@@ -67,6 +67,27 @@ def common_share(count: int) -> float:
     return min(MOST_COMMON, LEAST_COMMON + 2.0 / math.sqrt(count))
 
 
+LARGER_OF_TWO = math.sqrt(1.0 + 2.0 / math.pi)
+"""Root mean square of the larger of two normally distributed errors, those of both extremes, in one of them."""
+
+
+def noise_by(figures: tuple[float, float, float], size: float, top: float, count: int) -> float:
+    """Return the error, as root mean square, that differences of extremes, root mean squares and means say together.
+
+    Noise moves extremes as it moves elements, more where it grows with these, and the others by the root of the count
+    less, but for what is common to all. Some may be small by accident, so that none is believed alone.
+
+    Args:
+        figures: these differences.
+        size, top: root mean square and largest value of the golden.
+        count: of elements.
+    """
+    peak, norm, mean = figures
+    left = math.hypot(LEAST_COMMON, 1.0 / math.sqrt(max(1, count)))
+    at_top = math.sqrt(size / top) if top else 1.0
+    return math.hypot(at_top * peak / LARGER_OF_TWO, norm / left, mean / left) / math.sqrt(3.0)
+
+
 def nearest_record(target: float | None, golden: float | None, bits: int = 0) -> float | None:
     """Return the number nearest to ``golden`` that a record ``target`` in a 16-bit type may stand for.
 
@@ -90,11 +111,14 @@ def is_record(value: float | None, bits: int) -> bool:
     return value is not None and math.ldexp(math.frexp(value)[0], bits).is_integer()
 
 
+_WIDE_BITS = 24  # of a significand of float32, the leading one included
+
+
 def significand_bits(value: float) -> int:
-    """Return how many bits a significand uses, from its first to its last one that is set; 12 stands for more."""
+    """Return how many bits a significand uses, from its first to its last one that is set; 25 stands for more."""
     fraction, _ = math.frexp(value)
-    whole = fraction * 2048.0
+    whole = math.ldexp(fraction, _WIDE_BITS)
     if not whole.is_integer():
-        return 12
+        return _WIDE_BITS + 1
     number = abs(int(whole))
     return number.bit_length() - (number & -number).bit_length() + 1 if number else 0

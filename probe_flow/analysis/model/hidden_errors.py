@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.flow.links import Sources
-from probe_flow.analysis.model.decisions import FINE
+from probe_flow.analysis.model.decisions import FINE, MIN_FLIPS
 from probe_flow.analysis.model.deviation import Deviation, mean_of
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import Family, family_of
@@ -40,6 +40,9 @@ FADING = 0.8
 
 MEAN_OF_NORMAL = 0.8
 """Mean magnitude of normally distributed errors, in their root mean square."""
+
+SELDOM = 0.002
+"""Expected number of edges crossed below which none is allowed; one is crossed half as often as is expected here."""
 
 _HANDING = frozenset((Family.MOVE, Family.CONTRACT))  # elements stay what they are
 
@@ -163,7 +166,9 @@ class CrossedEdges:
     def _of_rounding(self, call: Call) -> float:
         known = [d for n in call.read if (d := self._deviations[n]) is not None and d.unit]
         error = max((d.likely + HIDDEN_UNITS * d.unit * d.size for d in known), default=0.0)
-        return math.sqrt(min(1.0, 2.0 * MEAN_OF_NORMAL * error))
+        share, count = 2.0 * MEAN_OF_NORMAL * error, max((d.count for d in known), default=1)
+        few = MIN_FLIPS / count if share * count > SELDOM else 0.0
+        return math.sqrt(min(1.0, max(share, few)))
 
 
 class FadingNoise:

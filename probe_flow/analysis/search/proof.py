@@ -211,6 +211,8 @@ class Proofs:
         if against is not None:
             return found.by(ErrorFigure.OWN, found.score, against.told).proven(against.gap), None
         found = found if is_damaged else self._with_lost_bits(found)
+        if found.is_proven:
+            return found, None
         if proof is Proof.WRONG:
             return found.proven(score_of(row)), None
         if proof is Proof.RIGHT and found.score > 1.0 and found.figure is not ErrorFigure.NONFINITE:
@@ -229,13 +231,18 @@ class Proofs:
         return found, ancestor
 
     def _with_lost_bits(self, found: Suspect) -> Suspect:
-        """Return a row that is accused where its extremes lack more bits than accident and its error explain."""
-        lost = self._allowances.lost_bits(found.row) if found.score <= 1.0 else None
-        beside = 0.0 if found.row in self._shaken.noise else FEWER_BITS.limit * found.score
-        score = (lost.bits + beside) / FEWER_BITS.accuse if lost else 0.0
-        if lost is None or score <= 1.0:
+        """Return a row that is accused where its extremes lack more bits than accident and its error explain.
+
+        Bits that accuse alone do so whatever came in. Of its error counts what such a rounding makes.
+        """
+        lost = self._allowances.lost_bits(found.row) if found.score <= 1.0 or found.inherits else None
+        if lost is None:
             return found
-        return found.by(ErrorFigure.BITS, score, lost.told)
+        if (alone := lost.bits / FEWER_BITS.accuse) > 1.0:
+            return found.by(ErrorFigure.BITS, alone, lost.told).proven(alone)
+        beside = 0.0 if found.row in self._shaken.noise else FEWER_BITS.limit * found.score * lost.explains
+        score = (lost.bits + beside) / FEWER_BITS.accuse
+        return found if max(1.0, found.score) >= score else found.by(ErrorFigure.BITS, score, lost.told)
 
     def _handed_on(self, found: Suspect, proof: Proof | None) -> Suspect:
         """Return a row that a call read, proven to be wrong where it is not what others gave.

@@ -199,10 +199,18 @@ def _drops_elements(call: Call) -> bool:
 _DROPOUTS = frozenset(("dropout", "dropoutv2", "nativedropout", "native_dropout"))
 
 
-def _rows_of(row: Row) -> int:
-    """Return how many rows of a tensor change independently at least: those of its last axis, or of its channels."""
+COLUMNS = 4.0
+"""Columns of a row from which what its elements share outweighs what each is off by alone, and does not average out."""
+
+
+def _rows_of(row: Row) -> float:
+    """Return how many rows of a tensor change independently at least: those of its last axis, or of its channels.
+
+    A row of few elements counts less, for these average out less.
+    """
     shape = row.pair.shown.shape or (1,)
-    return max(1, math.prod(shape) // max(1, *shape[1:2], shape[-1]))
+    width = max(1, *shape[1:2], shape[-1])
+    return max(1.0, math.prod(shape) // width / (1.0 + COLUMNS / width))
 
 
 REORDERED = 0.1

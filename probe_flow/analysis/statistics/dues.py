@@ -80,7 +80,7 @@ class Operands(Struct, frozen=True):
 
 
 def sum_of(whole: Moments, parts: Sequence[Moments], operands: Operands, *, signs: Sequence[int]) -> Sequence[Due]:
-    """The mean of a sum is the sum of the means; a number moves the extremes as well."""
+    """The mean of a sum is the sum of the means, no element beyond those of the extremes; a number moves these."""
     if len(parts) == 1 == len(operands.numbers) and parts[0].count == whole.count and signs == ADDED:
         return _moved(whole, parts[0], operands.alpha * operands.numbers[0])
     if len(parts) != len(signs) or any(whole.count % each.count for each in parts):
@@ -89,7 +89,42 @@ def sum_of(whole: Moments, parts: Sequence[Moments], operands: Operands, *, sign
     factors = signs[0], operands.alpha * signs[1]
     mean = factors[0] * first.mean + factors[1] * second.mean
     explained = averaged(whole, whole) + averaged(first, whole) + abs(operands.alpha) * averaged(second, whole)
-    return (Due("mean", mean, mean, explained),)
+    ends = [sorted((by * each.low, by * each.high)) for by, each in zip(factors, parts, strict=True)]
+    top = sum(abs(by) * each.top for by, each in zip(factors, parts, strict=True))
+    low, high = (sum(each[at] for each in ends) for at in (0, 1))
+    return Due("mean", mean, mean, explained), *_inside(whole, low, high, top)
+
+
+def _inside(whole: Moments, low: float, high: float, top: float) -> Sequence[Due]:
+    """No element lies outside of two bounds, which are made of numbers as large as ``top``."""
+    step = STEP_AT_MOST * whole.unit * top
+    return Due("low", low, high, step), Due("high", low, high, step)
+
+
+def multiplied(whole: Moments, parts: Sequence[Moments]) -> Sequence[Due]:
+    """Elements of a product of two tensors lie between the products of their extremes.
+
+    Its norm is no larger than that of one of them, of which each element is used once, times the largest of the other.
+    """
+    if len(parts) != 2 or any(whole.count % each.count for each in parts):
+        return ()
+    first, second = parts
+    ends = [one * other for one in (first.low, first.high) for other in (second.low, second.high)]
+    sizes = [each.size * other.top for each, other in ((first, second), (second, first)) if each.count == whole.count]
+    if not sizes:
+        return ()
+    most = min(sizes)
+    of_norm = (whole.share * whole.unit + whole.norm_recorded + max(each.norm_recorded for each in parts)) * most
+    return Due("size", 0.0, most, of_norm), *_inside(whole, min(ends), max(ends), first.top * second.top)
+
+
+def divided(whole: Moments, parts: Sequence[Moments]) -> Sequence[Due]:
+    """Elements of a quotient whose divisor has one sign lie between the quotients of the extremes."""
+    read, divisor = parts
+    if divisor.low * divisor.high <= 0.0 or read.count != whole.count or whole.count % divisor.count:
+        return ()
+    ends = [one / other for one in (read.low, read.high) for other in (divisor.low, divisor.high)]
+    return _inside(whole, min(ends), max(ends), max(map(abs, ends)))
 
 
 def _moved(whole: Moments, tensor: Moments, by: float) -> Sequence[Due]:

@@ -18,8 +18,11 @@ target alone, whatever error its inputs have by then:
   and its mean is that of the bias. One wrong channel, row or element, a factor and an offset all move one of the two.
   No element of a row is larger than the row is long.
 
-Products, and sums of other than two tensors, have no such law. Each law is asked of the golden as well: where that
-breaks it, the operator is not what its name says, or its records are not what they seem, and nothing is concluded.
+- Elementwise sums, products and quotients of two tensors have no element beyond what their extremes make.
+
+Products of matrices, and sums of other than two tensors, have no such law. Each law is asked of the golden as well:
+where that breaks it, the operator is not what its name says, or its records are not what they seem, and nothing is
+concluded.
 """
 
 from __future__ import annotations
@@ -40,8 +43,10 @@ from probe_flow.analysis.statistics.dues import (
     added_at,
     averaged,
     chosen,
+    divided,
     joined,
     largest,
+    multiplied,
     scaled,
     sum_of,
     total,
@@ -110,9 +115,14 @@ def _no_further(whole: Moments, most: float, bias: Moments | None = None) -> Seq
 
 
 def _times(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
-    """A number scales all four; rows times the reciprocal root of their mean square have a mean square of 1."""
+    """A number scales all four; of two tensors none is beyond the product of the largest."""
     if len(parts) != 2:
         return scaled(whole, parts, operands, is_divided=False)
+    return *_by_mean_square(whole, parts, operands), *multiplied(whole, parts)
+
+
+def _by_mean_square(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
+    """Rows times the reciprocal root of their mean square have a mean square of 1."""
     at = 0 if parts[0].count < parts[1].count else 1
     read, factor, made = parts[1 - at], parts[at], operands.made(at)
     if made is None or made.of is None or made.kind != "rsqrt" or read.count != whole.count or not read.size:
@@ -128,9 +138,14 @@ def _times(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequ
 
 
 def _over(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
-    """A number scales all four; rows over their own sum add up to 1."""
+    """A number scales all four; of two tensors none is beyond the largest over the smallest."""
     if len(parts) != 2:
         return scaled(whole, parts, operands, is_divided=True)
+    return *_by_sum(whole, parts, operands), *divided(whole, parts)
+
+
+def _by_sum(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
+    """Rows over their own sum add up to 1."""
     read, divisor, made = *parts, operands.made(1)
     if made is None or made.of is None or made.kind != "sum" or read.count != whole.count:
         return ()

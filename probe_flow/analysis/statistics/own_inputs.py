@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.number_types import UNIT
+from probe_flow.analysis.statistics.beside_golden import LEAVING, as_uneven, left_out
 from probe_flow.analysis.statistics.dues import Due, Made, Operands, scattered
 from probe_flow.analysis.statistics.laws import CENTRED, OF_ROWS, Law, bare, law_of
 from probe_flow.analysis.statistics.moments import RECORDED, Moments, apart, differing, moments_of
-from probe_flow.analysis.statistics.uneven_norms import as_uneven
 from probe_flow.records import Mode, NodeKind, Phase
 from probe_flow.records.row import Row
 
@@ -201,17 +201,21 @@ class OwnInputs:
         kind = _kind(call)
         if kind in PICKING:
             return self._of_picked(row, call, read)
-        if kind not in OF_ROWS:
+        if kind not in OF_ROWS | LEAVING or self._is_in_place(call, row, read):
             return None
         (whole, parts), (other, others) = (self._known(row, call, read, side) for side in ("target", "golden"))
         golden = self._against(row, call, read, law, "golden")
         if whole is None or other is None or golden is None or golden.gap > 1.0:
             return None
-        dues = as_uneven(whole, parts, other, others, is_centred=kind in CENTRED, apart=apart())
+        if kind in LEAVING:
+            dues, where = left_out(whole, parts, other, others), "where what is left out is spread as the golden's"
+        else:
+            dues = as_uneven(whole, parts, other, others, is_centred=kind in CENTRED, apart=apart())
+            where = "where they are as uneven as the golden's"
         worst = max(dues, key=lambda due: due.gap(whole), default=None)
         if worst is None or worst.gap(whole) <= 1.0:
             return None
-        return Contradiction(worst.gap(whole), f"{_told(worst, whole)} where they are as uneven as the golden's")
+        return Contradiction(worst.gap(whole), f"{_told(worst, whole)} {where}")
 
     def _of_picked(self, row: Row, call: Call, read: Sequence[int]) -> Contradiction | None:
         """Return what a result is not that in the golden is what a choice had picked, by the same indices.

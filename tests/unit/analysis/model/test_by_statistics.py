@@ -24,11 +24,13 @@ from comparison_rows import (
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
-from probe_flow.analysis.model.by_statistics import angle_noise, left_by_flips, of_all_figures
+from probe_flow.analysis.model.arithmetic import Forward
+from probe_flow.analysis.model.by_statistics import StatisticsAllowances, angle_noise, left_by_flips, of_all_figures
 from probe_flow.analysis.model.decisions import is_decided, wavering
 from probe_flow.analysis.model.families import Family
+from probe_flow.analysis.model.hidden_errors import CrossedEdges, FadingNoise, LostSteps
 from probe_flow.analysis.search.conclude import conclude
-from probe_flow.records import FindingKind, Phase, Row, SlotRole, Statistics
+from probe_flow.records import FigureColumn, FindingKind, Phase, Row, SlotRole, Statistics
 
 
 def changes(wrong, right):
@@ -298,9 +300,9 @@ def recorded(node, role, place, target, golden):
     return row(node, role, place, measurement=measured, dtype="bfloat16", golden_dtype="float32")
 
 
-@pytest.mark.parametrize(("wrong", "due"), [(0.0, []), (0.06, ["call"])])
+@pytest.mark.parametrize(("wrong", "due"), [(0.0, []), (0.07, ["call"])])
 def test_two_extremes_are_off_by_less_than_the_worst_of_all_elements_may_be(wrong, due):
-    """A product of 24 terms in bfloat16, whose largest element alone is 6 % too large."""
+    """A product of 24 terms in bfloat16, whose largest element alone is 7 % too large."""
     for seed in range(8):
         chance = np.random.default_rng(seed)
         data, weight = chance.standard_normal((40, 24)), 0.2 * chance.standard_normal((12, 24))
@@ -373,6 +375,33 @@ def test_statistics_that_agree_by_accident_do_not_say_that_an_input_is_right():
     assert "c" not in agreeing(0.1, 1e-3, 0.1)
     assert "c" in agreeing(1e-3, 1e-3, 0.1)
     assert "c" in agreeing(0.1, 1e-3, 3.0)
+
+
+def test_how_far_figures_are_off_together_bounds_what_statistics_hide():
+    """Extremes, norm and mean that agree to 1e-4 hide 25 times that at most, however much explains an error."""
+    assert "c" in agreeing(0.1, 1e-4, 0.05)
+    assert "c" not in agreeing(0.1, 1e-3, 0.02)
+
+
+@pytest.mark.parametrize(("kind", "element"), [("chunk", 0.8e-3 * 0.6 * math.sqrt(720)), ("neg", 0.0)])
+def test_a_part_may_show_the_channel_that_an_update_moved_within_the_extremes_of_the_whole(kind, element):
+    """Adam moves the bias of one channel of the keys the other way: by 1e-3 of all, and 0.8 of that later.
+
+    All of that may be in one of 720 elements of a part. What is computed of the whole has noise, 1.6 times at extremes.
+    """
+    rows = [row("a", IN, dtype="float32"), row("a", dtype="float32")]
+    calls, steps = Calls(rows, pairs_of(rows, {"a": kind})), FadingNoise()
+    steps.raise_to(0, 1e-3)
+    deviations = [deviation(rms=0.0, size=0.6, top=1.8, count=count, unit=2.0**-20) for count in (2160, 720)]
+    column, sources = FigureColumn(2), {1: (0,)}.get
+    lost = LostSteps(rows, deviations, sources)
+    subject = StatisticsAllowances(FadingNoise(), steps, CrossedEdges(rows, deviations), lost, sources, column)
+    family = frozenset((Family.MOVE if kind == "chunk" else Family.SUM,))
+    found = subject.of(
+        1, calls.of[1], deviations[1], [(0, deviations[0])], family, Forward(rows, deviations), is_linked=True
+    )
+    noise = 2.0 * 1.2 * 1e-3 * 0.6 * math.sqrt(2160 / 720)
+    assert found.peak - element == pytest.approx(1.6 * noise * math.sqrt(3.0), rel=0.01)
 
 
 def statistics_of(values):

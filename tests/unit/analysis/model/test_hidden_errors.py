@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
+import numpy as np
 import pytest
 from comparison_rows import IN, OUT, RUN, edge, key, pairs_of, passes, row, statistics, statistics_measured, tensor
 from msgspec.structs import replace
@@ -37,6 +38,31 @@ def test_values_rounded_to_whole_numbers_may_be_a_step_apart_though_statistics_a
     ]
     edges = [edge("nowhere", "whole", 9), edge("whole", "product")]
     assert [node.name for node in origins(rows, pairs_of(rows, {"whole": kind, "product": "linear"}, edges))] == named
+
+
+def edges_crossed(crossed):
+    """768 float32 numbers, rounded; so many come out one too high. Largest and smallest are the same on both sides."""
+    chance = np.random.default_rng(4)
+    right = 40.0 * chance.uniform(-1.0, 1.0, 768)
+    inner = np.abs(right) < 30.0
+    wrong = right * (1.0 + np.where(inner, 1e-7 * chance.standard_normal(768), 0.0))
+    whole = np.rint(right)
+    made = whole + (inner & (np.cumsum(inner) <= crossed))
+    rows = []
+    for role, sides in ((IN, (wrong, right)), (OUT, (made, whole))):
+        known = [
+            Statistics(min=each.min(), max=each.max(), mean=each.mean(), l2norm=float(np.linalg.norm(each)))
+            for each in sides
+        ]
+        rows.append(row("whole", role, measurement=statistics_measured(*known, count=768), dtype="float32"))
+    return [node.name for node in origins(rows, pairs_of(rows, {"whole": "round"}, [edge("nowhere", "whole", 9)]))]
+
+
+def test_a_number_of_float32_may_cross_an_edge_though_that_is_seldom():
+    """Of 768 numbers that are off by 2**-21 of 23 one crosses an edge once in 70 times; a few of them need no fault."""
+    assert edges_crossed(1) == []
+    assert edges_crossed(3) == []
+    assert edges_crossed(20) == ["whole"]
 
 
 @pytest.mark.parametrize(("before", "named"), [(0.05, []), (0.0, ["norm"])])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -17,7 +18,7 @@ from probe_flow.analysis.model.fewer_bits import bits_fewer
 from probe_flow.analysis.narrowed import rounded_before
 from probe_flow.analysis.number_types import UNIT, nearest_record
 from probe_flow.analysis.search.conclude import conclude
-from probe_flow.records import NodeKey, Phase
+from probe_flow.records import FindingKind, NodeKey, Phase
 
 computed = st.floats(2.0**-10, 400.0, width=32)
 
@@ -125,7 +126,7 @@ def test_records_of_16_bits_that_agree_leave_a_step_open():
     ],
 )
 def test_extremes_tell_the_bits_that_a_result_lacks(target, golden, held, due):
-    assert bits_fewer(target, golden, held) == pytest.approx(due, abs=1e-9)
+    assert bits_fewer([*zip(target, golden, strict=True)], held)[0] == pytest.approx(due, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -161,9 +162,9 @@ def test_a_result_at_half_of_its_limit_whose_extremes_lack_bits_is_an_origin(hig
 
 def test_numbers_of_float16_near_zero_have_few_bits_of_themselves():
     """3 * 2**-24 has two bits, and all numbers of float16 there do; 0.1494 and 0.1621 with as few lack some."""
-    near = bits_fewer((-1.78814e-07, 1.78814e-07), (-1.81945e-07, 2.04055e-07), 11)
+    near, _ = bits_fewer([(-1.78814e-07, -1.81945e-07), (1.78814e-07, 2.04055e-07)], 11)
     assert near == 0.0
-    assert bits_fewer((-0.125, 0.1875), (-0.1494, 0.1621), 11) > 8.0
+    assert bits_fewer([(-0.125, -0.1494), (0.1875, 0.1621)], 11)[0] > 8.0
 
 
 def joined(node, role, place, low, high, count, golden, dtype="bfloat16"):
@@ -192,3 +193,61 @@ def test_extremes_of_parts_lack_the_bits_of_what_they_are_parts_of(third, mixes,
     found = Allowances(rows, pairs, Calls(rows, pairs)).lost_bits(0)
     assert (None if found is None else found.bits) == bits
     assert found is None or mixes or "those of 1 parts of it" in found.told
+
+
+def test_of_how_far_extremes_are_apart_counts_what_so_coarse_a_rounding_makes():
+    """-3.4375 and 3.375 have six bits of eight: steps of 1/16, so that 1/32 of the 0.316 is rounding to these."""
+    bits, explains = bits_fewer([(-3.4375, -3.75333), (3.375, 3.25783)], 8)
+    assert bits == 2 * 2
+    assert explains == pytest.approx(0.03125 / 0.31583, rel=1e-4)
+    assert bits_fewer([(-3.75, -3.75333), (3.25, 3.2813)], 8)[1] == 1.0
+
+
+COARSE, RIGHT = (-0.875, 0.5), (-0.86013, 0.53991)
+
+
+def chain(steps, dtype="float32"):
+    """Results one behind the other, by name: type, extremes of target and golden, factor of mean and norm."""
+    rows, types, edges, before = [], {}, [edge("nowhere", next(iter(steps)), 9)], (RIGHT, RIGHT, 1.0)
+    for name, (kind, *made) in steps.items():
+        for role, (target, golden, factor) in ((IN, before), (OUT, made)):
+            sides = [
+                statistics(min=ends[0], max=ends[1], mean=by * 0.01, l2norm=by * 9.0)
+                for ends, by in ((target, factor), (golden, 1.0))
+            ]
+            rows.append(row(name, role, measurement=statistics_measured(*sides, count=900), dtype=dtype))
+        types[name], before = kind, made
+    edges += [edge(one, other) for one, other in itertools.pairwise(steps)]
+    found, _ = conclude(rows, pairs_of(rows, types, edges), passes(rows))
+    return [each for each in found if each.kind is FindingKind.ORIGIN and each.fails], rows, types
+
+
+FAULT = ("linear", (-1.11817, 0.70188), RIGHT, 1.3)
+
+
+def test_what_lacks_bits_behind_a_fault_is_another_one():
+    """Three bits of 24, where a cast to bfloat16 leaves eight: 5 for each extreme, and 11 for being the only one."""
+    right = (-0.86913, 0.50117)
+    found, *_ = chain({"a": FAULT, "b": ("linear", COARSE, RIGHT, 1.0), "c": ("relu", COARSE, RIGHT, 1.0)})
+    assert [each.node.name for each in found] == ["a", "b"]  # c carries on what b lacks
+    assert "have 21 bits fewer than float32 holds" in found[1].evidence
+    assert "independent by proof" in found[1].evidence
+    found, *_ = chain({"a": FAULT, "b": ("linear", right, RIGHT, 1.0), "c": ("relu", right, RIGHT, 1.0)})
+    assert [each.node.name for each in found] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("target", "golden", "beside", "bits"),
+    [
+        (COARSE, RIGHT, "float32", 2 * 5 + 11),
+        (COARSE, RIGHT, "bfloat16", 2 * 5),  # the program casts, which no dump shows
+        ((-35 / 64, 39 / 64), (-37 / 64, 41 / 64), "float32", None),  # shares of 64 rows, in the golden as well
+        ((-0.86914063, 0.5039063), RIGHT, "float32", None),  # eight bits and more
+    ],
+)
+def test_a_float32_result_lacks_what_is_less_than_a_cast_would_leave(target, golden, beside, bits):
+    _, rows, types = chain({"b": ("linear", target, golden, 1.0)})
+    rows.append(row("other", measurement=statistics_measured(statistics(), statistics()), dtype=beside))
+    pairs = pairs_of(rows, {**types, "other": "linear"})
+    found = Allowances(rows, pairs, Calls(rows, pairs)).lost_bits(1)
+    assert (None if found is None else found.bits) == bits

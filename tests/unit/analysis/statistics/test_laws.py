@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
 from probe_flow.analysis.statistics import laws
+from probe_flow.analysis.statistics.beside_golden import as_uneven
 from probe_flow.analysis.statistics.dues import Made, Operands
 from probe_flow.analysis.statistics.moments import Moments
 from probe_flow.analysis.statistics.own_inputs import OwnInputs
-from probe_flow.analysis.statistics.uneven_norms import as_uneven
 from probe_flow.records import CallFacts, NodeKind, Statistics
 
 ROWS, WIDTH = 24, 16
@@ -97,6 +97,9 @@ OPERATORS = {
     "rms_norm": (rms_norm, UNIFORM[:1]),
     "pow": (lambda x, exponent: x**exponent, (2,)),
     "mul": (lambda x, factor: x * factor, (-0.3,)),
+    "__mul__": (np.multiply, LEARNT[:1]),
+    "div": (np.divide, LEARNT[:1]),
+    "add": (np.add, LEARNT[:1]),
     "__truediv__": (lambda x, by: x / by, (8.0,)),
     "__add__": (lambda x, by: x + by, (0.7,)),
     "mean": (lambda x: x.mean(-1), ()),
@@ -190,7 +193,8 @@ def larger(out):
         *((kind, channel) for kind in ("softmax", "layer_norm", "batch_norm", "rms_norm", "mul", "pow", "__truediv__")),
         *((kind, rows_zero) for kind in ("softmax", "layer_norm", "batch_norm", "rms_norm", "mul", "pow", "stack")),
         *((kind, larger) for kind in ("sum", "amax", "amin", "maximum", "abs", "clamp", "normalize", "asinh")),
-        *((kind, element) for kind in ("maximum", "abs", "clamp", "floor", "round", "asinh")),
+        *((kind, element) for kind in ("maximum", "abs", "clamp", "floor", "round", "asinh", "__mul__", "div", "add")),
+        ("__mul__", lambda out: 1.3 * out),
         *((kind, channel) for kind in ("abs", "normalize", "index_add")),
         *((kind, rows_zero) for kind in ("abs", "normalize")),
         ("gelu", lambda out: out - 0.1),
@@ -438,3 +442,37 @@ def law_gap(rows, pairs):
     other = replace(golden, mean=golden.mean + 1.0, l2norm=3.0 * golden.l2norm)
     measured = statistics_measured(rows[-1].measurement.target_statistics, other, count=rows[-1].measurement.count)
     return gap([*rows[:-1], replace(rows[-1], measurement=measured)], pairs)
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_no_element_of_a_product_or_sum_is_beyond_what_the_extremes_make(at):
+    """From -2 to 3 times from -1 to 4 is from -8 to 12, from -3 to 7 added, and of two elements the norm is bounded."""
+    first = Moments(-2.0, 3.0, 0.1, 12.0, 100, 2.0**-11, 2.0**-20, 0)
+    second = Moments(-1.0, 4.0, 0.2, 7.5, 100, 2.0**-11, 2.0**-20, 0)
+    parts = (first, second) if at else (second, first)
+    whole = Moments(-8.0, 12.0, 0.02, 30.0, 100, 2.0**-11, 2.0**-20, 0)
+    operands = Operands((100,), (), lambda _place: None)
+    dues = {(due.figure, due.low, due.high) for due in laws.law_of("mul")(whole, parts, operands)}
+    assert dues == {("size", 0.0, 2.25), ("low", -8.0, 12.0), ("high", -8.0, 12.0)}  # 0.75 times 3, not 1.2 times 4
+    dues = [due for due in laws.law_of("add")(whole, parts, operands) if due.figure != "mean"]
+    assert {(due.low, due.high) for due in dues} == {(-3.0, 7.0)}
+    assert not [due for due in laws.law_of("div")(whole, parts, operands) if due.figure in ("low", "high")]
+    divisor = replace(second, low=0.5)
+    over = laws.law_of("div")(whole, (first, divisor), operands)
+    assert {(due.low, due.high) for due in over} == {(-4.0, 6.0)}
+
+
+def test_what_a_mask_or_a_rotation_makes_of_its_input_breaks_no_bound():
+    """Each element is as large as it may be: the bound is reached and not passed, rounded to either neighbour."""
+    chance = np.random.default_rng(2)
+    read = chance.standard_normal((ROWS, WIDTH))
+    for factor in (np.ones(WIDTH), np.where(np.arange(WIDTH) % 2, 1.0, -1.0), np.full(WIDTH, 1.5)):
+        made = rounded(read * factor, "bfloat16", chance)
+        sides = [(statistics_of(each, "bfloat16"), each.size) for each in (read, factor, made)]
+        whole, *parts = (
+            Moments(each.min, each.max, each.mean, each.l2norm, count, 2.0**-8, 2.0**-10, 8)
+            for each, count in (sides[2], sides[0], sides[1])
+        )
+        dues = laws.law_of("mul")(whole, parts, Operands((ROWS, WIDTH), (), lambda _place: None))
+        assert dues
+        assert max(due.gap(whole) for due in dues) <= 1.0
