@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from probe_flow.dumps.graph.op_types import VIEW_TYPES
 from probe_flow.matching.offline.groups import GroupMatch
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.nodes import NEVER_DUMPED
@@ -54,6 +55,8 @@ class GoldenLeftovers:
     def __init__(self, match: GroupMatch, ledger: Ledger) -> None:
         self._match = match
         self._ledger = ledger
+        dumped = {node.op_type for node in match.target.nodes.values()}
+        self._without_files = NEVER_DUMPED | (VIEW_TYPES - dumped)  # a device that runs views writes files of some
         self._claims: dict[NodeKey, list[FusionOp]] = defaultdict(list)
         self._carriers: dict[int, list[tuple[FusionOp, int]]] = defaultdict(list)
         for op in match.rules.ops:
@@ -149,5 +152,5 @@ class GoldenLeftovers:
         op = ops[0]
         if op.l1_group and all(self._match.key_of(each) is None for each in ops):
             return empty_l1(op.l1_group)
-        is_gap = any(each.op_type not in NEVER_DUMPED for each in ops)
+        is_gap = any(each.op_type not in self._without_files for each in ops)
         return no_target_dump(op.name, op.op_type, is_gap=is_gap)

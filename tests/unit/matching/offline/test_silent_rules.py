@@ -100,3 +100,23 @@ def test_what_a_view_gives_that_no_device_runs_is_compared_before_it(case: Case)
         op("abs", "Abs", number=3, inputs=["view:0"], originals=["abs"], outputs=[desc("abs")]),
     )
     assert partners(case.match(rule=rule))["abs.input.0"] == "relu.output.0"
+
+
+@pytest.mark.parametrize(("runs_views", "left"), [(False, "expected"), (True, "missing")])
+def test_what_a_view_gives_is_a_gap_where_the_device_runs_views(case: Case, runs_views: bool, left: str) -> None:
+    """A gradient is often only reshaped, and every model of TensorFlow has hundreds of such operators."""
+    names = ["seen", "view"] if runs_views else ["view"]
+    case.golden.output("relu", 0, X, at=1)
+    case.device("Relu", "relu", outputs=[X])
+    for name in names:
+        case.golden.output(name, 0, X.reshape(3), at=2)
+    if runs_views:
+        case.device("Reshape", "seen", outputs=[X.reshape(3)])
+    rule = case.rule(
+        op("relu", "Relu", number=1, originals=["relu"], outputs=[desc("relu")]),
+        *(
+            op(name, "Reshape", number=2, inputs=["relu:0"], originals=[name], outputs=[desc(name, shape=(3,))])
+            for name in names
+        ),
+    )
+    assert codes(by_golden(case.match(rule=rule)))["view.output.0"] == f"no_target_dump {left}"
