@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from probe_flow.analysis.statistics.handed_on import HandedOn
     from probe_flow.analysis.statistics.own_inputs import Contradiction, OwnInputs
 
-CANCELLED = 64.0
-"""Size of the terms of a sum, in its own, from which on what is made of it is asked for the terms that it came from."""
+NOISE = 0.25
+"""Rounding of the terms of a sum, in its size, from which on the sum tells nothing of how exact others are."""
 
 UPDATED = 1.5
 """Change of scale of what is computed with a parameter, in relative errors that its update brought."""
@@ -62,6 +62,7 @@ class Allowances:
         self.calls = calls
         self.deviations = Deviations(rows, rounding_between(pairs))
         self.scales = FigureColumn(len(rows))
+        self._noise: set[int] = set()
         self.hidden = HiddenInputs(rows, pairs)
         self._families = Families(pairs, self.hidden, lambda: self.links)
         self._memory = Memory(rows, pairs, calls, self.deviations, self._families, lambda: self.links, self.sources)
@@ -275,9 +276,9 @@ class Allowances:
             passed = (call.key, *through) if is_computed else self.links.before.get(number, ())
             noise = self.hidden.noise(passed, known, is_measured=row.quantised is not None)
             allowed = with_noise(allowed, noise, deviation, row.quantised)
-        summed = self._cancelled(call, deviation, inputs, families, arithmetic)
-        passed_on = map(self._passed_on, behind if copies else ())
-        self.scales[number] = max([deviation.size, allowed.scale, summed, *passed_on])
+        self.scales[number] = max([deviation.size, allowed.scale, *map(self._passed_on, behind if copies else ())])
+        if self._is_noise(number, deviation, inputs):
+            self._noise.add(number)
         if not unseen:
             return of_source(allowed, deviation) if copies and sources == () and not behind else allowed
         return with_unseen(allowed, unseen, deviation, is_update=number in self.updates.gradients)
@@ -328,22 +329,17 @@ class Allowances:
         """Return the size of the terms that a copied tensor was summed up from."""
         return self.scales.get(number, 0.0) if self.deviations[number] is not None else 0.0
 
-    def _cancelled(
-        self, call: Call, deviation: Deviation, inputs: Sequence[tuple[int, Deviation]], families: frozenset[Family],
-        arithmetic: Arithmetic,
-    ) -> float:  # fmt: skip
-        """Return the size of the terms of a row that is made of what had cancelled; 0.0 for other rows.
+    def _is_noise(self, number: int, deviation: Deviation, inputs: Sequence[tuple[int, Deviation]]) -> bool:
+        """Whether a row holds the rounding of terms that cancelled, or is made of such.
 
-        What is left of a gradient that is zero in mathematics is the rounding of its terms, and so is all that is made
-        of it: summed over ranks, clipped, kept by an optimizer. So sizes of terms are handed on as errors are.
+        What is left of a gradient that is zero in mathematics is noise, and so is all that is made of it: summed over
+        ranks, clipped, squared, kept by an optimizer. A sum with anything else is not.
         """
-        terms = [(known, self._passed_on(n)) for n, known in inputs if known.size]
-        most = max([scale / known.size for known, scale in terms], default=0.0)
-        if most <= CANCELLED:
-            return 0.0
-        sizes = [replace(known, rms=scale, peak=scale, gain=0.0) for known, scale in terms]
-        made = arithmetic.explained(call, deviation, sizes, families)
-        return min(made, max(most * deviation.size, *(scale for _, scale in terms)))
+        if deviation.unit * self.scales[number] >= NOISE * deviation.size:
+            return True
+        sized = [(n, known) for n, known in inputs if known.size]
+        alike = [(n, known) for n, known in sized if known.count == deviation.count] or sized
+        return bool(alike) and all(n in self._noise for n, _ in alike)
 
     def maker(self, number: int, call: Call) -> Call:
         """Return the call whose arithmetic a row shows: its own, or the gate in place that left its result to it."""
@@ -363,4 +359,5 @@ class Allowances:
             self._common.add(run, deviation.gain * deviation.size / (self.scales.get(number) or deviation.size))
         self._lost.add(number, deviation)
         self._by_statistics.is_behind |= is_suspect
-        self._paths.remember(number, deviation, self.scales.get(number, 0.0), is_suspect=is_suspect)
+        is_noise = number in self._noise and not is_suspect
+        self._paths.remember(number, deviation, self.scales.get(number, 0.0), is_suspect=is_suspect, is_noise=is_noise)

@@ -93,7 +93,7 @@ class UnseenPaths:
 
     def _of_unknown(self, row: Row, deviation: Deviation) -> float:
         """Return the error of what nobody knows the making of."""
-        recent = math.hypot(self._past.recent(row.node.execution), self._unshown.error(row))
+        recent = math.hypot(self._past.recent_or_before(row.node.execution), self._unshown.error(row))
         recent = max(recent, self._gradients.error(row, deviation), self._gradients.last(row, deviation))
         if self._shows_modules_only and is_gradient(row.node):
             recent += flipped_share(recent, deviation.count)  # between modules there may be gates
@@ -115,14 +115,17 @@ class UnseenPaths:
         del self._read[:]
         return self._updates.error(number, min(1.0, UNSHOWN * self._past.usual_before(step)), is_known=is_known)
 
-    def remember(self, number: int, deviation: Deviation, scale: float, *, is_suspect: bool) -> None:
+    def remember(
+        self, number: int, deviation: Deviation, scale: float, *, is_suspect: bool, is_noise: bool = False
+    ) -> None:
         """Take note of a judged row; ``scale`` is the size of the terms that it was summed from."""
         row, call, run = self._rows[number], self._calls.of[number], self._rows[number].node.execution
         assert call is not None
         if row.is_produced:
             if call.is_gradient:
                 self._gradients.add(run, deviation, scale)
-            if deviation.size or deviation.rms:  # zeros do not tell what others may be off by
+            # Zeros and noise do not tell what others may be off by.
+            if (deviation.size or deviation.rms) and not is_noise:
                 error = deviation.rms / (scale or deviation.size or 1.0)
                 self._past.add(run, min(error, 1.0) if is_suspect or not call.is_gradient else error)
             self._unshown.add(row)
@@ -153,6 +156,12 @@ class PastErrors:
     def recent(self, execution: Execution) -> float:
         """Return the largest error of the latest outputs of an execution, 0 without any."""
         return max(self._latest_of(execution), default=0.0)
+
+    def recent_or_before(self, execution: Execution) -> float:
+        """Return the same, or the usual error of the steps before, of which a step that just began reads."""
+        found = self._latest_of(execution)
+        before = self.usual_before(execution.step) if execution.step and len(found) < RECENT else 0.0
+        return max(before, *found, 0.0)
 
     def usual_before(self, step: int) -> float:
         """Return the error that nine in ten outputs of steps before this one stay below: noise tensors left out."""

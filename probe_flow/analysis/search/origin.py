@@ -126,9 +126,14 @@ class Search:
     def _judge_argument(self, number: int) -> None:
         """Accuse a scalar argument that differs; behind an earlier suspect it may have been computed from it."""
         gap = plain_gap(self.rows[number])
-        if gap is None or gap <= SAME_VALUE or gap <= 2.0 * self.allowances.recent(number):
+        if gap is None or gap <= SAME_VALUE:
             return
         ancestor = self._root(next(iter(self.suspects))) if self.suspects else None
+        if gap <= 2.0 * self.allowances.recent(number):
+            if ancestor is not None:  # it may have been computed from that, and what it is used for with it
+                self.wild.add(number)
+                self.tainted[number] = ancestor
+            return
         score = 1.0 + SAME_VALUE if ancestor is not None else math.inf
         self.suspects[number] = Suspect(number, score, ErrorFigure.VALUE, None, None, (), ancestor is not None)
         self.wild.add(number)
