@@ -5,8 +5,8 @@ Where they begin is what `nonfinite` finds. Beyond it, mean and norm count, and 
 asked for, such as a mask, is no overflow and gives no level; memory that a call only writes is nothing that it reads.
 
 A result that is much larger than what went into its call, by more than healthy steps explain, is named once and fails
-nothing. They do it by plain numbers among the arguments (the scale of a loss), by as many elements as are summed or
-repeated, and gradients by the tensors of their forward call.
+nothing. They do it by plain numbers among the arguments (the scale of a loss, a divisor), by as many elements as are summed or
+repeated, roots and reciprocals by how small what they read is, and gradients by the tensors of their forward call.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from probe_flow.relations.levels import growth_of, level_of
 
 GROWN = "growth"
 """Rule of the rows of a result that is much larger than what it was made of."""
+
+_POWERS = {"sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0}
+"""Elements that are all of one size come out at that power of it; what one near zero makes of it is growth."""
 
 _LARGEST = sys.float_info.max
 """Dumps hold integers beyond it."""
@@ -101,7 +104,16 @@ def _growth(call: Call, origins: Origins) -> float | None:
     before, after = (max(_count(rows[n]) for n in numbers) for numbers in (tensors, results))
     factors = [_argument(rows[n]) for n in (*read, *call.forward) if n not in sizes]
     factors += [size for n in call.forward if (size := _size(rows[n])) is not None]
+    if (power := _power(call)) is not None:  # of a size below 1 it is larger by its nature
+        typical = max(sizes[n] / math.sqrt(_count(rows[n])) for n in tensors)
+        factors.append(typical ** (power - 1.0) if typical else 1.0)
     return found / max([1.0, *factors]) / math.sqrt(max(before, after) / min(before, after))
+
+
+def _power(call: Call) -> float | None:
+    """Return the power that a call raises what it reads to, where that is below 1; None of other calls."""
+    op_type = call.node.op_type.lower().strip("_") if call.node is not None and not call.is_gradient else ""
+    return _POWERS.get(op_type)
 
 
 def _count(row: Row) -> int:
@@ -109,10 +121,12 @@ def _count(row: Row) -> int:
 
 
 def _argument(row: Row) -> float:
-    """Return the size of a plain number; 1 of anything else."""
+    """Return how much a plain number, as factor or divisor, makes larger at most; 1 of anything else."""
     measured = row.measurement
     largest = measured.metric("max_abs") if measured is not None and measured.mode is Mode.VALUE else None
-    return float(largest) if largest is not None and abs(largest) <= _LARGEST else 1.0
+    if largest is None or not 1.0 / _LARGEST < abs(largest) <= _LARGEST:
+        return 1.0
+    return max(abs(float(largest)), 1.0 / abs(float(largest)))
 
 
 def _size(row: Row) -> float | None:

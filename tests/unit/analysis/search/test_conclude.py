@@ -390,6 +390,16 @@ def test_a_wrong_scalar_argument_is_the_origin():
     assert roles_of(rows, pairs_of(rows)) == [Role.CLEAN, Role.ORIGIN, Role.INHERITED]
 
 
+def test_an_argument_that_differs_in_many_calls_is_one_origin():
+    """Epsilon of an optimizer: behind the first call with another one, errors of 100 % might explain the next."""
+    rows = []
+    for name in ("first", "next", "last"):
+        rows += [row(name, IN, mark=float(len(name))), argument(name, 1e-3, 1e-8), row(name, relative=0.9, mark=7.0)]
+    pairs = pairs_of(rows, dict.fromkeys(("first", "next", "last"), "add"))
+    assert [finding.row for finding in findings_of(rows, pairs)] == [1]
+    assert roles_of(rows, pairs)[4:6] == [Role.INHERITED, Role.INHERITED]
+
+
 def test_what_another_factor_scales_inherits_though_the_golden_multiplies_by_one():
     """The golden's result has the statistics of what it was given, and is linked to it alone."""
     given, scaled = (statistics(min=-3.0 * each, max=3.0 * each, l2norm=10.0 * each) for each in (1.0, 1.02))

@@ -9,7 +9,7 @@ import pytest
 from comparison_rows import IN, OUT, PARAM
 from examined_rows import INF, MINUS, NAN, argument, overflowing, recorded, row
 
-from probe_flow.records import Execution, FindingKind, NodeKey, Phase, Role, Row, SlotRole, Status
+from probe_flow.records import Execution, FindingKind, Node, NodeKey, Phase, Role, Row, SlotRole, Status
 
 
 def rules(rows: list[Row], **more: Any) -> list[tuple[str, ...]]:
@@ -120,3 +120,22 @@ def test_elements_count_where_no_norm_was_recorded() -> None:
     rows = [row("exp", IN, size=2.0), row("exp", OUT, size=9e4)]
     (found,), _ = overflowing(rows)
     assert "its size is 9e+04, that of the largest input 2" in found.evidence
+
+
+SIZES = {"sqrt": 1e-3, "rsqrt": 1e3, "reciprocal": 1e6}
+"""What each makes of 1e-6."""
+
+
+@pytest.mark.parametrize("name", list(SIZES))
+def test_a_root_of_what_is_small_is_larger_by_its_nature(name: str) -> None:
+    """Adam's second moments; the mean square of a small embedding. Of 100 elements the norm is 10 times the size."""
+    given, *results = recorded(name, IN, norm=1e-5), *(recorded(name, norm=n * SIZES[name]) for n in (10.0, 2000.0))
+    known = {"nodes": {given.node: Node(given.node, name)}, "growth": 100.0}
+    assert overflowing([given, results[0]], **known)[0] == []
+    assert [each.size for each in overflowing([given, results[1]], **known)[0]] == ["sudden growth"]
+
+
+def test_a_small_divisor_explains_growth() -> None:
+    """The bias correction of Adam's first step."""
+    rows = [recorded("div", IN, norm=1e-3), argument("div", 0.001), recorded("div", OUT, norm=1.0)]
+    assert overflowing(rows, growth=100.0)[0] == []
