@@ -5,8 +5,9 @@ Where they begin is what `nonfinite` finds. Beyond it, mean and norm count, and 
 asked for, such as a mask, is no overflow and gives no level; memory that a call only writes is nothing that it reads.
 
 A result that is much larger than what went into its call, by more than healthy steps explain, is named once and fails
-nothing. They do it by plain numbers among the arguments (the scale of a loss, a divisor), by as many elements as are summed or
-repeated, roots and reciprocals by how small what they read is, and gradients by the tensors of their forward call.
+nothing. They do it by plain numbers among the arguments (the scale of a loss, a divisor), by as many elements as are
+summed or repeated, roots and reciprocals by how small what they read is, and gradients by the tensors of their forward
+call.
 """
 
 from __future__ import annotations
