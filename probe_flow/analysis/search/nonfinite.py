@@ -163,6 +163,7 @@ class Origins:
     def _follow_values(self) -> None:
         """Point from each row to the one that its values come from, in order of time."""
         written: defaultdict[Execution, list[int]] = defaultdict(list)
+        before: defaultdict[tuple[object, ...], dict[Execution, list[int]]] = defaultdict(dict)
         read: dict[tuple[object, ...], int] = {}
         for number in self.order:
             if number not in self.states:
@@ -173,8 +174,11 @@ class Origins:
             if row.is_produced:
                 cause = self._cause_of_output(number, call, written[run])
                 written[run].append(number)
+                before[run.rank, run.graph][run] = written[run]
             else:
                 cause = self._cause_of_input(number, written[run])
+                if cause is None:
+                    cause = self._cause_in_steps(number, before[run.rank, run.graph])
                 if cause is None:  # nothing wrote it: the first that read it stands for the others
                     cause = read.setdefault((run, *self._tensor_key(number)), number)
             if cause is not None and cause != number:
@@ -196,6 +200,15 @@ class Origins:
             return given
         is_made_outside = tensor.slot.role is SlotRole.PARAMETER or known is not None
         return None if is_made_outside else self._last_like(number, written)
+
+    def _cause_in_steps(self, number: int, before: Mapping[Execution, Sequence[int]]) -> int | None:
+        """Return what explains an input in the steps before: an optimizer makes weights of gradients that are NaN."""
+        row, step = self.rows[number], self.rows[number].node.execution.step
+        if row.pair.shown.kind is TensorKind.SCALAR or step is None or not self.states[number].nan:
+            return None
+        earlier = [rows for run, rows in before.items() if run.step is not None and run.step < step]
+        found = (self._last_like(number, rows) for rows in reversed(earlier))
+        return next((cause for cause in found if cause is not None and cause not in self.meant), None)
 
     def _given_to_module(self, number: int) -> int | None:
         """Return the parameter of a module around a call that its input is, by its shape and what it holds."""

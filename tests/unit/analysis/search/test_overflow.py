@@ -139,3 +139,22 @@ def test_a_small_divisor_explains_growth() -> None:
     """The bias correction of Adam's first step."""
     rows = [recorded("div", IN, norm=1e-3), argument("div", 0.001), recorded("div", OUT, norm=1.0)]
     assert overflowing(rows, growth=100.0)[0] == []
+
+
+def of_step(step: int, name: str, *more: Any) -> Row:
+    return row(NodeKey(Execution(0, step, 1), name, 0, Phase.FORWARD), *more)
+
+
+@pytest.mark.parametrize(("holds", "named"), [(NAN, [1]), (INF, [1, 2])])
+def test_weights_that_a_step_of_nan_leaves_are_its_heirs(holds: str, named: list[int]) -> None:
+    """An optimizer makes NaN of a gradient that is NaN. What is infinite comes from elsewhere."""
+    rows = [
+        of_step(0, "layer_norm", PARAM, "weight"), of_step(0, "addcdiv_", OUT, 0, NAN),
+        of_step(1, "layer_norm", PARAM, "weight", holds), of_step(1, "layer_norm", OUT, 0, holds),
+    ]  # fmt: skip
+    assert [each.row for each in overflowing(rows)[0]] == named
+
+
+def test_nan_that_another_step_has_later_explains_nothing() -> None:
+    rows = [of_step(0, "layer_norm", PARAM, "weight", NAN), of_step(1, "addcdiv_", OUT, 0, NAN)]
+    assert [each.row for each in overflowing(rows)[0]] == [0, 1]
