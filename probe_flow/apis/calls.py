@@ -133,6 +133,14 @@ Path: TypeAlias = "tuple[int | str, ...]"
 """Where in the arguments of a call something stands: positions and names."""
 
 
+IN_PLACE_AT = {
+    "relu": 1, "relu6": 1, "silu": 1, "mish": 1, "selu": 1, "hardswish": 1, "hardsigmoid": 1, "leaky_relu": 2, "elu": 2,
+    "celu": 2, "hardtanh": 3, "threshold": 3, "dropout": 3, "dropout1d": 3, "dropout2d": 3, "dropout3d": 3,
+    "alpha_dropout": 3, "feature_alpha_dropout": 3, "rrelu": 4,
+}  # fmt: skip
+"""Functions of torch that work in place where their argument of this place says so."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One call of an API.
@@ -179,8 +187,12 @@ class Call:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether it may change its arguments: its name ends as such names do."""
-        return (self.api.endswith("_") and not self.api.endswith("__")) or self.api.startswith("__i")
+        """Whether it may change its arguments: its name ends as such names do, or an argument says so."""
+        if (self.api.endswith("_") and not self.api.endswith("__")) or self.api.startswith("__i"):
+            return True
+        place = IN_PLACE_AT.get(self.api, len(self.args))
+        given = self.args[place] if place < len(self.args) else self.kwargs.get("inplace")
+        return isinstance(given, Plain) and given.value is True
 
 
 @dataclass(frozen=True)

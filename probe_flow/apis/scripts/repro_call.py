@@ -38,7 +38,7 @@ def check_is_defined(call: Call) -> None:
         raise UnusableError("its result is random")
     if call.word in UNDEFINED:
         raise UnusableError("it gives memory that nobody wrote")
-    if call.is_in_place or call.kwargs.get("inplace") == Plain(value=True):
+    if call.is_in_place:
         raise UnusableError("it changes its inputs in place, and what they were before is not known")
 
 
