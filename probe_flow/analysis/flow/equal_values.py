@@ -82,8 +82,8 @@ class Producers(Mapping[int, tuple[int, ...]]):
 _UNKNOWN, _SOURCE, _SEVERAL = -1, -2, -3
 
 
-def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tuple[NodeKey, ...]]]:
-    """Return `Links.producers` by equal values, and `Links.before` for what gates in place made."""
+def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tuple[NodeKey, ...]], dict[int, int]]:
+    """Return `Links.producers` by equal values, `Links.before` for what gates in place made, and `Links.wrote`."""
     places, programs = _programs(rows)
     has_steps = len(set(programs.values())) < len(programs)
 
@@ -96,6 +96,7 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
     run = -1
     producers = Producers(len(rows))
     gates: dict[int, tuple[NodeKey, ...]] = {}
+    wrote: dict[int, int | None] = {}
     passed: dict[object, int] = {}  # (execution, elements) -> gradient that a gate in place has yet to act on
     for number, row in zip(shared_numbers(len(rows)), rows, strict=False):
         if row.measurement is None:
@@ -103,7 +104,7 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
         if (place := places[id(row.node.execution)]) != run:  # its rows follow each other, and take from no other's
             run, last = place, {}
         key, role = key_of(row), row.pair.shown.slot.role
-        left = None if key is None or not has_steps or row.is_produced else kept.get((programs[key[0]], key[1:]))
+        left = kept.get((programs[key[0]], key[1:])) if kept and key is not None and not row.is_produced else None
         if key is not None and key in last and not _is_chance(row, rows[last[key]], pairs):
             producers[number] = (_shown_again(row, last[key], rows, producers),)
             if row.is_produced and rows[last[key]].node == row.node and _is_gate(row, pairs):
@@ -111,29 +112,15 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
         elif role is SlotRole.INPUT and row.node.phase is Phase.BACKWARD and key is not None and key[:2] in passed:
             gate = passed.pop(key[:2])
             producers[number], gates[number] = (gate,), (rows[gate].node,)
-        else:
-            is_held = role is SlotRole.INPUT and (key in parameters or _is_weight(row, pairs))
-            found = _from_before(left, rows, is_held=is_held or role is SlotRole.PARAMETER)
-            if found is not None:
-                producers[number] = found
+        elif role is SlotRole.PARAMETER or (role is SlotRole.INPUT and (key in parameters or _is_weight(row, pairs))):
+            producers[number], wrote[number] = (), left
+        elif left is not None:
+            producers[number] = (left,)
         if key is not None:
             last[key] = number
             if has_steps:
                 kept[programs[key[0]], key[1:]] = number
-    return producers, gates
-
-
-def _from_before(left: int | None, rows: Sequence[Row], *, is_held: bool) -> tuple[int, ...] | None:
-    """Return what a row came from that nothing in its step wrote; None where nobody knows.
-
-    Args:
-        left: row of an earlier step with its value.
-        rows: all rows.
-        is_held: whether it is a parameter, which nothing made unless an optimizer in the dump wrote it.
-    """
-    if is_held and (left is None or not rows[left].is_produced):
-        return ()
-    return None if left is None else (left,)
+    return producers, gates, {n: left for n, left in wrote.items() if left is not None and rows[left].is_produced}
 
 
 def _shown_again(row: Row, latest: int, rows: Sequence[Row], producers: Mapping[int, tuple[int, ...]]) -> int:

@@ -115,12 +115,14 @@ class Links(Struct, frozen=True):
             those, through nodes that were not compared either; absent = unknown, or no input at all.
         through: node -> the nodes that were not compared on the way, whose arithmetic lies between.
         before: the same for input rows that do not hold what their producers gave; of a gradient the gate in place.
+        wrote: row of a parameter -> that of the call which wrote it in a step before, one of an optimizer.
     """
 
     producers: Mapping[int, tuple[int, ...]]
     reaching: Mapping[NodeKey, tuple[int, ...]]
     through: Mapping[NodeKey, tuple[NodeKey, ...]]
     before: Mapping[int, tuple[NodeKey, ...]] = field(default_factory=dict)
+    wrote: Mapping[int, int] = field(default_factory=dict)
 
     def with_sums(self, sums: Mapping[int, tuple[int, ...]], count: int) -> Links:
         """Return it with rows that are the sum of others, by number; ``count`` is that of all rows."""
@@ -144,7 +146,7 @@ def link(rows: Sequence[Row], pairs: Pairs, calls: Calls) -> Links:
         return Links(_with_readers(found.producers, rows, pairs), found.reaching, found.through, found.before)
     from probe_flow.analysis.flow.equal_values import by_value
 
-    producers, gates = by_value(rows, pairs)
+    producers, gates, wrote = by_value(rows, pairs)
     if is_flow_unknown(pairs):  # outputs of equal values are no copies because one stands before the other
         for number in [number for number in producers if rows[number].is_produced]:
             producers.forget(number)
@@ -160,7 +162,7 @@ def link(rows: Sequence[Row], pairs: Pairs, calls: Calls) -> Links:
         key: tuple(n for each in (key, *through[key]) for n in _read(each, calls)) if key in through else None
         for key in unseen
     }
-    return Links(producers, _Reaching(calls, reaching), through, gates)
+    return Links(producers, _Reaching(calls, reaching), through, gates, wrote)
 
 
 def _read(node: NodeKey, calls: Calls) -> tuple[int, ...]:

@@ -78,9 +78,7 @@ class Allowances:
         self._by_statistics = StatisticsAllowances(*noise, self.sources, FigureColumn(len(rows)))
         self._forward, self._gradient = Forward(rows, self.deviations), Gradient(rows, self.deviations)
         self.is_flow_unknown = is_flow_unknown(pairs)
-        self._paths = UnseenPaths(
-            rows, pairs, calls, self.updates, self._casts, self._lost, lambda: self.links.producers
-        )
+        self._paths = UnseenPaths(rows, pairs, calls, self.updates, self._casts, self._lost, lambda: self.links)
 
     @cached_property
     def links(self) -> Links:
@@ -281,7 +279,8 @@ class Allowances:
             self._noise.add(number)
         if not unseen:
             return of_source(allowed, deviation) if copies and sources == () and not behind else allowed
-        return with_unseen(allowed, unseen, deviation, is_update=number in self.updates.gradients)
+        is_update = number in self.updates.gradients and number not in self.links.wrote
+        return with_unseen(allowed, unseen, deviation, is_update=is_update)
 
     def _computed(self, number: int, call: Call, *, is_read: bool) -> tuple[frozenset[Family], bool]:
         """Return the arithmetic behind a row, and whether it is what another row holds; ``is_read``: by its call."""

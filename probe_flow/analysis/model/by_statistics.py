@@ -207,7 +207,8 @@ class StatisticsAllowances:
         is_known = is_linked or bool(behind)
         turned = self._flips.reaching(behind, execution, is_known=is_known)
         stepped = self._steps.reaching(behind, execution, is_known=is_known)
-        if stepped and Family.PRODUCT in families and len(shown) > 1 and all(self._sources(n) for n in behind):
+        is_product = Family.PRODUCT in families and len(shown) > 1 and not call.is_gradient  # which reads no factor
+        if stepped and is_product and all(self._sources(n) for n in behind):
             # All rows share what an update did, and so all terms of a product of two computed tensors may (q k^T).
             stepped *= math.sqrt(product_length(output, *sorted(shown, key=lambda each: -each.count)[:2]))
         if arithmetic.is_gated(call):

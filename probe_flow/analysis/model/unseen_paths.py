@@ -15,11 +15,12 @@ import math
 from array import array
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 from probe_flow.analysis.flow.calls import Calls, begins_gradients, is_gradient
+from probe_flow.analysis.flow.links import Links
 from probe_flow.analysis.model.decisions import flipped_share, share_turned
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.hidden_casts import HiddenCasts
@@ -52,19 +53,19 @@ class UnseenPaths:
         updates: the parameters that were read so far.
         casts: roundings that no type shows.
         lost: the coarsest rounding that each row went through.
-        producers: gives where rows came from, when it is asked for.
+        links: gives where rows came from, when it is asked for.
     """
 
     def __init__(
         self, rows: Sequence[Row], pairs: Pairs, calls: Calls, updates: Updates, casts: HiddenCasts, lost: LostSteps,
-        producers: Callable[[], Mapping[int, tuple[int, ...]]],
+        links: Callable[[], Links],
     ) -> None:  # fmt: skip
         self._rows = rows
         self._calls = calls
         self._updates = updates
         self._casts = casts
         self._lost = lost
-        self._producers = producers
+        self._links = links
         self._past = PastErrors()
         self._unshown = UnshownSteps(pairs)
         self._gradients = LatestGradients()
@@ -108,12 +109,13 @@ class UnseenPaths:
         """Error of a parameter that was compared in a step before."""
         if not self._updates.is_trained(number):
             return None
-        producers = self._producers()
+        links = self._links()
         for read in self._read:
-            if not producers.get(read):
+            if not links.producers.get(read):
                 self._updates.add(read)
         del self._read[:]
-        return self._updates.error(number, min(1.0, UNSHOWN * self._past.usual_before(step)), is_known=is_known)
+        usual = min(1.0, UNSHOWN * self._past.usual_before(step))
+        return self._updates.error(number, usual, is_known=is_known, wrote=links.wrote.get(number))
 
     def remember(
         self, number: int, deviation: Deviation, scale: float, *, is_suspect: bool, is_noise: bool = False

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.deviations import Deviations
+from probe_flow.analysis.model.families import Family, families_of
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.number_types import common_share
 from probe_flow.records import Execution, Phase, SlotRole, Statistics, TensorRef
@@ -73,7 +74,7 @@ class Updates:
         if self._rows[number].node.phase is Phase.FORWARD:
             self._latest[self.identity(number)] = number
 
-    def error(self, number: int, usual: float, *, is_known: bool) -> float | None:
+    def error(self, number: int, usual: float, *, is_known: bool, wrote: int | None = None) -> float | None:
         """Return the error that a parameter may have, None where it was not compared in a step before.
 
         Args:
@@ -81,6 +82,7 @@ class Updates:
             usual: relative error of a gradient that was not dumped.
             is_known: whether nothing made it; else it must look like a parameter, which a step changes by little, as
                 it must where the dump does not say that it is one.
+            wrote: row of the call that wrote it in the step before, where the dump has the optimizer's.
         """
         row = self._rows[number]
         if row.is_produced or row.node.phase is not Phase.FORWARD:
@@ -94,16 +96,24 @@ class Updates:
         if not (is_known and is_parameter) and change > SMALL_STEP * error.size:
             return None
         change = max(change, LOST * error.size)
-        gradients = self.gradients[number] = self.gradients_of(before)
+        gradients = self.gradients_of(before)
+        self.gradients[number] = gradients if wrote is None else (wrote, *gradients)
+        written = self._deviations[wrote] if wrote is not None else None
         found = [each for n in gradients if (each := self._deviations[n]) is not None]
         gradient = max((min(max(each.relative, each.blind), 1e3) for each in found), default=usual)
         likely = max((min(each.likely / each.size, 1.0) for each in found if each.size), default=usual)
         # Where an optimizer keeps little but signs, a share of about `likely` of the elements is off by a whole step.
-        signs = math.sqrt(likely) if self.is_weight(number) else 0.0
+        signs = math.sqrt(likely) if self.is_weight(number) and not self._is_sum(wrote) else 0.0
         self._hidden[number] = min(1.0, change * max(UPDATE * likely, signs) / error.size) if error.size else 0.0
         decided = max(gradient, self._decided(number, max(gradient, likely)))
         one = WHOLE * change / math.sqrt(max(1, error.count)) if gradient else 0.0
-        return 2.0 * error.rms + max(one, UPDATE * self._at_least(change, number) * decided)
+        moved = UPDATE * self._at_least(change, number) * decided
+        return 2.0 * error.rms + max(one, moved) if written is None else 2.0 * written.rms
+
+    def _is_sum(self, wrote: int | None) -> bool:
+        """Whether a parameter was written by a sum of it and its update, which keeps more of gradients than signs."""
+        call = self._calls.of[wrote] if wrote is not None else None
+        return call is not None and call.node is not None and Family.SUM in families_of(call.node.op_type)
 
     def is_trained(self, number: int) -> bool:
         """Return True for a parameter that an optimizer changes: one that needs a gradient.

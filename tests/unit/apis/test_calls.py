@@ -161,6 +161,23 @@ def test_which_calls_change_their_arguments(api: str, expected: bool) -> None:
     assert Call("Tensor", api, (), {}, ()).is_in_place is expected
 
 
+@pytest.mark.parametrize(
+    ("api", "args", "kwargs", "expected"),
+    [
+        ("relu", (), {"inplace": Plain(value=True)}, True),
+        ("relu", (), {"inplace": Plain(value=False)}, False),
+        ("hardtanh", (Plain(0), Plain(0), Plain(6), Plain(value=True)), {}, True),
+        ("dropout", (Plain(0), Plain(0.5), Plain(value=True), Plain(value=False)), {}, False),
+        ("sum", (Plain(0), Plain(1), Plain(value=True)), {}, False),
+    ],
+)
+def test_which_calls_change_what_they_read_by_an_argument(
+    api: str, args: tuple[Plain, ...], kwargs: dict[str, Plain], expected: bool
+) -> None:
+    """A pre-check gives these copies: torch refuses to change a leaf that needs a gradient."""
+    assert Call("Functional", api, args, kwargs, ()).is_in_place is expected
+
+
 def test_leaves_are_replaced_in_their_places() -> None:
     tree = (Plain(1), ({"a": Plain(2)}, ()))
     assert list(leaves(tree)) == [((0,), Plain(1)), ((1, 0, "a"), Plain(2))]

@@ -218,11 +218,12 @@ def test_without_a_graph_a_parameter_of_a_later_step_is_a_source_again():
     assert linked(rows, pairs_of(rows)).producers == {0: (), 1: ()}
 
 
-def test_without_a_graph_a_parameter_that_a_call_of_the_step_before_wrote_is_that_one():
+def test_without_a_graph_what_a_call_of_the_step_before_wrote_of_a_parameter_is_known():
     """An optimizer whose calls are in the dump (`add_`): what they made of it is read by the next step."""
     rows = [row(key("a", step=step), PARAM, "weight", mark=1.0 + step) for step in (0, 1)]
     rows.insert(1, row(key("add_", step=0), mark=2.0))
-    assert linked(rows, pairs_of(rows)).producers == {0: (), 2: (1,)}
+    found = linked(rows, pairs_of(rows))
+    assert (found.producers, found.wrote) == ({0: (), 2: ()}, {2: 1})
 
 
 def test_without_a_graph_ranks_do_not_mix():

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
 from probe_flow.analysis.model.arithmetic import Forward
+from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.by_statistics import StatisticsAllowances, angle_noise, left_by_flips, of_all_figures
 from probe_flow.analysis.model.decisions import is_decided, wavering
 from probe_flow.analysis.model.families import Family
@@ -428,3 +429,24 @@ def test_the_largest_score_that_a_mask_leaves_is_any_of_those_that_were_masked()
     by_accident = 132, 204, 277  # the largest of all agree, and others are all that is left
     assert not any("mask" in masked(lambda scores: scores, seed=seed) for seed in (1, *by_accident))
     assert "mask" in masked(lambda scores: scores + 0.5, seed=1)
+
+
+@pytest.mark.parametrize(("phase", "grows"), [(Phase.FORWARD, True), (Phase.BACKWARD, False)])
+def test_a_gradient_that_a_layer_and_its_call_show_is_no_product_of_two(phase: Phase, grows: bool) -> None:
+    """What an optimizer left is common to all rows, so it adds up in a product of two computed tensors (q k^T).
+
+    The gradient that reaches a layer is recorded of its module and of its call: 64 by 64 elements, twice.
+    """
+    nodes = replace(key("Module.fc.Linear"), phase=phase), replace(key("linear"), phase=phase)
+    known = statistics_measured(*[statistics(min=-3.0, max=3.0, l2norm=64.0)] * 2, count=4096)
+    rows = [row("relu", measurement=known), *(row(node, IN, measurement=known) for node in nodes)]
+    result = statistics_measured(*[statistics(min=-2.0, max=2.0, l2norm=63.0)] * 2, count=4096)
+    rows.append(row(nodes[1], OUT, 1, measurement=result))
+    pairs = pairs_of(rows, {"linear": "matmul", "relu": "relu"})
+    calls = Calls(rows, pairs)
+    allowances = Allowances(rows, pairs, calls)
+    for number in (1, 2):
+        allowances._steps.raise_to(number, 1e-3)
+    inputs = [(n, deviation(count=4096)) for n in (1, 2)]
+    allowed = allowances.of(3, deviation(count=4096), inputs, (1, 2), (1, 2))
+    assert (allowed.gain > 4e-3) is grows  # twice 1e-3 times the root of 64 there, 1e-3 here
