@@ -180,8 +180,9 @@ class Search:
         )  # fmt: skip
         begins = deviation.nonfinite and not is_wild and not any(d.nonfinite for _, d in known)
         if begins and not self._clears(number, ErrorFigure.NONFINITE):
-            if sources is None and self.first_nonfinite is not None:
-                ancestor = self._root(self.first_nonfinite)
+            first = self.first_nonfinite
+            if first is not None and (sources is None or (not sources and self._is_later_step(number, first))):
+                ancestor = self._root(first)  # nobody knows what wrote it, or a step that was NaN left it
             else:
                 figure, score = ErrorFigure.NONFINITE, math.inf
         if score > 1.0 and is_doubtful(row, deviation):
@@ -206,6 +207,10 @@ class Search:
         elif sources is None and not is_alone and score <= 1.0 and self.suspects and error > 6.0 * allowed.floor:
             self.tainted[number] = self._root(next(iter(self.suspects)))
         return not is_alone or score <= 1.0 or figure is ErrorFigure.NONFINITE
+
+    def _is_later_step(self, number: int, first: int) -> bool:
+        run, before = (self.rows[n].node.execution for n in (number, first))
+        return run.step is not None and before.step is not None and run.step > before.step
 
     def _limits(self, number: int, call: Call) -> Limits:
         """Return how many times its allowance each figure of a row may be."""

@@ -382,6 +382,19 @@ def test_an_argmax_on_rounded_inputs_may_flip():
     assert names(findings_of(exact, pairs_of(exact, {"top": "ArgMaxV2"}))) == ["top"]
 
 
+@pytest.mark.parametrize(("step", "named"), [(1, ["all_reduce"]), (0, ["all_reduce", "norm"])])
+def test_weights_that_are_nan_in_the_step_behind_a_nan_inherit(step, named):
+    """An optimizer that no dump shows wrote them. In the step of the NaN itself they came from elsewhere."""
+    before, wrong, after = key("norm", step=0), key("all_reduce", step=0), key("norm", step=step)
+    rows = [
+        row(before, PARAM, "weight", mark=1.0), row(wrong, IN, mark=2.0), row(wrong, nonfinite=1, mark=3.0),
+        row(after, PARAM, "bias", nonfinite=1, mark=4.0),
+    ]  # fmt: skip
+    pairs = pairs_of(rows, {"norm": "layer_norm", "all_reduce": "all_reduce"})
+    found = [each for each in findings_of(rows, pairs) if each.kind is FindingKind.ORIGIN]
+    assert [each.node.name for each in found] == named
+
+
 def test_a_wrong_scalar_argument_is_the_origin():
     rows = [row("ln", IN, mark=1.0), argument("ln", 1e-5, 1e-3), row("ln", relative=0.8, mark=2.0)]
     (finding,) = findings_of(rows, pairs_of(rows, {"ln": "layer_norm"}))
