@@ -163,6 +163,13 @@ def test_init_copies_a_workflow_that_validates(name: str, tmp_path: Path, capsys
     assert cli.main(["init", name, "--output", str(tmp_path), "--force"]) == 0
 
 
+def test_init_takes_the_name_by_which_run_and_extends_know_a_template(tmp_path: Path) -> None:
+    for name, folder in (("pytorch_compare", "one"), ("template:pytorch_compare", "other")):
+        assert cli.main(["init", name, "--output", str(tmp_path / folder)]) == 0
+    one, other = ((tmp_path / folder / "pytorch_compare.yaml").read_bytes() for folder in ("one", "other"))
+    assert one == other
+
+
 def test_init_with_sample_copies_data_whose_paths_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["init", "torchair_ge_vs_fx", "-o", str(tmp_path), "--with-sample"]) == 0
     assert f"next: probe-flow run {tmp_path / 'torchair_ge_vs_fx.yaml'}\n" in capsys.readouterr().out

@@ -162,6 +162,7 @@ def _copy(name: str, output: Path, *, with_sample: bool, force: bool) -> None:
     from probe_flow.engine.cache import cache_folder
     from probe_flow.workflow.loading.extending import extend_template
     from probe_flow.workflow.schema import SCHEMA_FILE
+    from probe_flow.workflow.sources import TEMPLATE
     from probe_flow.workflow.templates.copying import (
         LinkInTheWayError,
         SampleMissingError,
@@ -170,6 +171,7 @@ def _copy(name: str, output: Path, *, with_sample: bool, force: bool) -> None:
     )
     from probe_flow.workflow.templates.guide import SAMPLES
 
+    name = name.removeprefix(TEMPLATE)  # as `run` and `extends` name it
     template = _template(name)
     try:
         if template.is_ours:
