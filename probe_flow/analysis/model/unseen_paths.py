@@ -43,6 +43,10 @@ LATEST = 64
 """Gradients of as many elements among which the terms of a sum are looked for."""
 
 
+AS_SMALL = 4
+"""Powers of two between the size of noise and that of what may be made of it: averaged, clipped, cut in parts."""
+
+
 class UnseenPaths:
     """The errors that rows may have from what the dump does not show, in order of time.
 
@@ -94,7 +98,9 @@ class UnseenPaths:
 
     def _of_unknown(self, row: Row, deviation: Deviation) -> float:
         """Return the error of what nobody knows the making of."""
-        recent = math.hypot(self._past.recent_or_before(row.node.execution), self._unshown.error(row))
+        run = row.node.execution
+        known = max(self._past.recent_or_before(run), self._past.noise_of(run, deviation.size))
+        recent = math.hypot(known, self._unshown.error(row))
         recent = max(recent, self._gradients.error(row, deviation), self._gradients.last(row, deviation))
         if self._shows_modules_only and is_gradient(row.node):
             recent += flipped_share(recent, deviation.count)  # between modules there may be gates
@@ -126,8 +132,9 @@ class UnseenPaths:
         if row.is_produced:
             if call.is_gradient:
                 self._gradients.add(run, deviation, scale)
-            # Zeros and noise do not tell what others may be off by.
-            if (deviation.size or deviation.rms) and not is_noise:
+            if is_noise:
+                self._past.add_noise(run, deviation)
+            elif deviation.size or deviation.rms:  # zeros do not tell what others may be off by
                 error = deviation.rms / (scale or deviation.size or 1.0)
                 self._past.add(run, min(error, 1.0) if is_suspect or not call.is_gradient else error)
             self._unshown.add(row)
@@ -146,6 +153,7 @@ class PastErrors:
         self._step = -1
         self._current = array("d")
         self._latest: dict[Execution, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
+        self._noise: dict[tuple[Execution, int], float] = {}
         self._by_object: dict[int, deque[float]] = {}  # the same, since hashing an execution is slow
 
     def add(self, execution: Execution, error: float) -> None:
@@ -154,6 +162,19 @@ class PastErrors:
         if execution.step is not None:
             self._begin(execution.step)
             self._current.append(error)
+
+    def add_noise(self, execution: Execution, deviation: Deviation) -> None:
+        """Take note of a result that is noise: of its size only, as it says nothing of others."""
+        if deviation.size:
+            place = execution, math.frexp(deviation.size)[1]
+            self._noise[place] = max(self._noise.get(place, 0.0), deviation.relative)
+
+    def noise_of(self, execution: Execution, size: float) -> float:
+        """Return the largest relative error of noise of about a size: what is as small may be a part of it."""
+        if not size or not self._noise:
+            return 0.0
+        exponent = math.frexp(size)[1]
+        return max(self._noise.get((execution, exponent + n), 0.0) for n in range(-AS_SMALL, AS_SMALL + 1))
 
     def recent(self, execution: Execution) -> float:
         """Return the largest error of the latest outputs of an execution, 0 without any."""

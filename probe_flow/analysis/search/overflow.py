@@ -104,17 +104,18 @@ def _growth(call: Call, origins: Origins) -> float | None:
         return found
     before, after = (max(_count(rows[n]) for n in numbers) for numbers in (tensors, results))
     factors = [_argument(rows[n]) for n in (*read, *call.forward) if n not in sizes]
-    factors += [size for n in call.forward if (size := _size(rows[n])) is not None]
-    if (power := _power(call)) is not None:  # of a size below 1 it is larger by its nature
-        typical = max(sizes[n] / math.sqrt(_count(rows[n])) for n in tensors)
+    saved = {n: size for n in call.forward if (size := _size(rows[n])) is not None}
+    factors += saved.values()
+    if (power := _power(call)) is not None:  # of a size below 1 it is larger by its nature, and so is its slope
+        base = [n for n in saved if not rows[n].is_produced] if call.is_gradient else tensors
+        typical = max([(sizes | saved)[n] / math.sqrt(_count(rows[n])) for n in base], default=0.0)
         factors.append(typical ** (power - 1.0) if typical else 1.0)
     return found / max([1.0, *factors]) / math.sqrt(max(before, after) / min(before, after))
 
 
 def _power(call: Call) -> float | None:
     """Return the power that a call raises what it reads to, where that is below 1; None of other calls."""
-    op_type = call.node.op_type.lower().strip("_") if call.node is not None and not call.is_gradient else ""
-    return _POWERS.get(op_type)
+    return _POWERS.get(call.node.op_type.lower().strip("_")) if call.node is not None else None
 
 
 def _count(row: Row) -> int:

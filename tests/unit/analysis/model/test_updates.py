@@ -217,3 +217,16 @@ def test_what_is_made_of_a_gradient_that_cancels_excuses_nothing_that_is_read_la
     ]
     found, _ = conclude(rows, pairs_of(rows, {"keys": "linear", "div_": "div_", "mul_": "mul_"}), passes(rows))
     assert [each.node.name for each in found if each.kind is FindingKind.ORIGIN and each.fails] == named
+
+
+@pytest.mark.parametrize(("size", "named"), [(4e-9, []), (1e-3, ["add_"])])
+def test_what_is_as_small_as_noise_that_was_seen_may_be_a_part_of_it(size, named):
+    """The gradient of the keys' bias, scattered over two ranks by a call that no dump shows (FSDP): 8 of its 16."""
+    backward = replace(key("keys"), phase=Phase.BACKWARD)
+    rows = [
+        row(backward, IN, 0, relative=1e-7, mark=1.0, dtype="float32", count=4096),
+        row(backward, OUT, 1, relative=1.0, mark=2e-9, size=1e-8, dtype="float32", count=16),
+        row("add_", IN, 1, relative=1.0, mark=3e-9, size=size, dtype="float32", count=8),
+    ]
+    found, _ = conclude(rows, pairs_of(rows, {"keys": "linear", "add_": "add_"}), passes(rows))
+    assert [each.node.name for each in found if each.kind is FindingKind.ORIGIN and each.fails] == named

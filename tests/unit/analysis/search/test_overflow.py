@@ -135,6 +135,20 @@ def test_a_root_of_what_is_small_is_larger_by_its_nature(name: str) -> None:
     assert [each.size for each in overflowing([given, results[1]], **known)[0]] == ["sudden growth"]
 
 
+def test_the_slope_of_a_root_of_what_is_small_is_steep() -> None:
+    """The gradient of the mean square of a small embedding, 1e-4: half of 1e6 times of what reaches it."""
+    forward, backward = (
+        NodeKey(Execution(0, 0, 1), "Torch.rsqrt", 0, phase) for phase in (Phase.FORWARD, Phase.BACKWARD)
+    )
+    rows = [
+        recorded(forward, IN, norm=1e-3), recorded(forward, norm=1e3),
+        recorded(backward, IN, norm=1e-4), recorded(backward, norm=50.0),
+    ]  # fmt: skip
+    nodes = {key: Node(key, "rsqrt") for key in (forward, backward)}
+    assert overflowing(rows, nodes=nodes)[0] == []
+    assert len(overflowing(rows)[0]) == 1
+
+
 def test_a_small_divisor_explains_growth() -> None:
     """The bias correction of Adam's first step."""
     rows = [recorded("div", IN, norm=1e-3), argument("div", 0.001), recorded("div", OUT, norm=1.0)]
