@@ -55,7 +55,8 @@ which each was the only one, 44 right results were off by twice their limit with
 
 HIDDEN_AT_MOST = 25.0
 """How many times what its figures say together, or a rounding, the error of a tensor may be at most. Of 2,357 results
-behind 60 faults, whose tensors are known, one in a thousand is off by 24 times that, none by 30."""
+behind 60 faults, whose tensors are known, one in a thousand is off by 24 times that, none by 30. What gates turned in
+gradients may hide more."""
 
 ANGLE = 0.25
 """Error of an angle, in radians, from which sine and cosine hide it: their extremes, mean and norm stay as they are."""
@@ -139,7 +140,7 @@ class StatisticsAllowances:
         shown = [d for _, d in inputs]
         execution = call.key.execution
         proven = arithmetic.explained(call, output, shown, families)
-        likely = [self._likely(n, d, output) for n, d in inputs]
+        likely = [self._likely(n, d, output, is_gradient=call.is_gradient) for n, d in inputs]
         if not output.unit and all(is_decided(family, output, likely) for family in families):
             return Allowance(0.0, 0.0, 0.0, output.systematic, output.size, 0.0)
         allowed = arithmetic.allowance(call, output, likely, families, self._lost.around(execution, output))
@@ -231,7 +232,7 @@ class StatisticsAllowances:
         error = STATISTICS_SLACK * max(self._guessed(source, tensor), noise * tensor.size)
         return min(1.0, TWICE * error / tensor.spread)
 
-    def _likely(self, number: int, tensor: Deviation, output: Deviation) -> Deviation:
+    def _likely(self, number: int, tensor: Deviation, output: Deviation, *, is_gradient: bool) -> Deviation:
         """Return an input with the error that it is likely to have, and what its statistics may not show.
 
         That is flips, edges that were crossed, lost steps, and what records of 16 bits leave open: a step at the
@@ -242,18 +243,21 @@ class StatisticsAllowances:
         blind = tensor.blind if tensor.blind and self._sources(number) != () else 0.0
         lost = self._lost.hidden_in(number, tensor, output)
         relative = max(self._flips.of(number), self._steps.of(number), lost, blind)
-        likely = max(self._guessed(number, tensor), relative * tensor.size, self._crossed.error(number))
+        likely = max(
+            self._guessed(number, tensor, is_gradient=is_gradient), relative * tensor.size, self._crossed.error(number)
+        )
         if blind:
             return replace(tensor, rms=likely, peak=tensor.peak + STEP_AT_MOST * blind * tensor.top)
         return tensor if likely == tensor.rms else tensor.with_rms(likely)
 
-    def _guessed(self, number: int, tensor: Deviation) -> float:
+    def _guessed(self, number: int, tensor: Deviation, *, is_gradient: bool = False) -> float:
         """Return the error that a tensor's own statistics, and behind a suspect those of what it was made of, say."""
         if not self.is_behind:
             return tensor.likely
         found = of_all_figures(tensor)
         explained = min(1.0, self._explained.get(number, 0.0) / BY_ACCIDENT) * tensor.size
-        return max(found, min(explained, HIDDEN_AT_MOST * max(found, tensor.unit * tensor.size)))
+        most = math.inf if is_gradient else HIDDEN_AT_MOST * max(found, tensor.unit * tensor.size)
+        return max(found, min(explained, most))
 
 
 def of_all_figures(tensor: Deviation) -> float:

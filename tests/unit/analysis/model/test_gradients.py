@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from comparison_rows import IN, argument, deviation, pairs_of, passes, row
+from comparison_rows import IN, OUT, argument, deviation, pairs_of, passes, row
+from msgspec.structs import replace
 
-from probe_flow.analysis.flow.calls import GATED, SINGULAR, gradient_place, is_gate_gradient
+from probe_flow.analysis.flow.calls import GATED, SINGULAR, Calls, gradient_place, is_gate_gradient
 from probe_flow.analysis.limits import LIMITS
+from probe_flow.analysis.model.arithmetic import Gradient
 from probe_flow.analysis.model.decisions import flipped_share
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.gradients import (
@@ -269,3 +271,19 @@ def test_what_may_be_off_by_more_than_it_is_has_the_size_of_its_errors(explained
     noise = deviation(rms=6e-7, peak=1.5e-6, gain=1e4, size=6e-11, top=2e-10, count=32)
     may_be = Allowance(floor=0.0, explained=explained, peak=1e-5, gain=0.3 * explained / 6e-11, scale=6e-11)
     assert (max(scores_of(noise, may_be, LIMITS)) > 1.0) is is_accused
+
+
+@pytest.mark.parametrize(("mean", "due"), [(0.0, 0.0), (0.6, 0.6 / math.sqrt(1.36)), (-2.0, 2.0 / math.sqrt(5.0))])
+def test_the_mean_of_what_gradients_are_multiplied_with_aligns_their_errors(mean, due):
+    """Data of spread 1 and a mean: so much of one element's error has one sign in a row of the weight's gradient."""
+    back = replace(key("product"), phase=Phase.BACKWARD)
+    rows = [row("product", IN, 0), row("product", IN, 1), row("product"), row(back, IN), row(back, OUT, 1)]
+    size = math.sqrt(1.0 + mean * mean)
+    data = deviation(rms=0.0, size=size, spread=1.0, top=4.0, count=480)
+    weight = deviation(rms=0.0, size=0.2, spread=0.1, top=0.5, count=192)
+    gradient = deviation(rms=0.0, size=0.1, spread=0.1, top=0.4, count=360)
+    calls = Calls(rows, pairs_of(rows, {"product": "linear"}))
+    arithmetic = Gradient(rows, [data, weight, gradient, gradient, weight])
+    call = calls.of[4]
+    assert arithmetic.aligned(call, weight, frozenset((Family.PRODUCT,))) == pytest.approx(due)
+    assert arithmetic.aligned(call, weight, frozenset((Family.SUM,))) == 0.0
