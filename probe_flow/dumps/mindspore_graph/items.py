@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
@@ -11,7 +13,8 @@ from msgspec.structs import replace
 
 from probe_flow.dumps.mindspore_graph.names import PARAMETER, OpName, TensorFileName
 from probe_flow.errors import FormatError
-from probe_flow.files.arrays.npy import npy_tensor_ref
+from probe_flow.files.arrays.npy import npy_tensor_ref, read_npy_header
+from probe_flow.files.binary_file import BinaryFile
 from probe_flow.files.walk import DumpFile
 from probe_flow.records import NodeKey, Problem, Slot, SlotRole, Statistics, TensorKind, TensorRef
 from probe_flow.tensors.dtypes import DTYPES
@@ -77,6 +80,66 @@ def unnamed_item(file: DumpFile, reason: str) -> Item:
 def empty_item(reason: str) -> Item:
     """Return what stands for the lost tensors of an iteration without any."""
     return Item(UNKNOWN, OpName("all", "all"), Slot(SlotRole.OUTPUT), LAST, "", reason=reason)
+
+
+HALVED = "it is called Float16 and holds the first half of its elements in float32"
+"""What MindSpore 2.10 writes on a CPU for operators that it computes in float32."""
+
+_LOOKED_AT = 512
+"""Pairs of 16 bits of a file that are looked at."""
+
+_LEAST = 16
+"""Pairs that tell; of fewer nothing is known."""
+
+_SIZES = 87, 167
+"""Exponents of float32 of what networks compute: from 2 ** -40 to 2 ** 40."""
+
+
+def without_halved(items: list[Item]) -> tuple[list[Item], list[Item]]:
+    """Return the items, those whose files hold half of their elements as unreadable ones, and these.
+
+    Where there are such, results of the same types of operators are such too, and so counts what is too small to tell.
+    """
+    told = {id(item): _is_halved(item.file) for item in items if item.dtype == "Float16" and item.file is not None}
+    types = {_result_of(item) for item in items if told.get(id(item))} - {None}
+    if not types and True not in told.values():
+        return items, []
+    left = {id(item): item for item in items if told.get(id(item), False) is not False or _result_of(item) in types}
+    left = {number: item for number, item in left.items() if number in told}
+    return [replace(item, file=None, reason=HALVED) if id(item) in left else item for item in items], [*left.values()]
+
+
+def _result_of(item: Item) -> str | None:
+    return item.op_type if item.slot.role is SlotRole.OUTPUT else None
+
+
+def _is_halved(file: DumpFile) -> bool | None:
+    """Whether an array of float16 holds float32; None where there is too little to tell.
+
+    Of a float32 the upper 16 bits hold sign and exponent, and read as float16 they are all of one size; the lower ones
+    are random, and of any size, or three bits and zeros where it was made of a float16. Real numbers in 16 bits are
+    alike in both places.
+    """
+    try:
+        header = read_npy_header(file.path)
+        with BinaryFile(file.path) as opened:
+            words = array("H", opened.read_at(header.offset, min(header.nbytes // 4, _LOOKED_AT) * 4))
+    except FormatError:  # told when the tensor is read
+        return False
+    if sys.byteorder != "little":
+        words.byteswap()
+    pairs = [(low, high) for low, high in zip(words[::2], words[1::2], strict=True) if low or high & 0x7FFF]
+    if len(pairs) < _LEAST:
+        return None
+    sizes = [high >> 7 & 0xFF for _, high in pairs]
+    if min(sizes) < _SIZES[0] or max(sizes) > _SIZES[1]:
+        return False
+    lower = {low for low, _ in pairs}
+    if not any(low & 0x1FFF for low in lower):
+        return len(lower) > 2
+    exponents = {low >> 10 & 0x1F for low in lower}
+    negative = sum(low >> 15 for low, _ in pairs) / len(pairs)
+    return len(exponents) >= 6 and max(exponents) >= 24 and 0.2 <= negative <= 0.8
 
 
 def join(files: Iterable[Item], rows: Iterable[Item]) -> list[Item]:

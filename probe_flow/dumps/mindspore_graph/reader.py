@@ -33,6 +33,7 @@ from probe_flow.dumps.mindspore_graph.items import (
     join,
     tensor_ref,
     unnamed_item,
+    without_halved,
 )
 from probe_flow.dumps.mindspore_graph.layout import RunFolder
 from probe_flow.dumps.mindspore_graph.names import PARAMETER
@@ -148,6 +149,9 @@ class _Reading:
         files = self.files.runs[run]
         rows = [item for file in files.statistics for item in read_statistics(file, self.problems)]
         items = join([item_of_file(file, name) for file, name in files.tensors], rows)
+        items, halved = without_halved(items)
+        if halved:
+            self.problems.append(_halved(execution, halved))
         items += [unnamed_item(file, reason) for file, reason in files.unnamed]
         if not items:
             reason = self.files.empty.get(run)
@@ -259,6 +263,17 @@ def _repeated(execution: Execution, times: int) -> Problem:
         f"{execution} holds {times} values of one parameter: the model was dumped {times} times into one folder",
         severity=Severity.WARNING,
         help="dump every run into a folder of its own; operators are told apart by time until then",
+    )
+
+
+def _halved(execution: Execution, items: Sequence[Item]) -> Problem:
+    return Diagnostic(
+        "PF3458",
+        f"{execution}: {len(items)} files are called Float16 and hold the first half of their elements in float32, or "
+        f"are too small to tell: they are left out, first `{items[0].source}`",
+        severity=Severity.WARNING,
+        help="MindSpore writes them so on a CPU, where it computes float16 in float32; dump the network in float32 "
+        "there (without `to_float`)",
     )
 
 
