@@ -139,7 +139,7 @@ def _is_halved(file: DumpFile) -> bool | None:
         return len(lower) > 2
     exponents = {low >> 10 & 0x1F for low in lower}
     negative = sum(low >> 15 for low, _ in pairs) / len(pairs)
-    return len(exponents) >= 6 and max(exponents) >= 24 and 0.2 <= negative <= 0.8
+    return len(exponents) >= 5 and max(exponents) >= 24 and 0.2 <= negative <= 0.8
 
 
 def join(files: Iterable[Item], rows: Iterable[Item]) -> list[Item]:
