@@ -33,7 +33,9 @@ and variance of the batch into outputs 3 and 4 alone, and nothing reads 1 and 2.
 
 
 def undefined_outputs(name: str) -> frozenset[int]:
-    """Return the outputs of a call that hold undefined memory."""
+    """Return the outputs of a call that hold undefined memory; a kernel is named by its scope and its primitive."""
+    if "." not in name:
+        return UNDEFINED_OUTPUTS.get(("Primitive", name.rpartition("_")[2]), frozenset())
     first, _, rest = name.partition(".")
     return UNDEFINED_OUTPUTS.get((first, rest.rpartition(".")[2]), frozenset())
 
