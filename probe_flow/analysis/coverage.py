@@ -118,10 +118,10 @@ _Recorded: TypeAlias = list[tuple[list[float], bool]]
 
 
 def _cover_side(fates: Fates, nonfinite: Sequence[Pair], zero: Sequence[Pair], silent: int) -> Coverage:
-    own, produced = fates.all_and_produced()
-    counts, outputs = fates.counts(own), fates.counts(produced)
+    produced = fates.produced()
+    counts, outputs = fates.counts(), fates.counts(produced)
     return Coverage(
-        tensors=len(own),
+        tensors=sum(counts.values()),
         compared=counts["compared"],
         expected=counts["expected"],
         outside=counts["outside"],
@@ -179,7 +179,7 @@ def incompleteness(
         unused: warnings of mapping entries that matched nothing.
         nameless: per side how many files of the dump hold values of nobody knows what.
     """
-    failures = [row.failure for row, each in zip(rows, verdicts, strict=True) if each.status is Status.ERROR]
+    failures = [rows[number].failure for number, each in enumerate(verdicts) if each.status is Status.ERROR]
     broken = [each for each in failures if each is not None and each.code == "PF9002"]
     said = (len(failures) - len(broken), "read"), (len(broken), broken and f"measured: {broken[0].message}")
     causes = [f"{count} selected tensor{'s' if count > 1 else ''} could not be {what}" for count, what in said if count]
@@ -188,7 +188,7 @@ def incompleteness(
             files = "1 file" if count == 1 else f"{count} files"
             causes.append(f"nobody knows whose values {files} of the {side} hold: no `mapping.csv` names them")
     is_nothing = not any(
-        verdict.status in COMPARED and not row.pair.rule.is_self for row, verdict in zip(rows, verdicts, strict=True)
+        verdict.status in COMPARED and not rows[number].pair.rule.is_self for number, verdict in enumerate(verdicts)
     )
     without_values = _without_values(rows) if is_nothing else None
     if is_nothing:

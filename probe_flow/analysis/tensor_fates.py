@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from probe_flow.records import Pair, Pairs, Status, TensorKind, TensorRef, Verdict
 from probe_flow.records.row import PRODUCED, Row
-from probe_flow.records.tensor import marks
+from probe_flow.records.tensor import ManyTensors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,53 +40,80 @@ class Fates:
         import numpy as np
 
         self._tensors = tensors
-        self._marks = np.concatenate([np.sort(self.marks(tensors)), [_NO_MARK]])
-        self._ranks = np.zeros(len(self._marks), np.int8)
+        self._marks = self._sorted_marks()
+        self._ranks = np.zeros(len(tensors) + 1, np.int8)  # behind the last: of others
 
-    def marks(self, tensors: Sequence[TensorRef]) -> Integers:
-        """Return what tells tensors apart."""
+    def _sorted_marks(self) -> Integers:
         import numpy as np
 
-        return np.fromiter(marks(tensors, self._tensors), np.int64, len(tensors))
+        return np.concatenate([np.sort(np.fromiter(map(id, self._tensors), np.int64, len(self._tensors))), [_NO_MARK]])
 
-    def all_and_produced(self) -> tuple[Integers, Integers]:
-        """Return what tells the tensors of the catalog apart, and those that a node writes."""
+    def _places(self, tensors: Sequence[TensorRef]) -> Integers:
+        """Return where marks of tensors are; of others behind the last one."""
         import numpy as np
 
-        own = self.marks(self._tensors)
-        return own, own[np.fromiter((tensor.slot.role in PRODUCED for tensor in self._tensors), bool, len(own))]
+        own = np.fromiter(map(id, tensors), np.int64, len(tensors))
+        places = np.searchsorted(self._marks, own)
+        return np.where(self._marks[places] == own, places, len(self._tensors))
+
+    def produced(self) -> Integers:
+        """Return the places of the tensors that a node writes."""
+        return self._places([tensor for tensor in self._tensors if tensor.slot.role in PRODUCED])
 
     def number_in(self, pairs: Sequence[Pair], own: Integers) -> int:
-        """Return how many of some tensors are in one of some pairs, by what tells them apart."""
+        """Return how many of some tensors are in one of some pairs, by their places."""
         import numpy as np
 
         both = (tensor for pair in pairs for tensor in (pair.target, pair.golden))
-        found = self.marks([tensor for tensor in both if tensor is not None])
+        found = self._places([tensor for tensor in both if tensor is not None])
         return int(np.isin(own, found).sum()) if len(found) else 0
 
     def take(self, found: Sequence[tuple[TensorRef, int]]) -> list[tuple[TensorRef, int]]:
         """Take the ranks of what happened to tensors, and return those of other tensors."""
         import numpy as np
 
-        own, ranks = self.marks([tensor for tensor, _ in found]), np.array([rank for _, rank in found], np.int8)
-        places = np.searchsorted(self._marks, own)
-        is_known = self._marks[places] == own
-        np.maximum.at(self._ranks, places[is_known], ranks[is_known])
-        return [*compress(found, (~is_known).tolist())]
+        places, ranks = self._places([tensor for tensor, _ in found]), np.array([rank for _, rank in found], np.int8)
+        np.maximum.at(self._ranks, places, ranks)
+        return [*compress(found, (places == len(self._tensors)).tolist())]
 
-    def counts(self, own: Integers) -> Mapping[str, int]:
-        """Return to how many tensors what happened, by what tells them apart."""
+    def counts(self, own: Integers | None = None) -> Mapping[str, int]:
+        """Return to how many tensors what happened: to all, or those at some places."""
         import numpy as np
 
-        found = np.bincount(self._ranks[np.searchsorted(self._marks, own)], minlength=len(RANK))
-        return dict(zip(RANK, found.tolist(), strict=True))
+        ranks = self._ranks[:-1] if own is None else self._ranks[own]
+        return dict(zip(RANK, np.bincount(ranks, minlength=len(RANK)).tolist(), strict=True))
+
+
+class _ManyFates(Fates):
+    """The same of tensors that are made when they are asked for, whose places are known."""
+
+    _tensors: ManyTensors
+
+    def _sorted_marks(self) -> Integers:
+        import numpy as np
+
+        return np.zeros(0, np.int64)
+
+    def _places(self, tensors: Sequence[TensorRef]) -> Integers:
+        import numpy as np
+
+        nowhere = len(self._tensors)
+        found = (nowhere if place is None else place for place in self._tensors.places(tensors))
+        return np.fromiter(found, np.int64, len(tensors))
+
+    def produced(self) -> Integers:
+        import numpy as np
+
+        roles = (tensor.slot.role in PRODUCED for tensor in self._tensors)
+        return np.flatnonzero(np.fromiter(roles, bool, len(self._tensors)))
 
 
 def fates_of_sides(pairs: Pairs, rows: Sequence[Row], verdicts: Sequence[Verdict]) -> Iterator[tuple[str, Fates]]:
     """Yield what became of the tensors of the golden, then of the target, one side at a time to save memory."""
     strangers: list[tuple[TensorRef, int]] = []  # golden tensors of pairs within the target
     for side, catalog in (("golden", pairs.golden), ("target", pairs.target)):
-        fates = Fates(catalog.tensors)
+        many = isinstance(catalog.tensors, ManyTensors)
+        fates = _ManyFates(catalog.tensors) if many else Fates(catalog.tensors)
         fates.take(strangers)
         for begin in range(0, len(rows), _PART):
             part = zip(rows[begin : begin + _PART], verdicts[begin : begin + _PART], strict=True)

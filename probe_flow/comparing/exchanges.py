@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from probe_flow.analysis.communication import FORMS, PREFIXES, Form
 from probe_flow.analysis.flow.across_ranks import AcrossRanks
-from probe_flow.analysis.flow.calls import Calls
+from probe_flow.analysis.flow.links import calls_of
 from probe_flow.analysis.limits import ASKED
 from probe_flow.analysis.number_types import UNIT
 from probe_flow.analysis.search.diagnosis import Diagnosis
@@ -133,7 +133,7 @@ def exchanged_jobs(rows: Sequence[Row], pairs: Pairs, diagnosis: Diagnosis) -> I
             wanted.append(number)
     if not wanted:
         return
-    calls = Calls(rows, pairs)
+    calls = calls_of(rows, pairs)
     across = AcrossRanks(calls, rows)
     for number in sorted(wanted, key=lambda number: (-diagnosis.scores.get(number, 0.0), number)):
         call = calls.of[number]

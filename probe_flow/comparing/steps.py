@@ -222,7 +222,8 @@ def _measured(
     pairs: Pairs, ids: tuple[str, ...], asked: Asked, context: Context, suspects: Comparison | None
 ) -> tuple[Rows, bool]:
     """Return the rows in execution order, and whether only some of them were to be measured."""
-    _put_away(len(pairs.pairs), (tensor.data for catalog in pairs.catalogs for tensor in catalog.tensors))
+    in_memory = (catalog for catalog in pairs.catalogs if not catalog.ran)
+    _put_away(len(pairs.pairs), (tensor.data for catalog in in_memory for tensor in catalog.tensors))
     scope, ordered = measured_scope(asked), in_execution_order(pairs)
     selected = only_suspects(ordered, suspects, asked.only) if suspects and asked.only else None
     texts = {id(pairs.pairs[number]): text for number, text in pairs.measured.items()}
@@ -238,7 +239,8 @@ def _measured(
         rows = measure_noise(rows, pairs, context, scope=scope)
     find_picks(rows, pairs, context)
     find_lone_tensors(rows, context)
-    _put_away(len(rows), (row.measurement.table for row in rows if row.measurement is not None))
+    if isinstance(rows, list):  # others' numbers went to a file as they came
+        _put_away(len(rows), (row.measurement.table for row in rows if row.measurement is not None))
     context.small_files.clear()  # before rows are judged and reported, when a run takes the most memory
     return rows, selected is not None
 
@@ -302,6 +304,9 @@ def _same_dump(pairs: Pairs) -> Diagnostic | None:
     Files are told apart by device and inode, so that links and other spellings of a path are seen through. Some pairs
     stand for all.
     """
+    first = next(_of_two_sides(pairs), None)
+    if first is None or not _is_same_file(*(tensor.source for tensor in first)):
+        return None
     step = max(1, sum(1 for _ in _of_two_sides(pairs)) // SAMPLED_FILES)
     sampled = islice(_of_two_sides(pairs), 0, None, step)
     some = dict.fromkeys((target.source, golden.source) for target, golden in sampled)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from probe_flow.metrics.catalogue.statistics import COMPARED, compare_statistics
-from probe_flow.records import Figures, Measurement, Mode, Pair, Statistics, TensorKind, shared_numbers
+from probe_flow.records import Figures, Measurement, Mode, Pair, Statistics, TensorKind
 from probe_flow.records.columns.figure_columns import RecordedColumns
 from probe_flow.records.figures import AT_ONCE
+from probe_flow.records.pairs import numbers_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +55,7 @@ def plain_measurements(
         table = figures.table(Mode.STATISTICS, "", _METRICS, ())
         first = table.extend(_metrics(*(cells.values[places][:, _PLACES] for cells in sides)))
         table.count_plain([counts[some[place]] for place in places.tolist()])
-        rows = shared_numbers(first + len(places))
+        rows = numbers_for(pairs, first + len(places))
         for row, place in enumerate(places.tolist(), first):
             yield some[place], Measurement.of_recorded(table, rows[row], pairs[some[place]])
 

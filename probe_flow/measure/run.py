@@ -77,16 +77,17 @@ def measure_pairs(
     work = _Work(context, options, pairs, derived_ids(ids), scope)
     measurements = work.measurements
     with_data = []
-    wanted = [
-        number
-        for number, pair in enumerate(pairs)
-        if pair.target is not None and pair.golden is not None and (selected is None or number in selected)
-    ]
+    wanted = array(
+        "I",
+        [
+            number
+            for number, pair in enumerate(pairs)
+            if pair.target is not None and pair.golden is not None and (selected is None or number in selected)
+        ],
+    )
     for number, measurement in _plain(pairs, [n for n in wanted if n not in brought] if brought else wanted, work):
         measurements[number] = measurement
-    for number in wanted:
-        if measurements[number] is not None:
-            continue
+    for number in work.not_measured(wanted):
         pair = pairs[number]
         assert pair.target is not None
         assert pair.golden is not None
@@ -218,10 +219,17 @@ class _Work:
         self.failures: dict[int, Diagnostic] = {}
         self.measurements: list[Measurement | None] | MeasuredColumn = [None] * len(pairs)
         if isinstance(pairs, Many):
+            from probe_flow.files.numbers.filed_numbers import GrowingNumbers
             from probe_flow.records.tables.row_table import MeasuredColumn
 
             self.measurements = MeasuredColumn(pairs)
+            self.figures = Figures(GrowingNumbers)
         self.kept = KeptResults(context.cache, options.key_text, pairs=len(pairs), small_files=context.small_files)
+
+    def not_measured(self, numbers: Sequence[int]) -> Sequence[int]:
+        """Return which of some pairs have no measurement."""
+        found = self.measurements
+        return [n for n in numbers if found[n] is None] if isinstance(found, list) else found.without(numbers)
 
     def measure(self, tasks: Sequence[Task]) -> None:
         """Take from the cache what it holds, measure the rest."""

@@ -42,7 +42,7 @@ from probe_flow.records import (
     Row,
     Status,
 )
-from probe_flow.records.row import verdicts_of
+from probe_flow.records.row import ManyRows, verdicts_of
 
 DIVERGENCES = frozenset({FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN})
 """Findings that name a place where the two sides part."""
@@ -243,6 +243,8 @@ def _coverage(found: Coverage) -> CoverageRecord:
 
 def _rows_of_findings(comparison: Comparison, findings: Sequence[Finding]) -> dict[int, Row]:
     wanted = {finding.row for finding in findings if finding.row is not None}
+    if isinstance(comparison.rows, ManyRows):
+        return {number: comparison.rows[number] for number in wanted}
     return {row.order: row for row in comparison.rows if row.order in wanted} if wanted else {}
 
 

@@ -95,6 +95,7 @@ _LETTERS: Mapping[_Kind, str] = {float: "f", int: "i", bool: "b", _NONE: "n", _Z
 _OTHER = "o"
 """The letter of a value that is stored as it is."""
 _KINDS: Mapping[str, _Kind] = {letter: kind for kind, letter in _LETTERS.items()} | {_OTHER: object}
+_OF_ONE_BYTE = 256
 _MOST_PATTERNS = 1024
 """Of one table; in rows of further ones only types are told apart, of which there are few."""
 
@@ -112,17 +113,14 @@ class _Pattern:
         self.kinds = kinds
         stored = [place for place, kind in enumerate(kinds) if kind is not _NONE and not isinstance(kind, _Exactly)]
         self.width = len(stored)
-        """How many numbers a row has."""
         self.is_plain = self.width == len(kinds) and all(kind is float for kind in kinds)
         self.packing = Packing(f"{self.width}d")
         slots = dict(zip(stored, range(len(stored)), strict=True))
         self.slots = [slots.get(place, _NO_SLOT) for place in range(len(kinds))]
         """Of each column, which of the row's numbers it has."""
         self.begins = [bisect_left(stored, place) for place in range(len(kinds) + 1)]
-        """Of each column, how many numbers come before."""
         self.constants = [kind.value if isinstance(kind, _Exactly) else None for kind in kinds]
         self.others = [(place, cast("type", kinds[place])) for place in stored if kinds[place] is not float]
-        """Columns of numbers that are no floats."""
         self.pick = _picker(stored)
         self._cuts: dict[tuple[int, int], tuple[list[Any], list[int], list[tuple[int, type]]]] = {}
 
@@ -197,7 +195,7 @@ class StoredTable(Struct, frozen=True, gc=False, eq=False):
     def fill(self, table: FigureTable) -> None:
         """Put the rows into a new table of these columns."""
         width, count = len(self.names), len(self.kinds)
-        if self.numbers.typecode + self.kinds.typecode != "dI":
+        if self.numbers.typecode + self.kinds.typecode not in ("dB", "dI"):
             raise ValueError("a table of figures has numbers of another type")
         if any(len(each) != width or not {*each} <= _KINDS.keys() for each in self.patterns):
             raise ValueError("a table of figures has other types than columns")
@@ -218,16 +216,17 @@ class FigureTable:
 
     Args:
         names: of the columns.
+        numbers: holds the numbers; others may be added to it (``frombytes``).
     """
 
     __slots__ = ("_aside", "_begins", "_kinds", "_known", "_numbers", "_patterns", "names", "places", "width")
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], numbers: Numbers | None = None) -> None:
         self.names = names
         self.places: Mapping[str, int] = {name: place for place, name in enumerate(names)}
         self.width = len(names)
-        self._numbers: Numbers = array("d")
-        self._kinds = array("I")  # of each row: the number of its pattern
+        self._numbers: Numbers = array("d") if numbers is None else numbers
+        self._kinds: Integers = array("B")  # of each row: the number of its pattern
         self._begins: Integers | None = None  # of each row: its first number; None while all rows have one pattern
         self._patterns: list[_Pattern] = []
         self._known: dict[tuple[_Kind, ...], int] = {}
@@ -263,7 +262,7 @@ class FigureTable:
                 self._begins.append(len(self._numbers))
             except OverflowError:  # 32 GiB of numbers
                 self._begins = array("Q", [*self._begins, len(self._numbers)])
-        self._in_memory().frombytes(pattern.packing.pack(*stored))
+        self._growing().frombytes(pattern.packing.pack(*stored))
         self._kinds.append(known)
         return shared_numbers(number + 1)[number]
 
@@ -275,7 +274,7 @@ class FigureTable:
         codes = np.where(values == 1.0, 2, (values == 0.0) & ~np.signbit(values)).astype(np.int64)
         keys = [bytes(row) for row in codes.astype(np.uint8)]
         numbers = {key: self._number_of(tuple(map(_FLOATS.__getitem__, key))) for key in dict.fromkeys(keys)}
-        kinds = np.array([numbers[key] for key in keys], dtype=np.dtype(self._kinds.typecode))
+        kinds = np.array([numbers[key] for key in keys], dtype=np.intc)
         is_stored = np.array([[slot != _NO_SLOT for slot in pattern.slots] for pattern in self._patterns])
         widths = np.array([pattern.width for pattern in self._patterns], dtype=np.int64)[kinds]
         if self._begins is None and kinds.any():
@@ -286,19 +285,18 @@ class FigureTable:
                 self._begins.extend(begins)
             except OverflowError:
                 self._begins = array("Q", [*self._begins[:first], *begins])
-        self._in_memory().frombytes(values[is_stored[kinds]].tobytes())
-        self._kinds.frombytes(kinds.tobytes())
+        self._growing().frombytes(values[is_stored[kinds]].tobytes())
+        self._kinds.frombytes(kinds.astype(self._kinds.typecode).tobytes())
         return first
 
     def put_away(self, put: Callable[[Numbers], Numbers]) -> None:
         """Have the numbers elsewhere, where what ``put`` returns reads them; best once all rows are in."""
         self._numbers = put(self._numbers)
 
-    def _in_memory(self) -> Floats:
-        numbers = self._numbers
-        if not isinstance(numbers, array):
-            self._numbers = numbers = numbers[:]
-        return numbers
+    def _growing(self) -> Any:
+        if not hasattr(self._numbers, "frombytes"):
+            self._numbers = self._numbers[:]
+        return self._numbers
 
     def _number_of(self, kinds: tuple[_Kind, ...]) -> int:
         known = self._known.get(kinds)
@@ -311,6 +309,8 @@ class FigureTable:
                 return self._known[kinds]
         pattern = self._known[kinds] = len(self._patterns)
         self._patterns.append(_Pattern(kinds))
+        if pattern == _OF_ONE_BYTE:
+            self._kinds = array("I", self._kinds)
         return pattern
 
     def stored(self) -> StoredTable:
@@ -326,7 +326,8 @@ class FigureTable:
         aside: Mapping[int, tuple[Any, ...]],
     ) -> None:
         """Take over rows that a file had; the table must be a new one."""
-        self._numbers, self._kinds, self._aside = numbers, kinds, dict(aside)
+        self._numbers, self._aside = numbers, dict(aside)
+        self._kinds = array("B", kinds) if len(patterns) <= _OF_ONE_BYTE else kinds
         self._patterns = [*patterns]
         self._known = {each.kinds: number for number, each in enumerate(patterns)}
         if any(kinds):

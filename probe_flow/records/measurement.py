@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeAlias, TypeGuard
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeGuard
 from msgspec import Struct
 
 from probe_flow.records.figure_views import FigureRow
-from probe_flow.records.figures import FigureTable, Integers, StoredTable, Value
+from probe_flow.records.figures import FigureTable, Integers, Numbers, StoredTable, Value
 from probe_flow.records.pairs import Pair
 from probe_flow.records.tensor import TensorRef
 from probe_flow.records.tensor_data import Statistics
@@ -42,6 +42,9 @@ Side: TypeAlias = SideSummary | TensorRef | None
 _STATISTICS = Statistics.__struct_fields__
 _SIDES = ("target", "golden", "reference")
 _NO_INDEX = -1
+_NO_ERROR = 0, _NO_INDEX
+_WIDE, _BEYOND = 2**31, 2**63
+"""From where on counts take 64 bits, and no such number holds them."""
 
 
 class MeasuredTable(FigureTable):
@@ -55,62 +58,70 @@ class MeasuredTable(FigureTable):
         figures: the tables that this one belongs to.
     """
 
-    __slots__ = ("_counts", "_huge", "backend", "begins", "figures", "metrics", "mode")
+    __slots__ = ("_counts", "_errors", "_huge", "backend", "begins", "figures", "metrics", "mode")
 
     def __init__(
         self, mode: Mode, backend: str, metrics: tuple[str, ...], sides: tuple[str, ...], figures: Figures
     ) -> None:
-        super().__init__((*metrics, *(f"{side}.{name}" for side in sides for name in _STATISTICS)))
+        super().__init__(
+            (*metrics, *(f"{side}.{name}" for side in sides for name in _STATISTICS)),
+            figures.numbers and figures.numbers(),
+        )
         self.mode, self.backend, self.metrics, self.figures = mode, backend, len(metrics), figures
         self.begins = {side: len(metrics) + len(_STATISTICS) * number for number, side in enumerate(sides)}
-        self._counts = array("i")  # of each row: elements, mismatches, place of the largest error
+        self._counts: Integers = array("i")  # of each row: elements
+        self._errors: Integers = array("i")  # mismatches, place of the largest error; nothing as long as none has any
         self._huge: dict[int, tuple[int, int, int]] = {}
 
     def count(self, elements: int, mismatches: int, worst: int) -> None:
         """Note the counts of the row that was added last; a dump may claim more elements than 64 bits hold."""
-        found = elements, mismatches, worst
-        try:
-            self._counts.extend(found)
-        except OverflowError:
-            number = len(self) - 1
-            del self._counts[3 * number :]  # those before the one that is too large
-            if self._counts.typecode == "i":
-                self._counts = array("q", self._counts)
-                self.count(*found)
-            else:
-                self._huge[number] = found
-                self._counts.extend((0, 0, 0))
+        found, number = (elements, mismatches, worst), len(self._counts)
+        if max(found) >= _BEYOND:
+            self._huge[number] = found
+            found = 0, *_NO_ERROR
+        self._widen(*found)
+        self._counts.append(found[0])
+        if found[1:] != _NO_ERROR and not self._errors:
+            self._errors.extend(_NO_ERROR * number)
+        if found[1:] != _NO_ERROR or self._errors:
+            self._errors.extend(found[1:])
 
     def count_plain(self, elements: Sequence[int]) -> None:
         """Note the elements of the rows that were added last, which have no mismatch."""
-        before = len(self._counts)
-        try:
-            self._counts.extend(chain.from_iterable((count, 0, _NO_INDEX) for count in elements))
-        except OverflowError:
-            del self._counts[before:]
-            self._counts = array("q", self._counts)
-            self._counts.extend(chain.from_iterable((count, 0, _NO_INDEX) for count in elements))
+        self._widen(*elements)
+        self._counts.extend(elements)
+        if self._errors:
+            self._errors.extend(_NO_ERROR * len(elements))
+
+    def _widen(self, *counts: int) -> None:
+        """Have room for counts in 32 bits each, or in 64 where that is not enough."""
+        if self._counts.typecode == "i" and max(counts, default=0) >= _WIDE:
+            self._counts, self._errors = array("q", self._counts), array("q", self._errors)
 
     def counted(self, number: int, what: int) -> int:
         """Return one of the counts of a row."""
-        return self._huge[number][what] if self._huge and number in self._huge else self._counts[3 * number + what]
+        if self._huge and number in self._huge:
+            return self._huge[number][what]
+        if not what:
+            return self._counts[number]
+        return self._errors[2 * number + what - 1] if self._errors else _NO_ERROR[what - 1]
 
     def elements(self, number: int) -> tuple[int, int]:
         """Return how many elements of a row were compared, and how many mismatch, in one call."""
         if self._huge and number in self._huge:
             return self._huge[number][:2]
-        count, mismatches = self._counts[3 * number : 3 * number + 2]
-        return count, mismatches
+        return self._counts[number], self._errors[2 * number] if self._errors else 0
 
     def stored(self) -> StoredMeasurements:
         """Return the table as a file has it; the numbers are its own."""
         figures, sides = super().stored(), tuple(self.begins)
         found = figures.names, figures.patterns, figures.numbers, figures.kinds, figures.aside
-        return StoredMeasurements(*found, self.mode, self.backend, self.metrics, sides, self._counts, self._huge)
+        counts = self._counts, self._errors, self._huge
+        return StoredMeasurements(*found, self.mode, self.backend, self.metrics, sides, *counts)
 
-    def take_counts(self, counts: Integers, huge: Mapping[int, tuple[int, int, int]]) -> None:
+    def take_counts(self, counts: Integers, errors: Integers, huge: Mapping[int, tuple[int, int, int]]) -> None:
         """Take over the counts of the rows from a file."""
-        self._counts, self._huge = counts, dict(huge)
+        self._counts, self._errors, self._huge = counts, errors, dict(huge)
 
 
 class StoredMeasurements(StoredTable, frozen=True, gc=False, eq=False):
@@ -119,7 +130,8 @@ class StoredMeasurements(StoredTable, frozen=True, gc=False, eq=False):
     Args:
         mode, backend, sides: as `Figures.table` has them.
         metrics: how many of the columns are metrics.
-        counts: three of each row, of 32 bits each where that is enough for all.
+        counts: elements of each row, of 32 bits each where that is enough for all.
+        errors: of each row how many elements mismatch, and the place of the largest error; empty where none has any.
         huge: counts beyond 64 bits, by the number of the row.
     """
 
@@ -128,6 +140,7 @@ class StoredMeasurements(StoredTable, frozen=True, gc=False, eq=False):
     metrics: int
     sides: tuple[str, ...]
     counts: Integers
+    errors: Integers
     huge: Mapping[int, tuple[int, int, int]]
 
     def restored(self) -> FigureTable:
@@ -140,18 +153,24 @@ class StoredMeasurements(StoredTable, frozen=True, gc=False, eq=False):
         if table.names != self.names or not {*self.sides} <= {*_SIDES}:
             raise ValueError("a table of measurements has other columns than metrics and sides")
         self.fill(table)
-        if len(self.counts) != 3 * len(table) or self.counts.typecode not in "iq":
+        codes = self.counts.typecode + self.errors.typecode
+        if len(self.counts) != len(table) or len(self.errors) not in (0, 2 * len(table)) or codes not in ("ii", "qq"):
             raise ValueError("a table of measurements has not as many counts as rows")
         if any(not 0 <= number < len(table) for number in self.huge):
             raise ValueError("a count is of no row")
-        table.take_counts(self.counts, self.huge)
+        table.take_counts(self.counts, self.errors, self.huge)
         return table
 
 
 class Figures:
-    """Where the figures of many measurements are: one table for all that have the same metrics and sides."""
+    """Where the figures of many measurements are: one table for all that have the same metrics and sides.
 
-    def __init__(self) -> None:
+    Args:
+        numbers: makes what holds the numbers of a table; None = memory.
+    """
+
+    def __init__(self, numbers: Callable[[], Numbers] | None = None) -> None:
+        self.numbers = numbers
         self._tables: dict[tuple[Mode, str, tuple[str, ...], tuple[str, ...]], MeasuredTable] = {}
 
     def table(self, mode: Mode, backend: str, metrics: tuple[str, ...], sides: tuple[str, ...]) -> MeasuredTable:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.records.catalog import Catalog
+from probe_flow.records.figures import shared_numbers
 from probe_flow.records.frameworks import NO_FRAMEWORK
 from probe_flow.records.node import NodeKey, entry_name
 from probe_flow.records.reasons import Reason, Rule
@@ -229,6 +230,14 @@ class Many(Sequence[_T]):
     @abstractmethod
     def some(self, numbers: Iterable[int]) -> Sequence[_T]:
         """Return some of them, in this order."""
+
+
+def numbers_for(things: Sequence[object], count: int) -> Sequence[int]:
+    """Return the numbers from 0 to at least ``count`` - 1 for who numbers things: the same objects for all who do.
+
+    Things that are made when they are asked for are numbered in columns, and their numbers are no objects.
+    """
+    return range(count) if isinstance(things, Many) else shared_numbers(count)
 
 
 def some_of(things: Sequence[_T], numbers: Iterable[int]) -> Sequence[_T]:

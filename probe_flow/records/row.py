@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records.catalog import Catalog
-from probe_flow.records.figures import AT_ONCE, Integers, shared_numbers
+from probe_flow.records.figures import AT_ONCE, Integers
 from probe_flow.records.measurement import Measurement, Mode
 from probe_flow.records.node import Execution, NodeKey
-from probe_flow.records.pairs import Many, Pair, Pairs, some_of
+from probe_flow.records.pairs import Many, Pair, Pairs, numbers_for, some_of
 from probe_flow.records.tensor import places_in
 from probe_flow.records.tensor_traits import Slot, SlotRole
 from probe_flow.records.verdict import Status, Verdict
@@ -255,14 +255,14 @@ def in_execution_order(pairs: Pairs) -> Sequence[Pair]:
 
     Golden-only rows follow the target's rows of the same execution, since the two sides' clocks cannot be compared.
     """
-    places = _places(pairs)
-    of_nodes, of_golden = _by_owner(zip(shared_numbers(len(pairs.pairs)), pairs.pairs, strict=False))
-    runs = _by_run(of_nodes), _by_run(of_golden)
+    places, runs = _places(pairs), _by_run(pairs.pairs)
+    numbers = numbers_for(pairs.pairs, len(pairs.pairs))
     nodes = (
         owned[key]
-        for run in sorted({*runs[0], *runs[1]})
-        for owned, keys, catalog in ((of_nodes, runs[0], pairs.target), (of_golden, runs[1], pairs.golden))
-        for key in _nodes_in_order(keys.get(run, ()), catalog)
+        for run in sorted(runs)  # of one at a time it is known whose pairs are whose, which takes 200 bytes a node
+        for some, catalog in zip(runs[run], (pairs.target, pairs.golden), strict=True)
+        if (owned := _by_owner(map(numbers.__getitem__, some), pairs.pairs))
+        for key in _nodes_in_order([*owned], catalog)
     )
     return some_of(pairs.pairs, (number for found in nodes for number in _in_order(found, pairs.pairs, places)))
 
@@ -281,21 +281,18 @@ def _places(pairs: Pairs) -> Integers:
     return found
 
 
-_Owned: TypeAlias = dict[NodeKey, list[int]]
-
-
-def _by_owner(pairs: Iterable[tuple[int, Pair]]) -> tuple[_Owned, _Owned]:
-    """Return the numbers of the pairs of each node of the target, and of each node of the golden without a target."""
-    of_target: _Owned = {}
-    of_golden: _Owned = {}
-    for number, pair in pairs:
-        owned, tensor = (of_golden, pair.golden) if pair.target is None else (of_target, pair.target)
+def _by_owner(numbers: Iterable[int], pairs: Sequence[Pair]) -> dict[NodeKey, list[int]]:
+    """Return the numbers of the pairs of each node of the target, of others of the golden."""
+    owned: dict[NodeKey, list[int]] = {}
+    for number in numbers:
+        pair = pairs[number]
+        tensor = pair.target or pair.golden
         assert tensor is not None
         found = owned.get(tensor.node)
         if found is None:
             found = owned[tensor.node] = []
         found.append(number)
-    return of_target, of_golden
+    return owned
 
 
 def _in_order(found: list[int], pairs: Sequence[Pair], places: Integers) -> list[int]:
@@ -315,15 +312,18 @@ def _in_order(found: list[int], pairs: Sequence[Pair], places: Integers) -> list
 _RunKey: TypeAlias = tuple[int, tuple[int, int, str], int, int]
 
 
-def _by_run(keys: Iterable[NodeKey]) -> dict[_RunKey, list[NodeKey]]:
-    """Return the nodes of each execution, by what executions are sorted by."""
-    runs: dict[int, list[NodeKey]] = {}  # by the object: hashing one for each node would take longer than all the rest
-    found: dict[_RunKey, list[NodeKey]] = {}
-    for key in keys:
-        members = runs.get(id(key.execution))
-        if members is None:
-            members = runs[id(key.execution)] = found.setdefault(_run_key(key.execution), [])
-        members.append(key)
+def _by_run(pairs: Sequence[Pair]) -> dict[_RunKey, tuple[Integers, Integers]]:
+    """Return the numbers of the pairs of each execution, by what these are sorted by: the target's, the golden's."""
+    found: dict[_RunKey, tuple[Integers, Integers]] = {}
+    run: Execution | None = None
+    members = array("I"), array("I")
+    for number, pair in enumerate(pairs):
+        tensor = pair.target or pair.golden
+        assert tensor is not None
+        if tensor.node.execution is not run:  # neighbours mostly share the object; hashing one for each would take long
+            run = tensor.node.execution
+            members = found.setdefault(_run_key(run), (array("I"), array("I")))
+        members[pair.target is None].append(number)
     return found
 
 
@@ -370,6 +370,8 @@ def mixed(value: int | str | None) -> tuple[int, int, str]:
 
 def by_node(rows: Sequence[Row]) -> Iterator[list[int]]:
     """Yield the numbers of the rows of each node, which follow each other; golden-only rows form nodes of their own."""
-    numbers = shared_numbers(len(rows))[: len(rows)]
-    for _, owned in groupby(numbers, key=lambda number: (rows[number].pair.target is None, rows[number].node)):
+    numbers = numbers_for(rows, len(rows))
+    for _, owned in groupby(
+        islice(numbers, len(rows)), key=lambda number: (rows[number].pair.target is None, rows[number].node)
+    ):
         yield list(owned)

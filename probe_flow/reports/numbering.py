@@ -39,6 +39,17 @@ class Numbering(Generic[_T]):
             self._grow()
         return len(things) - 1
 
+    def find(self, thing: _T) -> int | None:
+        """Return the number of a thing, None where it has none."""
+        table, things = self._table, self.things
+        mask = len(table) - 1
+        slot = hash(thing) & mask
+        while found := table[slot]:
+            if things[found - 1] == thing:
+                return found - 1
+            slot = (slot + 1) & mask
+        return None
+
     def _grow(self) -> None:
         size = 2 * len(self._table)
         self._table = array("I")  # so that the old one goes before the new one comes

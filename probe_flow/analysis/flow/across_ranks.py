@@ -97,7 +97,6 @@ class AcrossRanks:
         self._is_connected = False  # that is done when somebody asks: few dumps have anything to follow
         self._partners: dict[NodeKey, Partners] = {}
         self._layers: dict[Execution, tuple[list[int], list[int], int]] = {}
-        self._places: dict[NodeKey, int] = {}
         self._is_of_several = len({call.key.execution.rank for call in calls.communicating}) > 1
         communicating = {call.key for call in calls.communicating if call.key.name.startswith(PREFIXES)}
         if not communicating:
@@ -184,7 +183,7 @@ class AcrossRanks:
         if known is None:
             return _ONLY
         places, layers, after = known
-        own = self._places[call.key]
+        own = self._calls.place(call)
         at = bisect_left(places, own)
         return Layer(layers[at], places[at] == own) if at < len(places) else Layer(after)
 
@@ -206,30 +205,30 @@ class AcrossRanks:
         if self._is_connected or not self._exchanges:
             return
         self._is_connected = True
-        together: defaultdict[object, dict[Execution, list[Call]]] = defaultdict(dict)
-        for call in self._calls:
-            run = call.key.execution
-            together[run.graph, run.step, run.micro_step].setdefault(run, []).append(call)
-        for lines in together.values():
-            by_rank = {run.rank if run.rank is not None else 0: line for run, line in lines.items()}
-            if len(by_rank) == len(lines):  # else nobody can tell who is meant
-                self._connect_line(by_rank, is_known=len(by_rank) > 1)
+        spoken: dict[Execution, list[Call]] = {run: [] for run in self._calls.executions}
+        for call in self._calls.communicating:
+            if call.key in self._exchanges:
+                spoken[call.key.execution].append(call)
+        together: defaultdict[object, list[Execution]] = defaultdict(list)
+        for run in spoken:
+            together[run.graph, run.step, run.micro_step].append(run)
+        for runs in together.values():
+            by_rank = {run.rank if run.rank is not None else 0: run for run in runs}
+            if len(by_rank) == len(runs):  # else nobody can tell who is meant
+                self._connect_line(by_rank, spoken)
 
-    def _connect_line(self, by_rank: dict[int, list[Call]], *, is_known: bool) -> None:
-        spoken = {rank: [call for call in line if call.key in self._exchanges] for rank, line in by_rank.items()}
+    def _connect_line(self, by_rank: Mapping[int, Execution], calls: Mapping[Execution, list[Call]]) -> None:
+        spoken = {rank: calls[run] for rank, run in by_rank.items()}
         network = Network({rank: [self._exchanges[call.key] for call in line] for rank, line in spoken.items()})
         for rank, line in spoken.items():
             for number, call in enumerate(line):
                 met = sorted(network.partners((rank, number)))
                 found = tuple(spoken[other][place] for other, place in met)
                 self._partners[call.key] = self._described(call, found, {other for other, _ in met})
-            if is_known:
-                places = {call.key: place for place, call in enumerate(by_rank[rank])}
-                self._places.update(places)
+            if len(by_rank) > 1:
                 layers = [network.layers[rank, number] for number in range(len(line))]
-                self._layers[by_rank[rank][0].key.execution] = (
-                    [places[call.key] for call in line], layers, layers[-1] + 1 if layers else 0,
-                )  # fmt: skip
+                places = [self._calls.place(call) for call in line]
+                self._layers[by_rank[rank]] = places, layers, layers[-1] + 1 if layers else 0
 
     def _described(self, call: Call, found: tuple[Call, ...], met: Iterable[int]) -> Partners:
         exchanges = [each for each in self._exchanges[call.key] if each.way != "send"]

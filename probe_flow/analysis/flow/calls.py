@@ -19,7 +19,7 @@ from msgspec import Struct
 from probe_flow.analysis.communication import PREFIXES
 from probe_flow.records import Execution, Node, NodeKey, Pairs, Phase, shared_numbers
 from probe_flow.records.row import Row
-from probe_flow.relations.call_tree import CallTree, each_call_tree
+from probe_flow.relations.call_tree import CallTree, call_trees
 
 GRADIENTS = ".parameters_grad"
 """Ends the name under which a dump keeps the gradients of a module's parameters."""
@@ -77,7 +77,7 @@ _COLLECTIVES = ("allreduce", "allgather", "reducescatter", "alltoall", "moedistr
 
 
 class Call(Struct, eq=False, gc=False):
-    """One call with its measured rows, by number.
+    """One call with its measured rows, by number. Two are the same call if their keys are equal.
 
     Args:
         key, node: identity; what the catalog says of it or of the same call of another rank, None when nothing.
@@ -99,6 +99,12 @@ class Call(Struct, eq=False, gc=False):
 
     def __post_init__(self) -> None:
         self.is_gradient = is_gradient(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Call) and self.key == other.key)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
     @property
     def read(self) -> tuple[int, ...]:
@@ -172,17 +178,32 @@ def _is_same_tensor(read: Row, written: Row) -> bool:
 
 
 class Calls:
-    """All calls of the target that have rows, and the call of each row."""
+    """Calls of the target, and the call of each row.
 
-    def __init__(self, rows: Sequence[Row], pairs: Pairs) -> None:
+    Args:
+        rows: which follow each other.
+        pairs: of the comparison.
+        first: number of the first row.
+        trees: what called what in each execution of the target; None = found here.
+    """
+
+    of: Sequence[Call | None]
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        pairs: Pairs,
+        first: int = 0,
+        trees: Mapping[Execution, CallTree] | None = None,
+    ) -> None:
         by_key: dict[NodeKey, Call] = {}
-        self.of: list[Call | None] = []
+        of: list[Call | None] = []
         self._inside: dict[Call, Call | list[Call]] = {}
         node_like = pairs.target.node_like
-        numbers = zip(shared_numbers(len(rows)), rows, strict=False)
-        for key, owned in groupby(numbers, key=_target_node):  # rows of one call mostly follow each other
+        numbers = shared_numbers(len(rows)) if not first else range(first, first + len(rows))
+        for key, owned in groupby(zip(numbers, rows, strict=False), key=_target_node):  # mostly they follow each other
             if key is None:
-                self.of += [None for _ in owned]
+                of += [None for _ in owned]
                 continue
             call = by_key.get(key)
             if call is None:
@@ -192,16 +213,16 @@ class Calls:
             for number, row in owned:
                 if row.measurement is not None:
                     (written if row.is_produced else read).append(number)
-                self.of.append(call)
+                of.append(call)
             call.reads, call.writes = _bare(*call.read, *read), _bare(*call.written, *written)
-        self._calls = [*by_key.values()]
-        self.gradients = {
+        self.of, self._calls = of, [*by_key.values()]
+        self._gradients = {
             (call.key.execution, call.key.name): call for call in self if call.key.name.endswith(GRADIENTS)
         }
-        self._connect_modules(pairs)
+        self._connect_modules(call_trees(pairs.target) if trees is None else trees)
         for some in self._by_execution().values():
             self._connect_gradients(some)
-        self.communicating = [call for call in self if call.communicates]
+        self.communicating: Sequence[Call] = [call for call in self if call.communicates]
 
     def __iter__(self) -> Iterator[Call]:
         return iter(self._calls)
@@ -216,6 +237,19 @@ class Calls:
         """The operators of graphs that compute gradients, by their types: a graph says nowhere where these begin."""
         return {call.key for call in self if call.node is not None and _is_derivative(call.node.op_type)}
 
+    @property
+    def executions(self) -> Sequence[Execution]:
+        """Those that have calls, in order of first appearance."""
+        return [*self._by_execution()]
+
+    def place(self, call: Call) -> int:
+        """Return the number of a call, in the order in which they come."""
+        return self._places[call]
+
+    @cached_property
+    def _places(self) -> Mapping[Call, int]:
+        return {call: place for place, call in enumerate(self)}
+
     def inside(self, module: Call) -> Sequence[Call]:
         """Return the calls that a call contains."""
         found = self._inside.get(module, ())
@@ -223,7 +257,7 @@ class Calls:
 
     def gradients_of(self, module: Call) -> Call | None:
         """Return the call that holds the gradients of a module's parameters."""
-        return self.gradients.get((module.key.execution, module.key.name + GRADIENTS))
+        return self._gradients.get((module.key.execution, module.key.name + GRADIENTS))
 
     def _by_execution(self) -> Mapping[Execution, Sequence[Call]]:
         """Return the calls of each execution: what connects them is known of one at a time, which takes less memory."""
@@ -232,10 +266,11 @@ class Calls:
             found.setdefault(run, []).extend(some)
         return found
 
-    def _connect_modules(self, pairs: Pairs) -> None:
-        calls = self._by_execution()
-        for run, tree in each_call_tree(pairs.target):
-            for call in calls.get(run, ()) if tree.has_calls_inside else ():
+    def _connect_modules(self, trees: Mapping[Execution, CallTree]) -> None:
+        for run, calls in self._by_execution().items():
+            tree = trees.get(run)
+            for call in calls if tree is not None and tree.has_calls_inside else ():
+                assert tree is not None
                 call.container = self._container(call, tree)
                 if call.container is not None:
                     self._put_inside(call.container, call)

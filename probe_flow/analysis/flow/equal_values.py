@@ -11,7 +11,8 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
 from probe_flow.analysis.flow.calls import is_gated
-from probe_flow.records import Execution, NodeKey, NodeKind, Pairs, Phase, SlotRole, Statistics, shared_numbers
+from probe_flow.records import Execution, NodeKey, NodeKind, Pairs, Phase, SlotRole, Statistics
+from probe_flow.records.pairs import numbers_for
 from probe_flow.records.row import Row
 
 _WEIGHTED = re.compile(
@@ -98,7 +99,7 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
     gates: dict[int, tuple[NodeKey, ...]] = {}
     wrote: dict[int, int | None] = {}
     passed: dict[object, int] = {}  # (execution, elements) -> gradient that a gate in place has yet to act on
-    for number, row in zip(shared_numbers(len(rows)), rows, strict=False):
+    for number, row in zip(numbers_for(rows, len(rows)), rows, strict=False):
         if row.measurement is None:
             continue
         if (place := places[id(row.node.execution)]) != run:  # its rows follow each other, and take from no other's

@@ -28,7 +28,7 @@ from probe_flow.records import (
     SlotRole,
     TensorKind,
 )
-from probe_flow.records.row import PRODUCED, Row
+from probe_flow.records.row import PRODUCED, ManyRows, Row
 from probe_flow.records.tensor import marks
 
 MAX_PASSED = 64
@@ -129,6 +129,15 @@ class Links(Struct, frozen=True):
         from probe_flow.analysis.flow.equal_values import Producers
 
         return replace(self, producers=Producers(count, self.producers, sums))
+
+
+def calls_of(rows: Sequence[Row], pairs: Pairs) -> Calls:
+    """Return the calls of all rows, which are in execution order."""
+    if not isinstance(rows, ManyRows):
+        return Calls(rows, pairs)
+    from probe_flow.analysis.flow.many_calls import ManyCalls
+
+    return ManyCalls(rows, pairs)
 
 
 def is_flow_unknown(pairs: Pairs) -> bool:

@@ -88,7 +88,7 @@ class Undumped:
             number: the row.
             maker: the call whose arithmetic it shows.
         """
-        if self._rows[number].is_produced or maker is not self._calls.of[number]:
+        if self._rows[number].is_produced or maker != self._calls.of[number]:
             return maker.key.phase is Phase.BACKWARD and not maker.forward and self.is_any
         sources = self._sources(number)
         return self.is_any and (sources is None or (self._is_selected and not sources))
@@ -110,7 +110,7 @@ class Undumped:
         """Whether so much of what calls of the forward pass work on came from nowhere, or has a size of nothing."""
         counted = unfed = 0
         begun: dict[object, NodeKey] = {}
-        widths: dict[int, int | None] = {}  # by the object: calls are equal where they are the same
+        widths: dict[NodeKey, int | None] = {}  # of the calls of one execution
         sizes: defaultdict[object, set[int | None]] = defaultdict(set)
         run, own = None, sizes[None]
         for number, row in enumerate(self._rows):
@@ -120,6 +120,7 @@ class Undumped:
             if call.key.execution is not run:  # rows of one follow each other
                 run = call.key.execution
                 own = sizes[run]
+                widths = {}
             if row.is_produced:
                 own.add(size)
                 continue
@@ -130,7 +131,7 @@ class Undumped:
             if call.key.phase is not Phase.FORWARD or not _is_of_floats(row) or (is_first and not golden.requires_grad):
                 continue
             place = target.slot.path[:1]
-            width = widths.setdefault(id(call), size if place == (0,) else None)
+            width = widths.setdefault(call.key, size if place == (0,) else None)
             if (place == (0,) or size == width) and _varies(row):  # no weight, nor a constant, which is known nowhere
                 counted += 1
                 unfed += self._sources(number) is None

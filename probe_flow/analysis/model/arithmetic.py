@@ -52,16 +52,15 @@ class Families:
         self._types = types_of_parts(pairs)
         self._hidden = hidden
         self._links = links
-        self._of: dict[Call, frozenset[Family]] = {}
+        self._last: tuple[Call | None, frozenset[Family]] = None, _NONE
 
     def of(self, call: Call) -> frozenset[Family]:
         """Return the arithmetic between a call's compared inputs and its outputs, parts and passed nodes included."""
-        found = self._of.get(call)
-        if found is None:
+        if self._last[0] is not call:  # asked several times for each of its rows, which come together
             through = self._links().through
             passed = through.get(call.key, ()) if through else ()
-            found = self._of[call] = self._with(call.node, passed, (call.key, *passed))
-        return found
+            self._last = call, self._with(call.node, passed, (call.key, *passed))
+        return self._last[1]
 
     def between(self, nodes: Sequence[NodeKey]) -> frozenset[Family]:
         """Return the arithmetic of some nodes."""

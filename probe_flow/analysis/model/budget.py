@@ -62,6 +62,7 @@ class Allowances:
         self.calls = calls
         self.deviations = Deviations(rows, rounding_between(pairs))
         self.scales = FigureColumn(len(rows))
+        """Of judged rows the size of the terms that rounding errors are relative to; 0 where that is their own."""
         self._noise: set[int] = set()
         self.hidden = HiddenInputs(rows, pairs)
         self._families = Families(pairs, self.hidden, lambda: self.links)
@@ -191,7 +192,7 @@ class Allowances:
 
     def is_rounding(self, number: int, deviation: Deviation) -> bool:
         """Whether a row is off by no more than storage alone explains, so that nothing else need be asked."""
-        self.scales[number] = deviation.size
+        self.scales[number] = 0.0
         call = self.calls.of[number]
         if call is None or self.updates.may_hide(number) or self.updates.noise(number, call, deviation):
             return False
@@ -244,7 +245,7 @@ class Allowances:
         is_produced, by_statistics = row.is_produced, row.is_by_statistics
         call = self.maker(number, own)
         known = [d for _, d in inputs]
-        is_read = call is own and (not is_produced or row.pair.rule.is_self or is_linked)
+        is_read = call == own and (not is_produced or row.pair.rule.is_self or is_linked)
         families, copies = self._computed(number, call, is_read=is_read)
         arithmetic: Arithmetic = self._gradient if call.is_gradient and not is_read else self._forward
         unseen = 0.0 if sources else self._paths.error(number, deviation, is_known=sources is not None)
@@ -274,7 +275,8 @@ class Allowances:
             passed = (call.key, *through) if is_computed else self.links.before.get(number, ())
             noise = self.hidden.noise(passed, known, is_measured=row.quantised is not None)
             allowed = with_noise(allowed, noise, deviation, row.quantised)
-        self.scales[number] = max([deviation.size, allowed.scale, *map(self._passed_on, behind if copies else ())])
+        scale = max([deviation.size, allowed.scale, *map(self._passed_on, behind if copies else ())])
+        self.scales[number] = scale if scale > deviation.size else 0.0
         if self._is_noise(number, deviation, inputs):
             self._noise.add(number)
         if not unseen:
@@ -326,7 +328,8 @@ class Allowances:
 
     def _passed_on(self, number: int) -> float:
         """Return the size of the terms that a copied tensor was summed up from."""
-        return self.scales.get(number, 0.0) if self.deviations[number] is not None else 0.0
+        own = self.deviations[number] if number in self.scales else None
+        return 0.0 if own is None else max(own.size, self.scales[number])
 
     def _is_noise(self, number: int, deviation: Deviation, inputs: Sequence[tuple[int, Deviation]]) -> bool:
         """Whether a row holds the rounding of terms that cancelled, or is made of such.
@@ -334,7 +337,7 @@ class Allowances:
         What is left of a gradient that is zero in mathematics is noise, and so is all that is made of it: summed over
         ranks, clipped, squared, kept by an optimizer. A sum with anything else is not.
         """
-        if deviation.unit * self.scales[number] >= NOISE * deviation.size:
+        if deviation.unit * max(deviation.size, self.scales[number]) >= NOISE * deviation.size:
             return True
         sized = [(n, known) for n, known in inputs if known.size]
         alike = [(n, known) for n, known in sized if known.count == deviation.count] or sized
@@ -355,8 +358,8 @@ class Allowances:
         row, call, run = self.rows[number], self.calls.of[number], self.rows[number].node.execution
         assert call is not None
         if call.is_gradient and not is_suspect and deviation.size and row.is_by_statistics and self._sums_rows(row):
-            self._common.add(run, deviation.gain * deviation.size / (self.scales.get(number) or deviation.size))
+            self._common.add(run, deviation.gain * deviation.size / max(deviation.size, self.scales.get(number, 0.0)))
         self._lost.add(number, deviation)
         self._by_statistics.is_behind |= is_suspect
-        is_noise = number in self._noise and not is_suspect
-        self._paths.remember(number, deviation, self.scales.get(number, 0.0), is_suspect=is_suspect, is_noise=is_noise)
+        is_noise, scale = number in self._noise and not is_suspect, max(deviation.size, self.scales[number])
+        self._paths.remember(number, deviation, scale, is_suspect=is_suspect, is_noise=is_noise)

@@ -211,8 +211,7 @@ class Updates:
 
     @cached_property
     def _runs(self) -> dict[tuple[object, ...], Execution]:
-        runs = {id(run): run for run in (call.key.execution for call in self._calls)}.values()
-        return {(run.rank, run.graph, run.step): run for run in runs}
+        return {(run.rank, run.graph, run.step): run for run in self._calls.executions}
 
     def error_of(self, number: int) -> float:
         """Return the relative error of a changed parameter.

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from probe_flow.analysis.communication import PREFIXES
 from probe_flow.analysis.flow.calls import Calls
+from probe_flow.analysis.flow.links import calls_of
 from probe_flow.analysis.model.memory import is_memory
 from probe_flow.records import Finding, FindingKind, Mode, NodeKey, Pairs, Phase, SlotRole
 from probe_flow.records.row import Row
@@ -82,7 +83,7 @@ class _Exchanges:
 
     @cached_property
     def _calls(self) -> Calls:
-        return Calls(self._rows, self._pairs)
+        return calls_of(self._rows, self._pairs)
 
     @cached_property
     def _across(self) -> AcrossRanks:

@@ -81,7 +81,8 @@ class Diagnosis(Struct, frozen=True):
         tainted: row -> the suspect's row that it descends from.
         deviations: per row, None where nothing was measured.
         order: row numbers in order of time.
-        scales: row -> size of the terms that its rounding errors are relative to, where it was judged.
+        scales: row -> size of the terms that its rounding errors are relative to, where it was judged; 0 where that is
+            the size of its own tensor.
         scores: row -> its largest figure over what is explained, 1 being the limit, where it was judged.
         cleared: rows that would be suspects if the reference did not say that the target is no worse than the golden,
             or repeated runs that they differ by as much; in order of time, without those that inherit from a suspect.
@@ -236,13 +237,12 @@ def is_doubtful(row: Row, deviation: Deviation) -> bool:
 
 def doubtful_rows(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> int:
     """Return the number of guessed pairs that fail and that the search for the origin left out."""
-    return sum(
-        row.measurement is not None
-        and row.pair.is_guess
-        and verdict.status is Status.FAIL
-        and verdict.role is Role.UNKNOWN
-        for row, verdict in zip(rows, verdicts, strict=True)
+    open_rows = (
+        rows[number]
+        for number, verdict in enumerate(verdicts)
+        if verdict.status is Status.FAIL and verdict.role is Role.UNKNOWN
     )
+    return sum(row.measurement is not None and row.pair.is_guess for row in open_rows)
 
 
 def with_roles(

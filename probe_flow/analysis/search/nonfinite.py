@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from probe_flow.analysis.flow.across_ranks import AcrossRanks
 from probe_flow.analysis.flow.calls import Call, Calls
-from probe_flow.analysis.flow.links import Links, link
+from probe_flow.analysis.flow.links import Links, calls_of, link
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
 from probe_flow.analysis.model.families import is_move
 from probe_flow.analysis.model.memory import is_memory
@@ -96,7 +96,7 @@ class Origins:
     """Rows of infinity that was asked for, and of what carries it on."""
 
     def __post_init__(self) -> None:
-        self.calls = Calls(self.rows, self.pairs)
+        self.calls = calls_of(self.rows, self.pairs)
         self.links = link(self.rows, self.pairs, self.calls)
         self.across = AcrossRanks(self.calls, self.rows)
         states = ((number, self.state(row)) for number, row in enumerate(self.rows))

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from probe_flow.analysis.flow.calls import Call, Calls
+from probe_flow.analysis.flow.calls import Call
+from probe_flow.analysis.flow.links import calls_of
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
 from probe_flow.analysis.flow.undumped import Undumped
 from probe_flow.analysis.limits import GRADIENT_LIMITS, LIMITS, STATISTICS_LIMITS, Limits
@@ -47,7 +48,7 @@ class Search:
 
     def __init__(self, rows: Sequence[Row], pairs: Pairs) -> None:
         self.rows = rows
-        self.calls = Calls(rows, pairs)
+        self.calls = calls_of(rows, pairs)
         self.allowances = Allowances(rows, pairs, self.calls)
         self.deviations = self.allowances.deviations
         self.order = in_time(self.calls, self.allowances.moment)

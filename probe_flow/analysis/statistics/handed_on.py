@@ -82,7 +82,7 @@ class HandedOn:
     def _is_inside(self, found: int, number: int) -> bool:
         """Whether a row is of a call inside that of another, which got it first and is recorded when it is over."""
         inner, module = self._calls.of[found], self._calls.of[number]
-        return inner is not None and any(each is module for each in inner.around())
+        return inner is not None and any(each == module for each in inner.around())
 
     def through_gate(self, number: int) -> Given | None:
         """Return what a row is made of that a relu in place left to it; None where it is none, or of another kind."""

@@ -204,6 +204,7 @@ class _Entries:
         self._problems = problems
         self._earlier = reading.nodes
         self._first_order = reading.packed + len(reading.nodes)
+        self._shares_orders = reading.packing is None  # packed nodes have those of another rank
         self._names, self._shared_facts = reading.names, reading.facts
 
     @property
@@ -344,7 +345,7 @@ class _Entries:
             self._shared(name.op_type),
             None if parent is None else self._shared(parent),
             stack_id=sides.stacks.of_entry.get(entry),
-            order=shared_numbers(order + 1)[order],
+            order=shared_numbers(order + 1)[order] if self._shares_orders else order,
             facts=self._facts(entry, key, name.kind, parent_entry),
         )
 

@@ -29,7 +29,7 @@ from probe_flow.dumps.manifest import ManifestError, manifest_problems, read_man
 from probe_flow.dumps.selection import EVERYTHING, Selection
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError, UsageError
 from probe_flow.records import Catalog, SlotRole, TensorKind, TensorRef, TensorTable
-from probe_flow.records.figures import MANY
+from probe_flow.records.figures import MANY, let_go_of_numbers
 from probe_flow.records.frameworks import PYTORCH
 
 
@@ -115,16 +115,18 @@ def _taken(file: DumpFile, number: int, patterns: Sequence[str] | None, reading:
 
 def _pack(reading: Reading) -> bool:
     """Pack the executions that were read, each of one file; return False, and do not, where they hold elements."""
+    from probe_flow.files.numbers.filed_numbers import NumberFile
     from probe_flow.records.tables.catalogs import Packing
 
     if any(tensor.kind is TensorKind.TENSOR for tensor in reading.tensors):
         return False
-    reading.packing = reading.packing or Packing()
+    reading.packing = reading.packing or Packing(put=NumberFile().put)
     owned = {run: [*some] for run, some in groupby(reading.tensors, attrgetter("node.execution"))}
     for run, nodes in groupby(reading.nodes.values(), attrgetter("key.execution")):
         reading.packing.add([*nodes], owned.get(run, ()))
     reading.packed += len(reading.nodes)
     reading.nodes, reading.tensors = {}, []
+    let_go_of_numbers(MANY)  # orders of nodes, of which those of the first program alone are left
     return True
 
 

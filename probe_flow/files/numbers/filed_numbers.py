@@ -25,8 +25,11 @@ else:
     Floats = array
 
 PAGE = 1024
-HELD_PAGES = 512
-"""Pages that are in memory (4 MiB)."""
+HELD_PAGES = 256
+"""Pages of a file that are in memory (2 MiB): what was measured of a rank of ordinary size, and some more."""
+
+AT_ONCE = 128
+"""Pages that numbers which grow have in memory before they are written (1 MiB)."""
 
 _BYTES = 8
 _FOLDER = "/var/tmp"  # noqa: S108 - of a nameless file, which nobody else can open
@@ -58,10 +61,8 @@ class NumberFile:
         if self._file is None:
             self._file = _Nameless()
             self._page = lru_cache(HELD_PAGES)(self._file.page)
-        begin, data = self._end, memoryview(numbers).cast("B")
-        written = 0
-        while written < len(data):
-            written += os.pwrite(self._file.descriptor, data[written:], begin * _BYTES + written)
+        begin = self._end
+        self._file.write(memoryview(numbers).cast("B"), begin * _BYTES)
         self._end += -(-len(numbers) // PAGE) * PAGE  # each begins with a page
         assert self._page is not None
         return FiledNumbers(self._page, begin // PAGE, len(numbers))
@@ -75,6 +76,12 @@ class _Nameless:
             self.descriptor = os.dup(file.fileno())
         INHERITED.add(self.descriptor)
         weakref.finalize(self, _close, self.descriptor)
+
+    def write(self, data: memoryview, begin: int) -> None:
+        """Write bytes to a place."""
+        written = 0
+        while written < len(data):
+            written += os.pwrite(self.descriptor, data[written:], begin + written)
 
     def page(self, number: int) -> Floats:
         """Return a page of it."""
@@ -137,3 +144,55 @@ class FiledNumbers:
 
     def __reduce__(self) -> tuple[type, tuple[str, bytes]]:
         return array, ("d", self[:].tobytes())
+
+
+class GrowingNumbers:
+    """Numbers to which others are added behind; all but the last are in a file, as long as that can be written."""
+
+    __slots__ = ("_file", "_filed", "_page", "_tail")
+
+    typecode, itemsize = "d", _BYTES
+
+    def __init__(self) -> None:
+        self._tail = array("d")
+        self._filed = 0  # of the numbers, full pages each
+        self._file: _Nameless | None = None
+        self._page: Callable[[int], Floats] = _no_page
+
+    def __len__(self) -> int:
+        return self._filed + len(self._tail)
+
+    def frombytes(self, data: bytes, /) -> None:
+        """Add numbers."""
+        self._tail.frombytes(data)
+        if len(self._tail) >= AT_ONCE * PAGE:
+            with suppress(OSError):  # then they stay
+                self._put(len(self._tail) // PAGE * PAGE)
+
+    def _put(self, count: int) -> None:
+        if self._file is None:
+            self._file = _Nameless()
+            self._page = lru_cache(HELD_PAGES)(self._file.page)
+        self._file.write(memoryview(self._tail)[:count].cast("B"), self._filed * _BYTES)
+        self._filed += count
+        self._tail = self._tail[count:]
+
+    @overload
+    def __getitem__(self, place: int) -> float: ...
+    @overload
+    def __getitem__(self, place: slice) -> Floats: ...
+    def __getitem__(self, place: int | slice) -> float | Floats:
+        filed = FiledNumbers(self._page, 0, self._filed)
+        if isinstance(place, slice):
+            begin, end, _ = place.indices(len(self))
+            if begin >= min(end, self._filed):
+                return self._tail[max(0, begin - self._filed) : max(0, end - self._filed)]
+            return filed[begin:end] + self._tail[: max(0, end - self._filed)]
+        return filed[place] if place < self._filed else self._tail[place - self._filed]
+
+    def __reduce__(self) -> tuple[type, tuple[str, bytes]]:
+        return array, ("d", self[:].tobytes())
+
+
+def _no_page(number: int) -> Floats:
+    raise IndexError(number)

@@ -15,6 +15,7 @@ from typing import Any, cast, overload
 from msgspec.structs import replace
 
 from probe_flow.records.catalog import NO_TABLE, Catalog, Held, Program, Ran
+from probe_flow.records.figures import Numbers
 from probe_flow.records.node import Execution, ManyNodes, Node, NodeKey
 from probe_flow.records.tables.blocks import Blocks, Some
 from probe_flow.records.tensor import ManyTensors, TensorRef
@@ -30,9 +31,11 @@ class Packing:
 
     Args:
         known: executions of other dumps, perhaps of the same program.
+        put: puts the figures of the tensors away.
     """
 
-    def __init__(self, known: Iterable[Ran] = ()) -> None:
+    def __init__(self, known: Iterable[Ran] = (), put: Callable[[Numbers], Numbers] | None = None) -> None:
+        self._put = put
         self.ran: list[Ran] = []
         self._programs = [*dict.fromkeys(each.program for each in known)]
         self._held = [*dict.fromkeys(each.held for each in known)]
@@ -51,6 +54,8 @@ class Packing:
         )
         others = {place: tensors[place] for place, table in enumerate(held.tables) if table == NO_TABLE}
         ran = Ran(nodes[0].key.execution, Program(tuple(nodes)), held, 0, {}, tuple(tables), others)
+        if self._put is not None:
+            put_away(ran, self._put)
         self.ran.append(self.shared(ran))
 
     def shared(self, ran: Ran) -> Ran:
@@ -66,6 +71,13 @@ class Packing:
         if held is None:
             self._held.append(ran.held)
         return alike if held is None else replace(alike, held=held)
+
+
+def put_away(ran: Ran, put: Callable[[Numbers], Numbers]) -> None:
+    """Have the figures of an execution elsewhere (`FigureTable.put_away`)."""
+    for table in ran.tables:
+        if table.figures is not None:
+            table.figures.put_away(put)
 
 
 def _is_same(one: Held, other: Held) -> bool:

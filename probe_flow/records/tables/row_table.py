@@ -62,6 +62,10 @@ class MeasuredColumn:
             found.append(Measurement(self._tables[kind - 1], number, (), pair) if of_table else other)
         return found
 
+    def without(self, numbers: Sequence[int]) -> Sequence[int]:
+        """Return which of some pairs nothing was measured of."""
+        return array("I", [number for number in numbers if not self._kinds[number]])
+
     def rows(self) -> RowTable:
         """Return the rows, not judged yet."""
         return RowTable(self)

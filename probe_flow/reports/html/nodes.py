@@ -5,7 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, repeat
+from itertools import chain, groupby, repeat
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -332,8 +333,10 @@ class _Side:
         runs = {key.execution for key in self.keys.things} & self._trees.keys()
         if not runs:
             return
-        owners = {tensor.node for tensor in self.catalog.tensors}
-        yield from (call for call in calls if call.key.execution in runs and call.key not in owners)
+        tensors = self.catalog.tensors_by_execution()
+        for run, some in groupby(calls, attrgetter("key.execution")):  # of one it is held what owns any
+            owners = {tensor.node for tensor in tensors.get(run, ())} if run in runs else {}
+            yield from (call for call in some if run in runs and call.key not in owners)
 
 
 def _is_named(node: Node) -> bool | None:

@@ -20,6 +20,7 @@ from probe_flow.records import (
     Status,
     TensorDetail,
 )
+from probe_flow.records.row import ManyRows
 from probe_flow.reports.html.columns import (
     TEXTS_AT_ONCE,
     Member,
@@ -116,7 +117,7 @@ def _values(**values: object) -> Iterator[Member]:
 
 def _order(comparison: Comparison) -> Pieces:
     """Return the numbers of the rows in comparison.jsonl, null when they are their places."""
-    if all(row.order == place for place, row in enumerate(comparison.rows)):
+    if isinstance(comparison.rows, ManyRows) or all(row.order == place for place, row in enumerate(comparison.rows)):
         return (b"null",)
     return list_pieces([row.order for row in some] for some in stretches(comparison.rows))
 
@@ -124,6 +125,8 @@ def _order(comparison: Comparison) -> Pieces:
 def _places(comparison: Comparison) -> dict[int, int]:
     """Return `Row.order` -> place of the row in the report, for the rows that anything names."""
     named = {finding.row for finding in comparison.findings}.union(comparison.details)
+    if isinstance(comparison.rows, ManyRows):  # they are in this order
+        return {number: number for number in named if number is not None}
     return {row.order: place for place, row in enumerate(comparison.rows) if row.order in named}
 
 

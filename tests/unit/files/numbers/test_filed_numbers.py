@@ -14,7 +14,7 @@ import pytest
 
 from probe_flow.files.forked import Forked
 from probe_flow.files.numbers import filed_numbers
-from probe_flow.files.numbers.filed_numbers import HELD_PAGES, PAGE, NumberFile
+from probe_flow.files.numbers.filed_numbers import HELD_PAGES, PAGE, GrowingNumbers, NumberFile
 from probe_flow.files.opening import INHERITED
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks are for Linux alone")
@@ -114,3 +114,22 @@ def test_pickled_they_are_an_array():
 def test_a_fork_goes_on_reading():
     found = NumberFile().put(some(2 * PAGE))
     assert Forked(lambda: (found[PAGE], found[0])).result() == (PAGE + 0.5, 0.5)
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_numbers_that_grow_are_read_as_an_array_is(is_full, monkeypatch):
+    monkeypatch.setattr(filed_numbers, "AT_ONCE", 2)
+    if is_full:
+        monkeypatch.setattr(filed_numbers, "_temporary_file", lambda: (_ for _ in ()).throw(OSError("no room")))
+    found, expected, drawn = GrowingNumbers(), array("d"), random.Random(7)
+    for _ in range(40):
+        more = some(drawn.randrange(700), drawn.random())
+        found.frombytes(more.tobytes())
+        expected += more
+        begin, end = drawn.randrange(len(expected) + 1), drawn.randrange(len(expected) + 3)
+        assert len(found) == len(expected)
+        assert (found[begin:end], found[begin:]) == (expected[begin:end], expected[begin:])
+        assert [found[place] for place in range(0, len(found), 97)] == [*expected[::97]]
+    assert (found._file is None) is is_full
+    assert found._filed >= 4 * PAGE or is_full
+    assert pickle.loads(pickle.dumps(found)) == expected
