@@ -105,7 +105,7 @@ class _ManyFates(Fates):
         import numpy as np
 
         roles = (tensor.slot.role in PRODUCED for tensor in self._tensors)
-        return np.flatnonzero(np.fromiter(roles, bool, len(self._tensors)))
+        return np.flatnonzero(np.fromiter(roles, bool, len(self._tensors))).astype(np.int32)
 
 
 def fates_of_sides(pairs: Pairs, rows: Sequence[Row], verdicts: Sequence[Verdict]) -> Iterator[tuple[str, Fates]]:

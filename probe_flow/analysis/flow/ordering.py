@@ -25,10 +25,10 @@ def in_time(calls: Calls, moment: Callable[[int], Any] | None = None) -> Sequenc
     """
     steps = {(run.step, run.micro_step) for run in calls.executions}
     is_in_order = len(steps) < 2 and moment is None and not any(call.incoming for call in calls)
-    numbers = array("I", [number for number, call in enumerate(calls.of) if call is not None])
-    if is_in_order:
-        return range(len(numbers)) if len(numbers) == len(calls.of) else numbers
-    return _sorted(numbers, calls, moment)
+    if is_in_order and all(call is not None for call in calls.of):
+        return range(len(calls.of))
+    numbers = array("I", (number for number, call in enumerate(calls.of) if call is not None))
+    return numbers if is_in_order else _sorted(numbers, calls, moment)
 
 
 def _sorted(numbers: Integers, calls: Calls, moment: Callable[[int], Any] | None) -> Integers:

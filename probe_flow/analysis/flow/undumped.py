@@ -17,7 +17,7 @@ from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.flow.links import Sources
 from probe_flow.analysis.limits import UNFED
 from probe_flow.dumps.selection import selected_nodes
-from probe_flow.records import NodeKey, NodeKind, Pairs, Phase, SlotRole, TensorKind
+from probe_flow.records import Execution, Node, NodeKey, NodeKind, Pairs, Phase, SlotRole, TensorKind
 from probe_flow.records.row import Row
 from probe_flow.relations.call_tree import left_out
 
@@ -98,13 +98,13 @@ class Undumped:
 
         Where one count goes over all names, as other collectors than msprobe's may number, none is missing.
         """
-        numbers: defaultdict[object, defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
-        for key in self._pairs.target.nodes:
-            if key.phase is Phase.FORWARD:
-                numbers[key.execution.rank][key.name].add(key.call)
-        return any(
-            any(map(left_out, of_name.values())) and not _is_one_count(of_name.values()) for of_name in numbers.values()
-        )
+        catalog = self._pairs.target
+        programs = {each.execution: id(each.program) for each in catalog.ran}
+        nodes, ranks = catalog.nodes_by_run(), defaultdict[object, list[Execution]](list)
+        for run in nodes:
+            ranks[run.rank].append(run)
+        alike = {tuple([programs.get(run, run) for run in runs]): runs for runs in ranks.values()}
+        return any(_has_gaps(nodes[run] for run in runs) for runs in alike.values())
 
     def _is_mostly_unfed(self) -> bool:
         """Whether so much of what calls of the forward pass work on came from nowhere, or has a size of nothing."""
@@ -136,6 +136,16 @@ class Undumped:
                 counted += 1
                 unfed += self._sources(number) is None
         return unfed > UNFED * counted
+
+
+def _has_gaps(executions: Iterable[Sequence[Node]]) -> bool:
+    """Whether the numbers of a name in some executions have gaps, and are no part of one count over all names."""
+    numbers: defaultdict[str, set[int]] = defaultdict(set)
+    for nodes in executions:
+        for node in nodes:
+            if node.key.phase is Phase.FORWARD:
+                numbers[node.key.name].add(node.key.call)
+    return any(map(left_out, numbers.values())) and not _is_one_count(numbers.values())
 
 
 def _is_one_count(numbers: Collection[set[int]]) -> bool:

@@ -10,7 +10,7 @@ the mean of a sum is the sum of the means.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice, product
@@ -23,8 +23,8 @@ from probe_flow.analysis.narrowed import rounded_before
 from probe_flow.analysis.number_types import UNIT
 from probe_flow.analysis.statistics.joined_gradients import JoinedGradients
 from probe_flow.analysis.statistics.moments import Moments, apart, differing, moments_of
-from probe_flow.records import NodeKey, Phase, SlotRole
-from probe_flow.records.row import Row
+from probe_flow.records import Execution, NodeKey, Phase, SlotRole
+from probe_flow.records.row import ManyRows, Row
 
 TELLING = 2.0**-10
 """Mean from which it tells sums apart, in what it is for elements of random signs: a gradient behind a softmax or a
@@ -98,7 +98,7 @@ class HandedOn:
 
     @cached_property
     def _readers(self) -> Mapping[int, Sequence[int]]:
-        return _readers(self._rows)
+        return _Readers(self._rows)
 
     @cached_property
     def joined(self) -> JoinedGradients:
@@ -209,7 +209,7 @@ def _sums(rows: Sequence[Row], calls: Calls, links: Links) -> Iterator[tuple[int
     ]
     if not open_rows:
         return
-    readers = _readers(rows)
+    readers = _Readers(rows)
     for number in open_rows:
         key, slot = rows[number].node, rows[number].pair.shown.slot
         forward = replace(key, phase=Phase.FORWARD)
@@ -253,23 +253,52 @@ def _adds_up(whole: Moments, terms: Sequence[Moments | None]) -> bool:
     return gap <= SAME * max(means) and _gap_of_sum(whole, known, 0.0) <= 1.0
 
 
-def _readers(rows: Sequence[Row]) -> Mapping[int, Sequence[int]]:
-    """Return row of a forward result -> rows of the arguments that are that very tensor, by the golden's statistics."""
-    owners: dict[object, int] = {}
-    found: dict[int, list[int]] = defaultdict(list)
-    for number, row in enumerate(rows):
-        key, golden, measured = row.node, row.pair.golden, row.measurement
-        if key.phase is not Phase.FORWARD or golden is None or measured is None or golden.dtype not in UNIT:
-            continue
-        known = measured.golden_statistics
-        if known is None or known.l2norm is None or measured.count < 2:
-            continue
-        identity = id(key.execution), golden.shape, known.min, known.max, known.l2norm
-        if row.is_produced:
-            owners[identity] = number
-        elif identity in owners:
-            found[owners[identity]].append(number)
-    return found
+class _Readers(Mapping[int, Sequence[int]]):
+    """Row of a forward result -> rows of the arguments that are that very tensor, by the golden's statistics.
+
+    It takes 4 bytes a row: of a result the first that reads it, of that the next one.
+
+    Args:
+        rows: all rows.
+    """
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._next = array("i", [_NO_ROW]) * len(rows)
+        last: dict[object, int] = {}  # the latest result, or what reads it
+        run: Execution | None = None
+        for number, row in enumerate(rows):
+            key, golden, measured = row.node, row.pair.golden, row.measurement
+            if key.phase is not Phase.FORWARD or golden is None or measured is None or golden.dtype not in UNIT:
+                continue
+            known = measured.golden_statistics
+            if known is None or known.l2norm is None or measured.count < 2:
+                continue
+            if key.execution is not run and isinstance(rows, ManyRows):
+                last = last if run is not None and run.identity == key.execution.identity else {}
+                run = key.execution
+            identity = id(key.execution), golden.shape, known.min, known.max, known.l2norm
+            if not row.is_produced and identity in last:
+                self._next[last[identity]] = number
+            if row.is_produced or identity in last:
+                last[identity] = number
+        self._rows = rows
+
+    def __getitem__(self, result: int) -> Sequence[int]:
+        found, number = [], result if self._rows[result].is_produced else _NO_ROW
+        while number != _NO_ROW and (number := self._next[number]) != _NO_ROW:
+            found.append(number)
+        if not found:
+            raise KeyError(result)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return (number for number, row in enumerate(self._rows) if self._next[number] != _NO_ROW and row.is_produced)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+_NO_ROW = -1
 
 
 def _told(row: Row, parts: Sequence[Row]) -> str:

@@ -9,6 +9,7 @@ the golden. It is the one without which all others are near to the golden's, and
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ JOINING = frozenset(("cat", "concat", "concatenate", "stack"))
 
 CLEARLY = 2.0
 """How many times further from the golden's the others must leave some part if any other one was the wrong one."""
+
+_NO_ROW = -1
 
 _NO_OPERANDS = Operands((), (), lambda _place: None)
 
@@ -61,7 +64,10 @@ class JoinedGradients:
         self._rows = rows
         self._calls = calls
         self._readers = readers
-        self._owner = {read: owner for owner, found in readers.items() for read in found}
+        self._owner = array("i", [_NO_ROW]) * len(rows)
+        for owner, found in readers.items():
+            for read in found:
+                self._owner[read] = owner
 
     def contradiction(self, number: int) -> Contradiction | None:
         """Return what a gradient that reaches a call is not; None where nothing is known of it, or another part is."""
@@ -112,7 +118,7 @@ class JoinedGradients:
 
     def _reaching(self, part: int) -> int | None:
         """Return the row of the gradient that reaches what made a part, if nothing else read it."""
-        made = self._owner.get(part)
+        made = None if self._owner[part] == _NO_ROW else self._owner[part]
         owner = self._calls.of[made] if made is not None and len(self._readers[made]) == 1 else None
         backward = self._backward(owner) if owner is not None else None
         if made is None or backward is None:

@@ -25,8 +25,8 @@ else:
     Floats = array
 
 PAGE = 1024
-HELD_PAGES = 256
-"""Pages of a file that are in memory (2 MiB): what was measured of a rank of ordinary size, and some more."""
+HELD_PAGES = 128
+"""Pages of a file that are in memory (1 MiB): what was measured of a rank of ordinary size."""
 
 AT_ONCE = 128
 """Pages that numbers which grow have in memory before they are written (1 MiB)."""

@@ -23,8 +23,8 @@ _T = TypeVar("_T")
 _BITS = 11
 _WITHIN = (1 << _BITS) - 1
 BLOCK = 1 << _BITS
-HELD = 16
-"""Blocks whose records are held: those of a rank of ordinary size, which refer to each other, and some more."""
+HELD = 10
+"""Blocks whose records are held: those of a rank of ordinary size, which refer to each other."""
 
 
 class Blocks(Many[_T]):

@@ -190,11 +190,11 @@ class NodeTable:
 
     def _callers(self) -> Places | None:
         """Return the caller of every node, by number; callers come to the end of the list and have callers too."""
-        found: list[int] = []
+        found = array("q")
         for side, key in zip(self._side_of, self._keys, strict=True):  # they grow meanwhile
             caller = side.caller(key)
             found.append(NO_PLACE if caller is None else self.number(side.catalog, caller))
-        callers = np.array(found, dtype=np.intp)
+        callers = np.frombuffer(found, dtype=np.int64)
         return callers if (callers != NO_PLACE).any() else None
 
     def _stack_numbers(self, sides: Sequence[_Side], nodes: Sequence[Node | None]) -> Places:
