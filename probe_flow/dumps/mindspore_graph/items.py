@@ -101,12 +101,12 @@ def without_halved(items: list[Item]) -> tuple[list[Item], list[Item]]:
     Where there are such, results of the same types of operators are such too, and so counts what is too small to tell.
     """
     told = {id(item): _is_halved(item.file) for item in items if item.dtype == "Float16" and item.file is not None}
-    types = {_result_of(item) for item in items if told.get(id(item))} - {None}
-    if not types and True not in told.values():
+    if True not in told.values():
         return items, []
-    left = {id(item): item for item in items if told.get(id(item), False) is not False or _result_of(item) in types}
-    left = {number: item for number, item in left.items() if number in told}
-    return [replace(item, file=None, reason=HALVED) if id(item) in left else item for item in items], [*left.values()]
+    types = {_result_of(item) for item in items if told.get(id(item))} - {None}
+    left = [each for each in items if id(each) in told and (told[id(each)] is not False or _result_of(each) in types)]
+    names = set(map(id, left))
+    return [replace(item, file=None, reason=HALVED) if id(item) in names else item for item in items], left
 
 
 def _result_of(item: Item) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from types import MappingProxyType
 from typing import Any
 
@@ -300,36 +301,8 @@ def strided_slice_grad_d(
     return found.reshape(tuple(shape))
 
 
-def strided_slice_grad(
-    shape: Array,
-    begin: Array,
-    end: Array,
-    strides: Array,
-    dy: Array,
-    *,
-    begin_mask: int = 0,
-    end_mask: int = 0,
-    ellipsis_mask: int = 0,
-    new_axis_mask: int = 0,
-    shrink_axis_mask: int = 0,
-) -> Array:
-    """Return the same; the places are inputs."""
-    return strided_slice_grad_d(
-        dy,
-        shape=whole_numbers(shape),
-        begin=whole_numbers(begin),
-        end=whole_numbers(end),
-        strides=whole_numbers(strides),
-        begin_mask=begin_mask,
-        end_mask=end_mask,
-        ellipsis_mask=ellipsis_mask,
-        new_axis_mask=new_axis_mask,
-        shrink_axis_mask=shrink_axis_mask,
-    )
-
-
-def shape_given(operator: Callable[..., Any], name: str, at: int) -> Callable[..., Any]:
-    """Return an operator whose shape is the input at a place, and no attribute of this name."""
+def as_input(operator: Callable[..., Any], name: str, at: int) -> Callable[..., Any]:
+    """Return an operator of which a shape, or places, are the input at a place, and no attribute of this name."""
 
     def found(*inputs: Array, **attributes: Any) -> Any:
         return operator(*inputs[:at], *inputs[at + 1 :], **{name: whole_numbers(inputs[at])}, **attributes)
@@ -341,17 +314,20 @@ def shape_given(operator: Callable[..., Any], name: str, at: int) -> Callable[..
     return found
 
 
+_PLACES = ("strides", "end", "begin", "shape")
+"""What `strided_slice_grad_d` has as attributes, the last input first."""
+
 TRAINING: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
-        "Conv2DBackpropFilter": shape_given(conv2d_backprop_filter_d, "filter_size", 1),
+        "Conv2DBackpropFilter": as_input(conv2d_backprop_filter_d, "filter_size", 1),
         "Conv2DBackpropFilterD": conv2d_backprop_filter_d,
-        "Conv2DBackpropInput": shape_given(conv2d_backprop_input_d, "input_size", 0),
+        "Conv2DBackpropInput": as_input(conv2d_backprop_input_d, "input_size", 0),
         "Conv2DBackpropInputD": conv2d_backprop_input_d,
-        "DepthwiseConv2DBackpropFilter": shape_given(depthwise_backprop_filter_d, "filter_size", 1),
+        "DepthwiseConv2DBackpropFilter": as_input(depthwise_backprop_filter_d, "filter_size", 1),
         "DepthwiseConv2DBackpropFilterD": depthwise_backprop_filter_d,
-        "DepthwiseConv2DBackpropInput": shape_given(depthwise_backprop_input_d, "input_size", 0),
+        "DepthwiseConv2DBackpropInput": as_input(depthwise_backprop_input_d, "input_size", 0),
         "DepthwiseConv2DBackpropInputD": depthwise_backprop_input_d,
-        "MaxPoolGrad": max_pool_grad, "AvgPoolGrad": shape_given(avg_pool_grad_d, "orig_input_shape", 0),
+        "MaxPoolGrad": max_pool_grad, "AvgPoolGrad": as_input(avg_pool_grad_d, "orig_input_shape", 0),
         "AvgPoolGradD": avg_pool_grad_d,
         "BNTrainingUpdateGrad": bn_training_update_grad, "BNTrainingReduceGrad": bn_training_reduce_grad,
         "BatchNormGrad": batch_norm_grad, "Relu6Grad": relu6_grad, "EluGrad": elu_grad, "SoftplusGrad": softplus_grad,
@@ -360,7 +336,8 @@ TRAINING: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "SigmoidCrossEntropyWithLogits": sigmoid_cross_entropy,
         "SigmoidCrossEntropyWithLogitsGrad": sigmoid_cross_entropy_grad, "L2Loss": l2_loss,
         "UnsortedSegmentSum": unsorted_segment_sum, "UnsortedSegmentSumD": unsorted_segment_sum_d,
-        "StridedSliceGrad": strided_slice_grad, "StridedSliceGradD": strided_slice_grad_d,
+        "StridedSliceGrad": reduce(lambda made, name: as_input(made, name, 0), _PLACES, strided_slice_grad_d),
+        "StridedSliceGradD": strided_slice_grad_d,
     }
 )  # fmt: skip
 """By type."""
