@@ -21,6 +21,10 @@ from probe_flow.records.model_graph import GRAPH_ROOT, NO_PARTNER, GraphKind, Gr
 ROOT_NAME = "DefaultModel"
 COLLECTION = "Apis_Between_Modules"
 
+_API, _MODULE = GraphKind.API, GraphKind.MODULE
+_NO_PHASE, _OF_API = Phase.NONE, NodeKind.API
+"""Asked for each call: a member of an enumeration takes longer to find than most else."""
+
 _FORWARD = re.compile(r"\.forward\.(\d+)$")
 _BACKWARD = re.compile(r"\.backward\.(\d+)$")
 _GRADIENTS = re.compile(r"\.parameters_grad(\.\d+)?$")
@@ -90,6 +94,7 @@ class Draft:
 
     def __init__(self, layout: GraphLayout) -> None:
         self.layout = layout
+        self._is_own = layout is GraphLayout.OWN
         self.names = [ROOT_NAME]
         self.kinds = [GraphKind.MODULE]
         self.parents = [NO_PARTNER]
@@ -129,9 +134,9 @@ class Draft:
         return number
 
     def _kind(self, name: str, call: Node | None) -> GraphKind:
-        if self.layout is GraphLayout.OWN and call is not None and call.key.phase is not Phase.NONE:
-            return GraphKind.API if call.kind is NodeKind.API else GraphKind.MODULE
-        return GraphKind.API if _is_api(name.partition(".")[0]) else GraphKind.MODULE
+        if self._is_own and call is not None and call.key.phase is not _NO_PHASE:
+            return _API if call.kind is _OF_API else _MODULE
+        return _API if _is_api(name.partition(".")[0]) else _MODULE
 
     def _link(self, number: int, around: int) -> None:
         self.parents[number] = around

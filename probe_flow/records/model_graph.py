@@ -22,6 +22,8 @@ GRAPH_ROOT = 0
 NO_PARTNER = -1
 """Stands for the golden node of a target node that has none, and for the parent of the root."""
 
+_OUTPUT = SlotRole.OUTPUT
+
 
 class GraphKind(enum.Enum):
     """What a node of a graph is. ``collection``: calls of APIs between modules, which no call made together."""
@@ -151,7 +153,7 @@ class ModelGraph(Struct, frozen=True, dict=True):
         msprobe goes by the whole name, in which a module may be called ``input`` or ``output``.
         """
         if self.layout is GraphLayout.OWN or tensor.item is None:
-            return tensor.slot.role is SlotRole.OUTPUT
+            return tensor.traits.slot.role is _OUTPUT
         return ".output." in tensor.item and ".input." not in tensor.item
 
 

@@ -58,17 +58,23 @@ class NodeKey(Struct, frozen=True, gc=False):
     phase: Phase = Phase.FORWARD
 
 
+_API, _MODULE, _DEBUG = NodeKind.API, NodeKind.MODULE, NodeKind.DEBUG
+_NO_PHASE = Phase.NONE
+"""Asked for each tensor: a member of an enumeration takes longer to find than all else here."""
+
+
 def entry_name(key: NodeKey, kind: NodeKind) -> str:
     """Return the name that the collectors' grammar gives a call: ``Functional.conv2d.2.forward``.
 
     >>> entry_name(NodeKey(Execution(), "Module.fc.Linear", 3, Phase.BACKWARD), NodeKind.MODULE)
     'Module.fc.Linear.backward.3'
     """
-    if kind is NodeKind.API:  # first, as most are
-        return key.name if key.phase is Phase.NONE else f"{key.name}.{key.call}.{key.phase._value_}"
-    if kind is NodeKind.MODULE:
+    if kind is _API:  # first, as most are
+        phase = key.phase
+        return key.name if phase is _NO_PHASE else f"{key.name}.{key.call}.{phase._value_}"
+    if kind is _MODULE:
         return f"{key.name}.{key.phase._value_}.{key.call}"
-    return f"{key.name}.{key.call}.debug" if kind is NodeKind.DEBUG else f"{key.name}.{key.call}"
+    return f"{key.name}.{key.call}.debug" if kind is _DEBUG else f"{key.name}.{key.call}"
 
 
 class CallFacts(Struct, frozen=True, gc=False):

@@ -34,6 +34,8 @@ _ROLE_ORDER = {
 PRODUCED = frozenset({SlotRole.OUTPUT, SlotRole.PARAMETER_GRAD, SlotRole.DEBUG})
 """Slots that a node writes; the others it reads."""
 
+_STATISTICS = Mode.STATISTICS
+
 
 class ThirdSide(Struct, frozen=True, gc=False):
     """What was measured of a row's two sides against its reference (which is the ``golden`` of both measurements)."""
@@ -208,9 +210,16 @@ class Row(Struct, frozen=True, gc=False):
         return tensor.node
 
     @property
+    def slot_role(self) -> SlotRole:
+        """What its tensor is to its node."""
+        tensor = self.pair.target or self.pair.golden
+        assert tensor is not None
+        return tensor.traits.slot.role
+
+    @property
     def is_by_statistics(self) -> bool:
         """Whether statistics are all that is known of the tensors."""
-        return self.measurement is not None and self.measurement.table.mode is Mode.STATISTICS
+        return self.measurement is not None and self.measurement.table.mode is _STATISTICS
 
     @property
     def is_produced(self) -> bool:

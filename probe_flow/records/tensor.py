@@ -28,6 +28,8 @@ from probe_flow.records.tensor_traits import (
 _SECTIONS = {SlotRole.INPUT: "input.", SlotRole.PARAMETER: "parameters.", SlotRole.OUTPUT: "output."}
 """Words of item names; gradients of parameters and values saved one by one have none."""
 
+_WITH_NUMBERS = TensorKind.TENSOR, TensorKind.STATISTICS
+
 
 def item_name(node: NodeKey, kind: NodeKind, slot: Slot) -> str:
     """Return the name that the collectors' grammar gives a tensor of an entry.
@@ -274,8 +276,7 @@ class TensorRef(Struct, frozen=True, gc=False, eq=False):
     @property
     def has_numbers(self) -> bool:
         """Whether elements or statistics of it are known."""
-        kind = self.traits.type.kind
-        return kind is TensorKind.TENSOR or kind is TensorKind.STATISTICS
+        return self.traits.type.kind in _WITH_NUMBERS
 
     @property
     def nbytes(self) -> int:

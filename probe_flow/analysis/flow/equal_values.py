@@ -15,6 +15,9 @@ from probe_flow.records import Execution, NodeKey, NodeKind, Pairs, Phase, SlotR
 from probe_flow.records.pairs import numbers_for
 from probe_flow.records.row import Row
 
+_INPUT, _PARAMETER, _BACKWARD = SlotRole.INPUT, SlotRole.PARAMETER, Phase.BACKWARD
+"""Asked for each row: a member of an enumeration takes longer to find than most else."""
+
 _WEIGHTED = re.compile(
     r"(?i)(linear|dense|conv(_?transpose)?_?\d?d?|(layer|batch|group|instance|rms)_?norm|embedding|prelu|gru|lstm|rnn)\d?"
 )
@@ -88,10 +91,11 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
     places, programs = _programs(rows)
     has_steps = len(set(programs.values())) < len(programs)
 
-    def key_of(row: Row) -> _Fingerprint | None:
-        return _fingerprint(row, places[id(row.node.execution)])
-
-    parameters = {key for row in rows if row.pair.shown.slot.role is SlotRole.PARAMETER and (key := key_of(row))}
+    parameters = {
+        key
+        for row in rows
+        if row.slot_role is _PARAMETER and (key := _fingerprint(row, places[id(row.node.execution)])) is not None
+    }
     kept: dict[object, int] = {}  # what earlier steps of the same program left for later ones to read
     last: dict[object, int] = {}
     run = -1
@@ -102,18 +106,20 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
     for number, row in zip(numbers_for(rows, len(rows)), rows, strict=False):
         if row.measurement is None:
             continue
-        if (place := places[id(row.node.execution)]) != run:  # its rows follow each other, and take from no other's
+        node, role = row.node, row.slot_role
+        if (place := places[id(node.execution)]) != run:  # its rows follow each other, and take from no other's
             run, last = place, {}
-        key, role = key_of(row), row.pair.shown.slot.role
+        key = _fingerprint(row, place)
         left = kept.get((programs[key[0]], key[1:])) if kept and key is not None and not row.is_produced else None
-        if key is not None and key in last and not _is_chance(row, rows[last[key]], pairs):
-            producers[number] = (_shown_again(row, last[key], rows, producers),)
-            if row.is_produced and rows[last[key]].node == row.node and _is_gate(row, pairs):
+        latest = last.get(key, _UNKNOWN) if key is not None else _UNKNOWN
+        if latest != _UNKNOWN and not _is_chance(row, rows[latest], pairs):
+            producers[number] = (_shown_again(row, latest, rows, producers),)
+            if row.is_produced and rows[latest].node == node and _is_gate(row, pairs):
                 passed[key[:2]] = number
-        elif role is SlotRole.INPUT and row.node.phase is Phase.BACKWARD and key is not None and key[:2] in passed:
+        elif passed and role is _INPUT and node.phase is _BACKWARD and key is not None and key[:2] in passed:
             gate = passed.pop(key[:2])
             producers[number], gates[number] = (gate,), (rows[gate].node,)
-        elif role is SlotRole.PARAMETER or (role is SlotRole.INPUT and (key in parameters or _is_weight(row, pairs))):
+        elif role is _PARAMETER or (role is _INPUT and (key in parameters or _is_weight(row, pairs))):
             producers[number], wrote[number] = (), left
         elif left is not None:
             producers[number] = (left,)
@@ -130,8 +136,10 @@ def _shown_again(row: Row, latest: int, rows: Sequence[Row], producers: Mapping[
     Two arguments of one call may be equal on the golden by accident, as a norm and a parameter that begins as that
     norm: then the target's values tell which of the rows before it is.
     """
+    if row.is_produced or rows[latest].node != row.node:
+        return latest
     own = row.pair.target.recorded if row.pair.target is not None else None
-    if row.is_produced or rows[latest].node != row.node or own is None:
+    if own is None:
         return latest
     number = latest
     before: tuple[int, ...] = (latest,)
@@ -150,9 +158,10 @@ def _is_chance(row: Row, equal: Row, pairs: Pairs) -> bool:
     So it is where what was added is lost in rounding on one side only, and where two sums are of the same terms: the
     call computes, and does not hand on. A module does.
     """
+    if not row.is_produced:
+        return False
     node = pairs.target.nodes.get(row.node)
-    is_computed = equal.node == row.node or (node is not None and node.kind is NodeKind.API)
-    if not row.is_produced or not is_computed:
+    if equal.node != row.node and (node is None or node.kind is not NodeKind.API):
         return False
     result, read = (None if each.pair.target is None else each.pair.target.recorded for each in (row, equal))
     if result is None or read is None:
@@ -182,7 +191,7 @@ def _is_gate(row: Row, pairs: Pairs) -> bool:
 def _is_weight(row: Row, pairs: Pairs) -> bool:
     """Whether an input that nothing wrote is a weight by its place in the call."""
     tensor = row.pair.shown
-    if tensor.node.phase is not Phase.FORWARD or tensor.slot.path[:1] in ((0,), ()):
+    if tensor.node.phase is not Phase.FORWARD or tensor.traits.slot.path[:1] in ((0,), ()):
         return False
     node = pairs.target.nodes.get(tensor.node)
     return node is not None and _WEIGHTED.fullmatch(node.op_type) is not None

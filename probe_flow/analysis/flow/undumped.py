@@ -25,6 +25,8 @@ COUNTED = 8
 """Calls from which it is no chance that the numbers of all names together leave none out."""
 
 FLOATS = ("float", "bfloat")
+_FORWARD, _INPUT = Phase.FORWARD, SlotRole.INPUT
+"""Asked for each row: a member of an enumeration takes longer to find than most else."""
 
 
 def _is_unseen(row: Row) -> bool:
@@ -117,8 +119,9 @@ class Undumped:
             call, target, golden = self._calls.of[number], row.pair.target, row.pair.golden
             if call is None or target is None or golden is None or ((size := target.numel) or 0) < 2:
                 continue
-            if call.key.execution is not run:  # rows of one follow each other
-                run = call.key.execution
+            key = call.key
+            if key.execution is not run:  # rows of one follow each other
+                run = key.execution
                 own = sizes[run]
                 widths = {}
             if row.is_produced:
@@ -127,11 +130,11 @@ class Undumped:
             picked = (target.shape or ())[:1]  # by an index: collectors record no subscript
             if size != golden.numel and run in begun and own.isdisjoint((size, *picked)):
                 return True
-            is_first = begun.setdefault(run, call.key) == call.key
-            if call.key.phase is not Phase.FORWARD or not _is_of_floats(row) or (is_first and not golden.requires_grad):
+            is_first = begun.setdefault(run, key) == key
+            if key.phase is not _FORWARD or not _is_of_floats(row) or (is_first and not golden.requires_grad):
                 continue
             place = target.slot.path[:1]
-            width = widths.setdefault(call.key, size if place == (0,) else None)
+            width = widths.setdefault(key, size if place == (0,) else None)
             if (place == (0,) or size == width) and _varies(row):  # no weight, nor a constant, which is known nowhere
                 counted += 1
                 unfed += self._sources(number) is None
@@ -162,6 +165,6 @@ def _varies(row: Row) -> bool:
 
 def _is_of_floats(row: Row) -> bool:
     target = row.pair.target
-    if target is None or target.slot.role is not SlotRole.INPUT or row.measurement is None:
+    if target is None or target.traits.slot.role is not _INPUT or row.measurement is None:
         return False
     return target.dtype.startswith(FLOATS)

@@ -253,20 +253,22 @@ class LostSteps:
         """Find what rows that wait came by."""
         waiting, self._waiting = self._waiting, array("I")
         for number in waiting:
+            behind, found = self._sources(number), 0.0
+            lost = {each: step for each in behind or () if (step := self._of(each, self._deviations.unit(each)))}
+            if behind is not None and not lost:  # as of most
+                continue
             deviation = self._deviations[number]
             assert deviation is not None, "what was judged is not forgotten"
-            behind = self._sources(number)
             if behind is None and not deviation.is_of_storage:  # made of what the dump does not show
                 found = self._coarsest.get(self._rows[number].node.execution, 0.0)
-            else:
-                found = max([self._share(each, deviation) for each in behind or ()], default=0.0)
+            elif lost:
+                found = max([self._share(each, step, deviation) for each, step in lost.items()])
             if found:
                 self._came_by[number] = found
 
-    def _share(self, source: int, output: Deviation) -> float:
+    def _share(self, source: int, lost: float, output: Deviation) -> float:
         """Return the rounding of a source relative to an output: less of smaller values, of sums the root."""
-        lost = self._of(source, self._deviations.unit(source))
-        tensor = self._deviations[source] if lost else None
+        tensor = self._deviations[source]
         if tensor is None:
             return 0.0
         summed = math.sqrt(max(1.0, tensor.count / output.count))

@@ -42,6 +42,9 @@ FEW = 8
 SLOPE = 0.01
 """That of a leaky relu where none is given (torch, MindSpore's ``mint``)."""
 
+_FORWARD = Phase.FORWARD
+"""Asked for each row: a member of an enumeration takes longer to find than most else."""
+
 _RELU = frozenset(("relu", "leaky_relu"))
 _SLOPE = frozenset(((1,), ("negative_slope",)))
 
@@ -268,18 +271,19 @@ class _Readers(Mapping[int, Sequence[int]]):
         run: Execution | None = None
         for number, row in enumerate(rows):
             key, golden, measured = row.node, row.pair.golden, row.measurement
-            if key.phase is not Phase.FORWARD or golden is None or measured is None or golden.dtype not in UNIT:
+            if key.phase is not _FORWARD or golden is None or measured is None or measured.count < 2:
                 continue
-            known = measured.golden_statistics
-            if known is None or known.l2norm is None or measured.count < 2:
+            known = measured.golden_statistics if golden.dtype in UNIT else None
+            if known is None or known.l2norm is None:
                 continue
             if key.execution is not run and isinstance(rows, ManyRows):
                 last = last if run is not None and run.identity == key.execution.identity else {}
                 run = key.execution
             identity = id(key.execution), golden.shape, known.min, known.max, known.l2norm
-            if not row.is_produced and identity in last:
-                self._next[last[identity]] = number
-            if row.is_produced or identity in last:
+            is_produced, latest = row.is_produced, last.get(identity)
+            if latest is not None and not is_produced:
+                self._next[latest] = number
+            if latest is not None or is_produced:
                 last[identity] = number
         self._rows = rows
 

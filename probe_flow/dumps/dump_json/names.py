@@ -18,6 +18,7 @@ PARAMETERS_GRAD = "parameters_grad"
 DEBUG = "debug"
 _MAX_DIGITS = 18
 _PHASES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD}
+_API, _MODULE = NodeKind.API, NodeKind.MODULE
 
 
 class EntryName(Struct, frozen=True, gc=False):
@@ -56,7 +57,7 @@ def parse_entry_name(entry: str) -> EntryName | None:
     if last in _PHASES:
         name, _, before = name.rpartition(".")
         if _is_count(before) and (op_type := _last_part(name)) is not None:
-            return EntryName(NodeKind.API, name, op_type, int(before), _PHASES[last])
+            return EntryName(_API, name, op_type, int(before), _PHASES[last])
     return _parse_others(entry)
 
 
@@ -86,7 +87,7 @@ def _parse_others(entry: str) -> EntryName | None:
     if not _is_count(last):
         return None
     if before in _PHASES:
-        return EntryName(NodeKind.MODULE, ".".join(parts[:-2]), parts[-3], int(last), _PHASES[before])
+        return EntryName(_MODULE, ".".join(parts[:-2]), parts[-3], int(last), _PHASES[before])
     if before == PARAMETERS_GRAD:
         return EntryName(NodeKind.PARAMETERS_GRAD, ".".join(parts[:-1]), parts[-3], int(last), Phase.NONE)
     return None

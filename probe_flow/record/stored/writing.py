@@ -147,13 +147,18 @@ class _Writer:
         if _NEW not in found:
             return found
         new = {id(value): value for number, value in zip(found, values, strict=True) if number == _NEW}
+        numbers: list[int] = []
         for part in _parts([*new.values()], STRETCH):
             columns = self._columns(kind, part)
-            written.add(part)
+            first = written.add(part)
+            numbers.extend(range(first, first + len(part)))
             self._write(["r", self._kinds[kind], len(part), columns])
             if kind is Catalog:
                 self._tensors.add_many(each.tensors for each in part)
-        return written.numbers(values)
+        if len(numbers) == len(values):
+            return numbers
+        of = dict(zip(new, numbers, strict=True))
+        return [of[id(value)] if number == _NEW else number for number, value in zip(found, values, strict=True)]
 
     def _columns(self, kind: type, records: Sequence[Any]) -> list[Plain]:
         if issubclass(kind, STORED_TABLE):
@@ -278,16 +283,18 @@ class _Written:
         self._count = 0
         self._regions: dict[int, tuple[_Numbers, _Numbers]] = {}
 
-    def add(self, records: Sequence[Any]) -> None:
-        """Give records the next numbers."""
+    def add(self, records: Sequence[Any]) -> int:
+        """Give records the next numbers, and return the first of these."""
         regions, parts = _placed(records)
-        entries = parts | np.arange(self._count, self._count + len(records))
+        first = self._count
+        entries = parts | np.arange(first, first + len(records))
         self._count += len(records)
         for region in sorted({*regions.tolist()}):
             older, recent = self._regions.get(region, (_NO_NUMBERS, _NO_NUMBERS))
             recent = _merged(recent, entries[regions == region])
             is_full = len(recent) > len(older) // 4 + STRETCH
             self._regions[region] = (_merged(older, recent), _NO_NUMBERS) if is_full else (older, recent)
+        return first
 
     def numbers(self, records: Sequence[Any]) -> list[int]:
         """Return the number of each record, `_NEW` of those that are not written."""
@@ -338,10 +345,12 @@ class _OfStretch:
     def __init__(self, count: int, known: Mapping[int, int] = MappingProxyType({})) -> None:
         self._count, self._known = count, {**known}
 
-    def add(self, records: Sequence[Any]) -> None:
-        """Give records the next numbers."""
-        self._known.update(zip(map(id, records), count(self._count)))
+    def add(self, records: Sequence[Any]) -> int:
+        """Give records the next numbers, and return the first of these."""
+        first = self._count
+        self._known.update(zip(map(id, records), count(first)))
         self._count += len(records)
+        return first
 
     def numbers(self, records: Sequence[Any]) -> list[int]:
         """Return the number of each record, `_NEW` of those that are not written."""
