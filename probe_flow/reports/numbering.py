@@ -30,7 +30,8 @@ class Numbering(Generic[_T]):
         mask = len(table) - 1
         slot = hash(thing) & mask
         while found := table[slot]:
-            if things[found - 1] == thing:
+            known = things[found - 1]
+            if known is thing or known == thing:
                 return found - 1
             slot = (slot + 1) & mask
         things.append(thing)
