@@ -111,8 +111,8 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
             run, last = place, {}
         key = _fingerprint(row, place)
         left = kept.get((programs[key[0]], key[1:])) if kept and key is not None and not row.is_produced else None
-        latest = last.get(key, _UNKNOWN) if key is not None else _UNKNOWN
-        if latest != _UNKNOWN and not _is_chance(row, rows[latest], pairs):
+        latest = last.get(key)
+        if key is not None and latest is not None and not _is_chance(row, rows[latest], pairs):
             producers[number] = (_shown_again(row, latest, rows, producers),)
             if row.is_produced and rows[latest].node == node and _is_gate(row, pairs):
                 passed[key[:2]] = number
