@@ -1,10 +1,7 @@
 """Writing a comparison column by column: hardly anything is done for one value alone.
 
-Of a run's CPU time, 10,000 rows of statistics take 0.08 s of 3.0 (2.6 %), 30,000 take 0.24 of 7.8 (3.1 %), 100,000 take
-0.92 to 1.05 of 22.4 (4.1 to 4.7 %), 15,000 pairs of tensors of a TorchAir graph 0.21 of 13.5 (1.6 %); record by record
-it was eight times as much. What is noted of records takes 8 bytes each (as a
-dictionary it made the peak of 100,000 rows of statistics 233 MiB in place of 209). Deflated at level 1 the file is 2.5
-to 8 times smaller and takes a third to a half longer.
+Of a run's CPU time 10,000 to 100,000 rows of statistics take 2.6 to 4.7 %, record by record eight times as much.
+Deflated at level 1 the file is 2.5 to 8 times smaller and takes a third to a half longer.
 """
 
 from __future__ import annotations
@@ -150,13 +147,10 @@ class _Writer:
         numbers: list[int] = []
         for part in _parts([*new.values()], STRETCH):
             columns = self._columns(kind, part)
-            first = written.add(part)
-            numbers.extend(range(first, first + len(part)))
+            numbers += written.add(part)
             self._write(["r", self._kinds[kind], len(part), columns])
             if kind is Catalog:
                 self._tensors.add_many(each.tensors for each in part)
-        if len(numbers) == len(values):
-            return numbers
         of = dict(zip(new, numbers, strict=True))
         return [of[id(value)] if number == _NEW else number for number, value in zip(found, values, strict=True)]
 
@@ -274,27 +268,25 @@ class _Writer:
 class _Written:
     """The records of one kind that are written, by id: the comparison keeps all of them alive.
 
-    An entry has 32 bits of an id and the record's number, so that entries are sorted as they are, 8 bytes a record; in
-    a dictionary it takes 150. The other bits say which region of memory the record lies in: all lie in one or two. What
-    came last stands apart until there is enough of it, so that few entries are sorted again.
+    An entry has 32 bits of an id and the record's number: 8 bytes, in a dictionary 150. The other bits say in which
+    region of memory it lies, one or two. What came last stands apart, so that few entries are sorted again.
     """
 
     def __init__(self) -> None:
         self._count = 0
         self._regions: dict[int, tuple[_Numbers, _Numbers]] = {}
 
-    def add(self, records: Sequence[Any]) -> int:
-        """Give records the next numbers, and return the first of these."""
+    def add(self, records: Sequence[Any]) -> range:
+        """Give records the next numbers, and return these."""
         regions, parts = _placed(records)
-        first = self._count
-        entries = parts | np.arange(first, first + len(records))
-        self._count += len(records)
+        numbers = range(self._count, self._count + len(records))
+        entries, self._count = parts | np.arange(numbers.start, numbers.stop), numbers.stop
         for region in sorted({*regions.tolist()}):
             older, recent = self._regions.get(region, (_NO_NUMBERS, _NO_NUMBERS))
             recent = _merged(recent, entries[regions == region])
             is_full = len(recent) > len(older) // 4 + STRETCH
             self._regions[region] = (_merged(older, recent), _NO_NUMBERS) if is_full else (older, recent)
-        return first
+        return numbers
 
     def numbers(self, records: Sequence[Any]) -> list[int]:
         """Return the number of each record, `_NEW` of those that are not written."""
@@ -345,12 +337,12 @@ class _OfStretch:
     def __init__(self, count: int, known: Mapping[int, int] = MappingProxyType({})) -> None:
         self._count, self._known = count, {**known}
 
-    def add(self, records: Sequence[Any]) -> int:
-        """Give records the next numbers, and return the first of these."""
-        first = self._count
-        self._known.update(zip(map(id, records), count(first)))
-        self._count += len(records)
-        return first
+    def add(self, records: Sequence[Any]) -> range:
+        """Give records the next numbers, and return these."""
+        numbers = range(self._count, self._count + len(records))
+        self._known.update(zip(map(id, records), numbers, strict=True))
+        self._count = numbers.stop
+        return numbers
 
     def numbers(self, records: Sequence[Any]) -> list[int]:
         """Return the number of each record, `_NEW` of those that are not written."""
