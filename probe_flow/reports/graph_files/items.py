@@ -35,7 +35,7 @@ _PLACES = 6
 _WITHOUT_VALUE = frozenset(("torch.Size", "slice", "ellipsis", "torch.ProcessGroup", "mindspore.ProcessGroup"))
 """Types of what is no tensor and no value either."""
 
-_LONG_PERCENT = re.compile(r"^(\d{1,20}\.\d{7,20})%$", re.MULTILINE)
+_LONG_PERCENT = re.compile(r"\d{1,20}\.\d{7,20}%")
 _STATISTICS, _TENSOR = TensorKind.STATISTICS, TensorKind.TENSOR
 """Asked for each tensor: a member of an enumeration takes longer to find than most else."""
 
@@ -267,9 +267,13 @@ def metric_texts(column: Sequence[Cell], style: ItemStyle) -> Sequence[str]:
     write = _short if style is ItemStyle.VIS else str
     texts = texts_of_numbers(column) if style is ItemStyle.VIS_DB else []
     if not texts:
-        lines = "\n".join([cell.strip() or cell if cell.__class__ is str else write(cell) for cell in column])
-        texts = _LONG_PERCENT.sub(lambda found: f"{float(found[1]):.{_PLACES}f}%", lines).split("\n")
+        texts = [cell.strip() or cell if cell.__class__ is str else write(cell) for cell in column]
+        texts = [_short_percent(text) if text[-1:] == "%" and "e" not in text else text for text in texts]
     return texts
+
+
+def _short_percent(text: str) -> str:
+    return f"{float(text[:-1]):.{_PLACES}f}%" if _LONG_PERCENT.fullmatch(text) else text
 
 
 def _full(value: object) -> str:
