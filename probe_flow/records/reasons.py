@@ -62,6 +62,7 @@ class ReasonKind(Struct, frozen=True, gc=False):
         lacks_rule: no rule says what it is to be compared with.
         narrows: a mapping, or the selection of the other side, leaves the tensor out; whether that names more than it
             has is unknown.
+        is_reshaped: the two have the same elements in the same order, under different shapes.
         verdict: what whoever made the pair found, of a pair that is judged already.
     """
 
@@ -73,6 +74,7 @@ class ReasonKind(Struct, frozen=True, gc=False):
     is_inner: bool = False
     lacks_rule: bool = False
     narrows: bool = False
+    is_reshaped: bool = False
     verdict: Status | None = None
 
     def expected(self, text: str, *facts: object) -> Reason:

@@ -218,6 +218,18 @@ class TensorRef(Struct, frozen=True, gc=False, eq=False):
         """Shape that the framework means."""
         return self.traits.type.logical_shape
 
+    def has_axes_joined(self, other: TensorRef) -> bool:
+        """Say whether leading axes of one of two tensors are one axis of the other: the same elements in their order.
+
+        MindSpore joins them around kernels that take two axes (`Dense`, `Embedding`), PyTorch within its own call.
+        """
+        shapes = self.logical_shape, other.logical_shape
+        if shapes[0] is None or shapes[1] is None or len(shapes[0]) == len(shapes[1]):
+            return False
+        flat, whole = sorted((shapes[0], shapes[1]), key=len)
+        joined = len(whole) - len(flat) + 1
+        return bool(flat) and flat == (math.prod(whole[:joined]), *whole[joined:])
+
     @property
     def layout(self) -> str:
         """Storage layout."""

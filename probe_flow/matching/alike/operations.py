@@ -81,7 +81,20 @@ _BOOKKEEPING = frozenset(
         *("arange", "empty", "full", "ones", "zeros"),
         *("cast", "clone", "contiguous", "detach", "dtype", "float", "half", "to", "type", "typeas"),
         *("chunk", "getitem", "setitem", "split", "stack"),
-        *("expand", "flatten", "permute", "reshape", "squeeze", "transpose", "unsqueeze", "view", "viewas"),
+        *(
+            "broadcastto",
+            "expand",
+            "expandas",
+            "expanddims",
+            "flatten",
+            "permute",
+            "reshape",
+            "squeeze",
+            "transpose",
+            "unsqueeze",
+            "view",
+            "viewas",
+        ),
         *("rank", "shape", "shapeop", "size", "tensorshape"),
     }
 )

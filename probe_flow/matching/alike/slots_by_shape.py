@@ -210,6 +210,26 @@ def _pair_shapes(
     for one, other in groups.values():
         is_by_values = is_free and _is_free_gradient(target, one)
         partner.update(_by_values(target, golden, one, other) if is_by_values else zip(one, other, strict=False))
+    if is_free and not _is_free_gradient(target, mine):
+        taken.update(partner.values())
+        _pair_joined(target, golden, [each for each in mine if each not in partner], theirs, partner, taken)
+
+
+def _pair_joined(
+    target: Sequence[TensorRef],
+    golden: Sequence[TensorRef],
+    mine: Sequence[int],
+    theirs: Sequence[int],
+    partner: dict[int, int],
+    taken: set[int],
+) -> None:
+    """Pair numeric tensors whose shapes differ in that leading axes are one, in order."""
+    for one in mine:
+        fits = (n for n in theirs if n not in taken and golden[n].kind in _NUMERIC)
+        other = next((n for n in fits if target[one].has_axes_joined(golden[n])), None)
+        if other is not None and target[one].kind in _NUMERIC:
+            partner[one] = other
+            taken.add(other)
 
 
 def _is_free_gradient(refs: Sequence[TensorRef], places: Sequence[int]) -> bool:

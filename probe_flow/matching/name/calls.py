@@ -47,8 +47,10 @@ def pair_calls(target: Side, golden: Side) -> CallPairs:
     pairs = CallPairs()
     forwards = (target.numbers(Phase.FORWARD), golden.numbers(Phase.FORWARD))
     firsts = [
-        [number for number in numbers if number not in side.repeats]
-        for side, numbers in zip((target, golden), forwards, strict=True)
+        [number for number in numbers if number not in side.repeats and number not in lone]
+        for side, numbers, lone in zip(
+            (target, golden), forwards, (target.lone_updates(golden), golden.lone_updates(target)), strict=True
+        )
     ]
     _Matching(target, golden, pairs, (firsts[0], firsts[1])).pair()
     _pair_repeats(target, golden, pairs)

@@ -31,9 +31,10 @@ class Step(Struct, frozen=True):
         return hash(self.primitive)
 
 
+_BIAS = Step("BiasAdd", {"input.1": "input.2", "output.0": "output.0"}, {"input.0": "input.0", "output.0": "output.0"})
 LINEAR = (
     Step("MatMul", {"input.0": "input.0", "input.1": "input.1"}, {"output.1": "output.1"}),
-    Step("BiasAdd", {"input.1": "input.2", "output.0": "output.0"}, {"input.0": "input.0", "output.0": "output.0"}),
+    _BIAS,
 )
 PRODUCT = (
     Step("MatMul", {"input.0": "input.0", "input.1": "input.1", "output.0": "output.0"}, {"input.0": "input.0"}),
@@ -45,14 +46,40 @@ LAYER_NORM = (
         {"input.0": "input.0", "output.0": "output.2", "output.1": "output.1", "output.2": "output.0"},
     ),
 )
+BATCH_NORM = (
+    Step(
+        "BatchNorm",
+        {"input.0": "input.0", "input.1": "input.3", "input.2": "input.4", "input.3": "input.1", "input.4": "input.2",
+         "output.0": "output.0"},
+        {"input.0": "input.0", "output.0": "output.2", "output.1": "output.1", "output.2": "output.0"},
+    ),
+)  # fmt: skip
+EMBEDDING = (Step("Gather", {"input.0": "input.1", "input.1": "input.0", "output.0": "output.0"}, _SAME),)
+PRELU = (Step("PReLU", {**_SAME, "input.1": "input.1"}, {"input.0": "input.0", "output.1": "output.0"}),)
+
+
+def _convolutions(primitive: str) -> tuple[tuple[Step, ...], ...]:
+    """Return the ways in which a convolution is one primitive, and the sum with its bias another."""
+    taken, gradients = {"input.0": "input.0", "input.1": "input.1"}, {"output.0": "output.1", "output.1": "output.0"}
+    bias = Step("BiasAdd", _BIAS.forward, {"input.0": "input.0", "output.0": "output.2"})
+    alone = Step(primitive, {**taken, "output.0": "output.0"}, {**gradients, "input.0": "input.0"})
+    return (Step(primitive, taken, gradients), bias), (alone,)
+
+
 _ELEMENTWISE = {
-    "relu": "ReLU",
+    "avg_pool2d": "AvgPool",
+    "elu": "Elu",
     "gelu": "GeLU",
-    "silu": "SiLU",
-    "sigmoid": "Sigmoid",
-    "tanh": "Tanh",
-    "softmax": "Softmax",
+    "hardsigmoid": "HSigmoid",
+    "hardswish": "HSwish",
     "log_softmax": "LogSoftmax",
+    "max_pool2d": "MaxPool",
+    "relu": "ReLU",
+    "relu6": "ReLU6",
+    "sigmoid": "Sigmoid",
+    "silu": "SiLU",
+    "softmax": "Softmax",
+    "tanh": "Tanh",
 }
 
 FORMS: Mapping[str, tuple[tuple[Step, ...], ...]] = {
@@ -60,6 +87,13 @@ FORMS: Mapping[str, tuple[tuple[Step, ...], ...]] = {
     "matmul": (PRODUCT,),
     "mm": (PRODUCT,),
     "layer_norm": (LAYER_NORM,),
+    "batch_norm": (BATCH_NORM,),
+    "embedding": (EMBEDDING,),
+    "prelu": (PRELU,),
+    "conv2d": _convolutions("Conv2D"),
+    "conv3d": _convolutions("Conv3D"),
+    "conv_transpose2d": _convolutions("Conv2DTranspose"),
+    "conv_transpose3d": _convolutions("Conv3DTranspose"),
     **{api: ((Step(primitive, _SAME, _SAME),),) for api, primitive in _ELEMENTWISE.items()},
 }
 """API (last segment of the name) -> the ways in which primitives make it up, the longest first."""
@@ -117,7 +151,7 @@ def find_parts(target: Side, golden: Side, calls: CallPairs) -> Parts:
     """Find primitives of the target that make up an API of the golden; the nodes themselves stay out of `calls`.
 
     Forwards are searched caller by caller, in the order of both dumps, and must agree in the shapes of what they
-    share; a backward follows its forward.
+    share, but that a primitive may have its leading axes as one; a backward follows its forward.
     """
     search = _Search(target, golden, calls)
     for number, mine in search.primitives.items():
@@ -169,9 +203,12 @@ class _Search:
         return is_primitive and self._has_shapes(step.forward, number, golden)
 
     def _has_shapes(self, slots: Slots, number: int, golden: int) -> bool:
-        mine = {str(tensor.slot): tensor.logical_shape for tensor in self.target.tensors[number]}
-        theirs = {str(tensor.slot): tensor.logical_shape for tensor in self.golden.tensors[golden]}
-        return all(one in mine and other in theirs and mine[one] == theirs[other] for one, other in slots.items())
+        mine = {str(tensor.slot): tensor for tensor in self.target.tensors[number]}
+        theirs = {str(tensor.slot): tensor for tensor in self.golden.tensors[golden]}
+        if not all(one in mine and other in theirs for one, other in slots.items()):
+            return False
+        twosomes = [(mine[one], theirs[other]) for one, other in slots.items()]
+        return all(one.logical_shape == other.logical_shape or one.has_axes_joined(other) for one, other in twosomes)
 
     def _add(self, steps: Sequence[Step], numbers: Sequence[int], golden: int) -> None:
         self._record([(number, step.forward) for number, step in zip(numbers, steps, strict=True)], golden)

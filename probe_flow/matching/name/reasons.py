@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 
+from probe_flow.matching.alike.operations import family, is_bookkeeping
 from probe_flow.matching.name.calls import CallPairs
 from probe_flow.matching.name.side import Side
 from probe_flow.matching.shared.nearest_names import NearestNames
@@ -64,6 +65,8 @@ class Reasons:
             return CommonReason.NOT_DUMPED.expected(text)
         if (self._mine.names[number], node.key.phase) not in self._names:
             return self._no_name(number, node)
+        if (update := self.lone_update(number)) is not None:
+            return update
         where = f" in `{node.parent}`" if node.parent else ""
         text = f"no call of `{self._mine.named[number].text}`{where} in the {word} corresponds to `{entry_of(node)}`"
         return CommonReason.NO_CALL[word].missing(text)
@@ -76,12 +79,17 @@ class Reasons:
             caller = entry_of(self._mine.nodes[layer])
             text = f"the {word} has no `{named.text}`{direction}: it is internal to `{caller}`, which is paired"
             return CommonReason.FRAMEWORK_INTERNAL.expected(text)
+        if (update := self.lone_update(number)) is not None:
+            return update
         if named.is_wrapper or (self._is_foreign and node.kind is NodeKind.MODULE and self._is_wrapper(number)):
             text = f"`{entry_of(node)}` is a level of modules that the {word} does not have; what it holds is paired"
             return CommonReason.WRAPPER.expected(text)
         if self._is_foreign and node.kind is NodeKind.API and (named.name, node.key.phase) in self._silent:
             text = f"the {word} ran `{named.text}`{direction}, but its dump leaves out the values of such calls"
             return CommonReason.NOT_DUMPED.expected(text)
+        if self._is_foreign and node.kind is NodeKind.API and is_bookkeeping(family(node.op_type)):
+            text = f"`{entry_of(node)}` changes shape, view or dtype only, which the {word}'s framework does otherwise"
+            return CommonReason.FRAMEWORK_INTERNAL.expected(text)
         origin = f" (from `{node.key.name}`{f' by {named.span.brief}' if named.span else ''})" if named.rule else ""
         if self._is_outside(number):
             text = f"the mapping names no `{named.text}`{direction}, and the {word} has none: outside the comparison"
@@ -166,6 +174,14 @@ class Reasons:
     def _names(self) -> frozenset[tuple[str, Phase]]:
         assert self._other is not None
         return frozenset(zip(self._other.names, (node.key.phase for node in self._other.nodes), strict=True))
+
+    def lone_update(self, number: int) -> Reason | None:
+        """Return the reason of a call of an optimizer, where the other framework's dump holds none of its own."""
+        other = self._other
+        if not self._is_foreign or other is None or number not in self._mine.lone_updates(other):
+            return None
+        text = f"`{entry_of(self._mine.nodes[number])}` is of the optimizer, no call of which the {self._word} records"
+        return CommonReason.NOT_DUMPED.expected(text)
 
     @cached_property
     def _silent(self) -> AbstractSet[tuple[str, Phase]]:

@@ -16,6 +16,14 @@ from probe_flow.relations.call_tree import ROOT, CallTree, call_trees
 MAX_CANDIDATES = 64
 """Earlier calls of one name and caller, the latest first, at which a recomputation may begin."""
 
+_OPTIMIZER = "optimizer"
+"""What construct.json names as the caller of what an optimizer calls. Collectors see that of PyTorch's optimizers,
+which are written in its own functions, and none of MindSpore's, which are kernels."""
+
+_LIBRARIES = ("/torch/", "/torch_npu/", "/mindspore/")
+_OPTIMIZERS = ("/torch/optim/", "/torch_npu/optim/", "/mindspore/nn/optim/", "/mindspore/mint/optim/",
+               "/mindspore/experimental/optim/")  # fmt: skip
+
 
 def find_recomputed(nodes: Sequence[Node]) -> dict[int, int]:
     """Return node number of each recomputed forward -> node number of the forward that it repeats.
@@ -121,6 +129,7 @@ class Side(Struct, frozen=True):
         of_phase: nodes of each phase by call number (the dump has them in the order of completion).
         forwards: the forward call of each name and call number.
         silent: name and phase of the calls that ran, and of which the dump has no values.
+        of_optimizer: the calls that an optimizer made.
     """
 
     nodes: Sequence[Node]
@@ -135,6 +144,7 @@ class Side(Struct, frozen=True):
     forwards: Mapping[tuple[str, int], int]
     calls: CallTree
     silent: AbstractSet[tuple[str, Phase]]
+    of_optimizer: AbstractSet[int] = frozenset()
     shapes: dict[int, Hashable] = field(default_factory=dict)
 
     def numbers(self, phase: Phase) -> Sequence[int]:
@@ -145,6 +155,10 @@ class Side(Struct, frozen=True):
         """Return the forward of a backward call, where it was dumped."""
         key = self.nodes[number].key
         return self.forwards.get((key.name, key.call)) if key.phase is Phase.BACKWARD else None
+
+    def lone_updates(self, other: Side) -> AbstractSet[int]:
+        """Return the calls of an optimizer, where the other side records none of its own: nothing there is one."""
+        return frozenset() if other.of_optimizer else self.of_optimizer
 
     def shape_signature(self, number: int) -> Hashable:
         """Return the shapes of all tensors of a node, with their slots."""
@@ -177,6 +191,7 @@ class Sides(Mapping[Execution, Side]):
         self._renamer = _Renamer(rename)
         self._level = str(catalog.attrs.get("level", ""))
         self._calls, self._tensors = call_trees(catalog), catalog.tensors_by_execution()
+        self._optimizers = _optimizer_stacks(catalog)
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -186,7 +201,9 @@ class Sides(Mapping[Execution, Side]):
 
     def __getitem__(self, run: Execution) -> Side:
         calls = self._calls[run]
-        return _side(calls, _by_node(calls, self._tensors[run]), self._level, self._renamer)
+        nodes = calls.calls[: calls.dumped]
+        updates = frozenset(number for number, node in enumerate(nodes) if _is_of_optimizer(node, self._optimizers))
+        return _side(calls, _by_node(calls, self._tensors[run]), self._level, self._renamer, updates)
 
 
 def _by_node(calls: CallTree, tensors: Sequence[TensorRef]) -> dict[NodeKey, list[TensorRef]]:
@@ -231,7 +248,9 @@ class _Renamer:
         return f"{self._rename(parsed.name, parsed.kind, None).name}.{parsed.call}.{parsed.phase.value}"
 
 
-def _side(calls: CallTree, owned: Mapping[NodeKey, list[TensorRef]], level: str, renamer: _Renamer) -> Side:
+def _side(
+    calls: CallTree, owned: Mapping[NodeKey, list[TensorRef]], level: str, renamer: _Renamer, updates: AbstractSet[int]
+) -> Side:
     nodes = calls.calls[: calls.dumped]
     tensors = [owned[node.key] for node in nodes]
     recorded = [node.caller for node in nodes]
@@ -262,6 +281,7 @@ def _side(calls: CallTree, owned: Mapping[NodeKey, list[TensorRef]], level: str,
         of_phase=of_phase,
         forwards=forwards,
         silent={(renamer.of(node).name, node.key.phase) for node in calls.calls[calls.dumped :]},
+        of_optimizer=updates,
         calls=calls,
     )
 
@@ -281,3 +301,23 @@ def _by_phase(nodes: Sequence[Node]) -> dict[Phase, list[int]]:
     for numbers in found.values():
         numbers.sort(key=calls.__getitem__)
     return found
+
+
+def _optimizer_stacks(catalog: Catalog) -> AbstractSet[str]:
+    """Return the ids of the stacks of calls that an optimizer made: what it lets a program compute is not its own."""
+    return {key for key, frames in catalog.stacks.items() if _is_in_optimizer(frames)}
+
+
+def _is_in_optimizer(frames: tuple[str, ...]) -> bool:
+    for frame in frames:  # innermost first
+        path = frame.partition(", line ")[0].replace("\\", "/")
+        if not any(library in path for library in _LIBRARIES):
+            return False
+        if any(optimizer in path for optimizer in _OPTIMIZERS):
+            return True
+    return False
+
+
+def _is_of_optimizer(node: Node, stacks: AbstractSet[str]) -> bool:
+    """Return whether an optimizer made a call, by its caller or its stack."""
+    return node.caller == _OPTIMIZER or node.stack_id in stacks

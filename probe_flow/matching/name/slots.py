@@ -121,7 +121,8 @@ def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decis
         kind = one.kind
         is_alike = (
             kind is other.kind and (kind is _STATISTICS or kind is _TENSOR) and one.dtype == other.dtype
-        )  # beyond doubt, as most are
+            and not (is_foreign and one.logical_shape != other.logical_shape)
+        )  # fmt: skip # beyond doubt, as most are
         if is_alike and is_defined and not (is_foreign and _is_other_gradient(one, other)):
             pairs.append(decision.pair(one, other))
         else:
@@ -157,7 +158,7 @@ def pair_twosome(one: TensorRef, other: TensorRef, decision: Decision) -> tuple[
     """Return the pair of two tensors that belong together, or both alone where they cannot be compared."""
     obstacle = _obstacle(one, other, decision)
     if obstacle is None:
-        return (decision.pair(one, other, _note(one, other)),)
+        return (decision.pair(one, other, _note(one, other, is_foreign=decision.is_cross_framework)),)
     return decision.pair(one, None, obstacle), decision.pair(None, other, obstacle)
 
 
@@ -297,8 +298,11 @@ def _described(tensor: TensorRef) -> str:
     return tensor.stored_dtype or tensor.dtype or tensor.kind.value
 
 
-def _note(one: TensorRef, other: TensorRef) -> Reason | None:
-    if one.dtype == other.dtype or TensorKind.UNREADABLE in (one.kind, other.kind):
+def _note(one: TensorRef, other: TensorRef, *, is_foreign: bool) -> Reason | None:
+    if TensorKind.UNREADABLE in (one.kind, other.kind):
         return None
-    text = f"dtypes differ: target {_described(one)}, golden {_described(other)}"
-    return NameReason.DTYPE_DIFFERS.expected(text)
+    dtypes = f"dtypes differ: target {_described(one)}, golden {_described(other)}" if one.dtype != other.dtype else ""
+    if is_foreign and one.has_axes_joined(other):
+        text = f"the same elements: leading axes of {one.logical_shape} and {other.logical_shape} are joined in one"
+        return NameReason.AXES_JOINED.expected(f"{text}; {dtypes}" if dtypes else text)
+    return NameReason.DTYPE_DIFFERS.expected(dtypes) if dtypes else None

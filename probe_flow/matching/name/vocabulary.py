@@ -11,6 +11,7 @@ class NameRule:
 
 
 class NameReason:
+    AXES_JOINED = ReasonKind("axes_joined", is_reshaped=True)
     DTYPE_DIFFERS = ReasonKind("dtype_differs")
     DTYPE_INCOMPATIBLE = ReasonKind("dtype_incompatible")
     KIND_INCOMPATIBLE = ReasonKind("kind_incompatible")

@@ -12,6 +12,7 @@ PARAMETER_ALIASES: Mapping[str, str] = MappingProxyType(
         "moving_mean": "running_mean",
         "moving_variance": "running_var",
         "embedding_table": "weight",
+        "w": "weight",
     }
 )
 """Other name -> the name that both sides understand; it counts only where the other side lacks the own name."""

@@ -61,7 +61,10 @@ def link_nodes(target: Side, golden: Side) -> NodeLinks:
     """Link the nodes of two executions."""
     found = NodeLinks()
     interned: dict[Hashable, int] = {}
-    forwards = [[n for n in side.numbers(Phase.FORWARD) if n not in side.repeats] for side in (target, golden)]
+    forwards = [
+        [n for n in side.numbers(Phase.FORWARD) if n not in side.repeats and n not in lone]
+        for side, lone in ((target, target.lone_updates(golden)), (golden, golden.lone_updates(target)))
+    ]
     _link_phase(found, Phase.FORWARD, (target, golden), forwards, interned)
     _link_repeats(found, target, golden)
     orphans = _link_backwards(found, target, golden)

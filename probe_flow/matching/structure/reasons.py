@@ -39,7 +39,7 @@ class StructureReasons:
         paired.add((link.target[0], link.golden[0]) for link in links.links)
         self._looked_through: dict[int, set[int]] = {}
         self._plain = [
-            Reasons(label, mine, other, word, paired, is_foreign=False) if mine is not None else None
+            Reasons(label, mine, other, word, paired, is_foreign=is_foreign) if mine is not None else None
             for mine, other, word in zip(sides, sides[::-1], self._word, strict=True)
         ]
 
@@ -54,6 +54,8 @@ class StructureReasons:
             found = plain.of(number)
             if other is None or found.kind in _FROM_NAMES:
                 return found
+        if (update := plain.lone_update(number)) is not None:
+            return update
         word, node = self._word[which], side.nodes[number]
         entry = entry_of(node)
         tree = self._tree(node.key.phase, which)

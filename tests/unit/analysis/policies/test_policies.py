@@ -15,7 +15,7 @@ from probe_flow.analysis.policies.rules import Rule, RulePolicy
 from probe_flow.analysis.policies.torchair import TorchairPolicy
 from probe_flow.errors import UsageError
 from probe_flow.metrics.catalogue.statistics import compare_statistics
-from probe_flow.records import Measurement, Mode, NodeKey, Pair, SideSummary, Statistics, Status
+from probe_flow.records import Measurement, Mode, NodeKey, Pair, ReasonKind, SideSummary, Statistics, Status
 from probe_flow.records.row import Row
 
 PASS, WARNING, FAIL = Status.PASS, Status.WARNING, Status.FAIL
@@ -292,6 +292,9 @@ def test_dump_json_shapes():
     one, other = (tensor(api(), shape=shape) for shape in ((2, 50), (50, 2)))
     found = judged(DumpJsonPolicy(), Row(Pair(one, other, "g", Rule("exact")), row().measurement))
     assert (found.rule_ids, found.reasons) == (("shape",), ("shape is (2, 50), golden (50, 2)",))
+    reason = ReasonKind("axes_joined", is_reshaped=True).expected("the same elements")
+    joined = Pair(one, other, "g", Rule("exact"), reason=reason)
+    assert judged(DumpJsonPolicy(), Row(joined, row().measurement)).status is PASS
     unknown = tensor(api(), shape=None)
     assert judged(DumpJsonPolicy(), Row(Pair(one, unknown, "g", Rule("exact")), row().measurement)).status is PASS
 
