@@ -116,6 +116,24 @@ def other_values(files: Sequence[DumpFile], chosen: DumpFile, rule: Duplicates) 
     )
 
 
+def one_execution(one: Sequence[str], other: Sequence[str], what: str, execution: Execution) -> Problem:
+    """Report two folders that would be one execution; what their paths end with alike says nothing.
+
+    Args:
+        one, other: names of the folders, from the path that was given.
+        what: lies in them, e.g. ``device files``.
+        execution: that both would be.
+    """
+    alike = next((n for n, (a, b) in enumerate(zip(reversed(one), reversed(other), strict=False)) if a != b), 0)
+    first, second = sorted("/".join(folders[: len(folders) - alike]) or "." for folders in (one, other))
+    return Diagnostic(
+        "PF3303",
+        f"the {what} in `{first}` and `{second}` cannot be told apart: both are {execution}",
+        help="give one of the two folders as `path`",
+        path=second,
+    )
+
+
 def keeps_no_execution(held: Iterable[Execution]) -> Diagnostic:
     """Report a selection that takes none of the executions of a dump."""
     texts = [f"{each} (model `{each.model}`)" if each.model else str(each) for each in dict.fromkeys(held)]

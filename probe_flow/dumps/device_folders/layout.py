@@ -24,6 +24,8 @@ _TOKEN = re.compile(r"\d{1,11}")
 _MODEL = re.compile(r"graph_(\d{1,9})(?=_|$)")
 _FX_GRAPH = re.compile(r"graph_(\d{1,9})")
 _GM = re.compile(r"gm_.*_dump")
+_LEVELS = 4
+"""Folders below that of a run: device, model, its number, token."""
 
 
 class GeFolder(Struct, frozen=True):
@@ -74,8 +76,8 @@ def ge_folder(folders: Sequence[str]) -> GeFolder:
     below = list(folders[at + 1 :]) if at is not None else [name for name in folders if rank_of(name) is None]
     if time is not None and len(below) == 1:
         return GeFolder(rank, time, device=_number(below[0]))
-    levels: list[str | None] = [None] * 4 + list(below)
-    device, model_name, model_id, token = levels[-4:]
+    levels: list[str | None] = [None] * _LEVELS + list(below)
+    device, model_name, model_id, token = levels[-_LEVELS:]
     return GeFolder(rank, time, _number(device), model_name, _number(model_id), _number(token))
 
 
@@ -96,6 +98,13 @@ def fx_folder(folders: Sequence[str], *, root_name: str = "") -> FxFolder:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text is not None and _TOKEN.fullmatch(text) else None
+
+
+def dump_of(folders: Sequence[str]) -> tuple[str, ...]:
+    """Return the folders above the first one whose name a device gives: that of the dump, where several lie below."""
+    is_named = (rank_of(name) is not None or is_time(name) for name in folders)
+    at = next((index for index, named in enumerate(is_named) if named), max(len(folders) - _LEVELS, 0))
+    return tuple(folders[:at])
 
 
 MAPPING_FILE = "mapping.csv"

@@ -6,9 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from probe_flow.dumps.device_folders.layout import GeFolder
+from msgspec.structs import replace
+
+from probe_flow.dumps.device_folders.layout import GeFolder, dump_of
+from probe_flow.dumps.selection import one_execution
 from probe_flow.errors import Diagnostic, Severity, UsageError
-from probe_flow.records import Problem
+from probe_flow.records import Execution, Problem
 
 
 class RunPart(Protocol):
@@ -18,7 +21,13 @@ class RunPart(Protocol):
     def folder(self) -> GeFolder: ...
 
     @property
+    def folders(self) -> tuple[str, ...]: ...
+
+    @property
     def rank(self) -> int | None: ...
+
+    @property
+    def execution(self) -> Execution: ...
 
 
 Part = TypeVar("Part", bound=RunPart)
@@ -33,18 +42,34 @@ def choose_runs(parts: Sequence[Part], time: str | None, problems: list[Problem]
         problems: gets what was decided (PF3207).
 
     Raises:
-        UsageError: PF3201 when `time` names a run that is not there.
+        UsageError: PF3201 when `time` names a run that is not there, PF3303 when two dumps lie below the path.
     """
     times = sorted({part.folder.time for part in parts if part.folder.time is not None})
     if time is not None:
         if time not in times:
             found = ", ".join(f"`{name}`" for name in times) or "none"
             raise UsageError(Diagnostic("PF3201", f"the dump holds no run `{time}`", help=f"runs found: {found}"))
-        return [part for part in parts if part.folder.time in (time, None)]
+        parts = [part for part in parts if part.folder.time in (time, None)]
+    _check_one_dump(parts)
+    if time is not None:
+        return list(parts)
     kept: list[Part] = []
     for rank in dict.fromkeys(part.rank for part in parts):
         kept.extend(_choose_run([part for part in parts if part.rank == rank], rank, problems))
     return kept
+
+
+def _check_one_dump(parts: Sequence[RunPart]) -> None:
+    """Refuse folders of two dumps; several runs of one dump have folders named by their times side by side."""
+    seen: dict[GeFolder, RunPart] = {}
+    for part in parts:
+        other = seen.setdefault(replace(part.folder, time=None), part)
+        if other is part:
+            continue
+        dumps = dump_of(other.folders), dump_of(part.folders)
+        if part.folder.time == other.folder.time or dumps[0] != dumps[1]:
+            between = dumps if dumps[0] != dumps[1] else (other.folders, part.folders)
+            raise UsageError(one_execution(*between, "device files", part.execution))
 
 
 def _choose_run(parts: list[Part], rank: int | None, problems: list[Problem]) -> list[Part]:

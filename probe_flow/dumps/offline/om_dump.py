@@ -19,7 +19,14 @@ from probe_flow.dumps.manifest import ManifestError, manifest_problems, read_man
 from probe_flow.dumps.offline.names import name_filter, names_of_quantised
 from probe_flow.dumps.offline.om_files import OmFiles, sort_om_files, with_true_names
 from probe_flow.dumps.reduced.reduced_tensors import reduced_beside_tensors, task_of
-from probe_flow.dumps.selection import EVERYTHING, Duplicates, Selection, keeps_no_execution, keeps_no_node
+from probe_flow.dumps.selection import (
+    EVERYTHING,
+    Duplicates,
+    Selection,
+    keeps_no_execution,
+    keeps_no_node,
+    one_execution,
+)
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.existing import is_file
 from probe_flow.files.walk import DumpListing, fingerprint, list_dump_or_file, no_dump_file
@@ -29,7 +36,7 @@ from probe_flow.records.frameworks import OM
 
 class _Part(Struct, frozen=True):
     folder: GeFolder
-    where: str
+    folders: tuple[str, ...]
     files: Sequence[GeFile]
 
     @property
@@ -70,12 +77,12 @@ def om_executions(
     if flat:
         problems.extend(_not_read(below, files) for below, files in folders.items() if below)
     chosen = {(): flat} if flat else folders
-    parts = [_Part(ge_folder((*above, *below)), "/".join(below), files) for below, files in chosen.items()]
+    parts = [_Part(ge_folder((*above, *below)), below, files) for below, files in chosen.items()]
     found: dict[Execution, _Part] = {}
     for part in choose_runs(parts, time, problems):
         other = found.setdefault(part.execution, part)
         if other is not part:
-            raise UsageError(_one_execution(part, other))
+            raise UsageError(one_execution(other.folders, part.folders, "device files", part.execution))
     kept = [execution for execution in found if _is_selected(execution, selection)]
     if not kept:
         raise UsageError(keeps_no_execution(found))
@@ -116,16 +123,6 @@ def _not_read(below: tuple[str, ...], files: Sequence[GeFile]) -> Problem:
         severity=Severity.WARNING,
         help=f"give `{where}` as `path` of a stage of its own if it is a dump too",
         path=where,
-    )
-
-
-def _one_execution(part: _Part, other: _Part) -> Diagnostic:
-    return Diagnostic(
-        "PF3303",
-        f"the device files in `{other.where}` and `{part.where}` cannot be told apart: both are {part.execution}",
-        help="give one of the two folders as `path`; folders of one dump are named "
-        "`{device_id}/{model_name}/{model_id}/{data_index}`",
-        path=part.where,
     )
 
 

@@ -41,9 +41,10 @@ from probe_flow.dumps.selection import (
     keeps_no_execution,
     keeps_no_node,
     left_out_duplicate,
+    one_execution,
 )
 from probe_flow.dumps.torchair.fx_manifest import MANIFESTS, manifest_problems
-from probe_flow.errors import Diagnostic, FormatError, IncompleteError
+from probe_flow.errors import Diagnostic, FormatError, IncompleteError, UsageError
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.files.walk import DumpFile, DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.records import Catalog, Execution, Node, NodeKey, Problem, SlotRole, TensorKind, TensorRef, TensorTables
@@ -72,7 +73,7 @@ def read_torchair_fx(
         duplicates: which files count when a node was dumped twice in one step.
 
     Raises:
-        UsageError: PF3201 if the folder is not there.
+        UsageError: PF3201 if the folder is not there, PF3303 if it holds two dumps of one execution.
         IncompleteError: PF3202 if it holds no FX dump.
     """
     root = _fx_root(dump_root(path))
@@ -185,10 +186,20 @@ def _what(file: DumpFile) -> str:
 
 
 def _executions(files: _FxFiles, root: Path, selection: Selection) -> dict[Execution, list[_FxFile]]:
-    """Return the executions in order of rank, graph and step; arrays of one execution in several folders are joined."""
+    """Return the executions in order of rank, graph and step; arrays of one execution in several folders are joined.
+
+    Raises:
+        UsageError: PF3303 when two of these folders hold the same node, so that they are two dumps.
+    """
     found: dict[FxFolder, list[_FxFile]] = defaultdict(list)
     for folders, members in files.folders.items():
-        found[fx_folder(folders, root_name=root.name)].extend(members)
+        place = fx_folder(folders, root_name=root.name)
+        held = {file.name.key: file.file.folders for file in found[place]}
+        other = next((held[file.name.key] for file in members if file.name.key in held), None)
+        if other is not None:
+            execution = Execution(place.rank, place.step, place.graph)
+            raise UsageError(one_execution(other, folders, "arrays", execution))
+        found[place].extend(members)
     ordered = {
         Execution(folder.rank, folder.step, folder.graph): found[folder] for folder in sorted(found, key=_folder_order)
     }

@@ -53,7 +53,7 @@ def read_torchair_ge(
         time: 14-digit name of the run to read when several overlap; default the newest.
 
     Raises:
-        UsageError: PF3201 if the folder or the run is not there.
+        UsageError: PF3201 if the folder or the run is not there, PF3303 if it holds two dumps of one execution.
         IncompleteError: PF3202 if it holds no device dump.
     """
     root = ge_root(dump_root(path))

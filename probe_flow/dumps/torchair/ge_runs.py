@@ -37,12 +37,24 @@ class _Part(Struct):
     rank: int | None
     graph: int | str | None
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        return self.files[0].file.folders
+
+    @property
+    def execution(self) -> Execution:
+        folder = self.folder
+        model = None
+        if folder.model_name is not None:
+            model = folder.model_name if folder.model_id is None else f"{folder.model_name}/{folder.model_id}"
+        return Execution(self.rank, folder.step, self.graph, device=folder.device, model=model)
+
 
 def resolve_executions(files: GeFiles, selection: Selection, time: str | None, problems: list[Problem]) -> GeExecutions:
     """Give every folder of dump files its execution.
 
     Raises:
-        UsageError: PF3201 when `time` names a run that is not there.
+        UsageError: PF3201 when `time` names a run that is not there, PF3303 when two dumps lie below the path.
     """
     parts = [
         _Part(identity, files.folders[key], identity.rank, identity.graph) for key, identity in files.identities.items()
@@ -54,19 +66,11 @@ def resolve_executions(files: GeFiles, selection: Selection, time: str | None, p
     by_execution: dict[Execution, list[GeFile]] = defaultdict(list)
     for part in parts:
         if selection.takes_execution(part.rank, part.folder.step, part.graph):
-            by_execution[_execution(part)].extend(part.files)
+            by_execution[part.execution].extend(part.files)
     if not by_execution:
-        problems.append(keeps_no_execution(sorted(map(_execution, parts), key=_execution_order)))
+        problems.append(keeps_no_execution(sorted((part.execution for part in parts), key=_execution_order)))
     ordered = sorted(by_execution, key=_execution_order)
     return GeExecutions({key: by_execution[key] for key in ordered}, tuple(graphs), tuple(incomplete))
-
-
-def _execution(part: _Part) -> Execution:
-    folder = part.folder
-    model = None
-    if folder.model_name is not None:
-        model = folder.model_name if folder.model_id is None else f"{folder.model_name}/{folder.model_id}"
-    return Execution(part.rank, folder.step, part.graph, device=folder.device, model=model)
 
 
 def _execution_order(execution: Execution) -> tuple[object, ...]:

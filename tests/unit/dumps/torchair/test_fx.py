@@ -72,6 +72,24 @@ def test_both_layouts_in_one_folder_are_both_read(tmp_path):
     assert identities(read(tmp_path)) == [(None, "gm_20260101000000000001_dump", 0), (0, 1, 0)]
 
 
+def test_two_dumps_side_by_side_are_not_mixed(tmp_path):
+    for name in ("monday", "friday"):
+        write_mul_add_relu(None, fx_token(tmp_path / name, 0))
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path)
+    problem = caught.value.diagnostic
+    assert problem.code == "PF3303"
+    assert "the arrays in `friday` and `monday` cannot be told apart: both are rank 0 graph 1 step 0" in problem.message
+
+
+def test_nodes_of_one_execution_in_several_folders_are_read_together(tmp_path):
+    for folder, node in (("first", "add_1"), ("second", "relu_1")):
+        token = fx_token(tmp_path / folder, 0)
+        token.mkdir(parents=True)
+        np.save(token / f"{node}-aten.{node[:-2]}.default.OUTPUT.0.20260101000000000010.npy", X)
+    assert sorted(names(read(tmp_path))) == ["add_1", "relu_1"]
+
+
 def test_arrays_without_folders_are_one_execution(tmp_path):
     write_mul_add_relu(None, tmp_path)
     assert identities(read(tmp_path)) == [(None, None, None)]

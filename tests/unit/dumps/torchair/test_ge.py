@@ -185,6 +185,28 @@ class TestRuns:
         assert [execution.step for execution in catalog.executions] == [0, 1]
         assert codes(catalog) == {"PF3207": 1}
 
+    @pytest.mark.parametrize("time", ["20260101000000", "20260102000000"])
+    @pytest.mark.parametrize("worldsize", [None, 1])
+    def test_two_dumps_side_by_side_are_not_mixed(self, tmp_path, time, worldsize):
+        for name, at in {"fusion_on": "20260101000000", "fusion_off": time}.items():
+            made = GeDump(tmp_path / name / "msprobe_ge_dump", worldsize, at)
+            made.graph(mul_add_relu())
+            write_mul_add_relu(made.token(0), None)
+        with pytest.raises(UsageError) as caught:
+            read(tmp_path)
+        problem = caught.value.diagnostic
+        assert problem.code == "PF3303"
+        assert "in `fusion_off` and `fusion_on` cannot be told apart: both are" in problem.message
+
+    def test_folders_of_several_hosts_are_one_dump_where_ranks_tell_them_apart(self, tmp_path):
+        for rank in (0, 1):
+            made = GeDump(tmp_path / f"host{rank}" / "msprobe_ge_dump", 2)
+            made.graph(mul_add_relu(), rank=rank)
+            write_mul_add_relu(made.token(0, rank=rank), None)
+        catalog = read(tmp_path)
+        assert [execution.rank for execution in catalog.executions] == [0, 1]
+        assert catalog.problems == ()
+
     def test_of_several_graph_texts_the_fitting_one_counts(self, dump):
         dump.graph(mul_add_relu("other_"), pid=9, ts="20260102000000000001")
         catalog = read(dump.root)
