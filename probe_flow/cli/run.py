@@ -71,9 +71,8 @@ def command(
 
     WORKFLOW is a YAML file, or `template:NAME`, one of those that `templates` lists.
 
-    Exit code: 0 everything was compared and the gate passed; 1 the gate failed; 2 a mistake in the command or the
-    workflow, nothing ran; 3 incomplete; 129, 130 or 143 interrupted (SIGHUP, Ctrl-C,
-    SIGTERM).
+    Exit code: 0 everything was compared and the gate passed; 1 the gate failed; 2 a mistake in the command, the
+    workflow or what it names; 3 incomplete; 129, 130 or 143 interrupted (SIGHUP, Ctrl-C, SIGTERM).
     """
     if annotations and output_format == "json":
         raise click.UsageError("`--annotations` and `--format json` both write to stdout; use the format `annotations`")

@@ -138,6 +138,13 @@ def compared(run: RunRecord) -> str:
     return text
 
 
+def _so_far(run: RunRecord) -> str:
+    """Return what was found in the part that was compared, as a sentence that goes on after another one."""
+    if run.first is not None:
+        return f" In what was, {operator(run.first)} is the first to go wrong."
+    return f" In what was, {_failing(run.failure, run)}." if run.failure is not None else ""
+
+
 def headline(run: RunRecord, word: str) -> str:
     """Return the verdict as one sentence; ``word`` is that of `verdict_word`."""
     first, nonfinite = run.first, run.nonfinite
@@ -146,14 +153,14 @@ def headline(run: RunRecord, word: str) -> str:
     if word == "DONE":
         return "The workflow ended; it compares nothing."
     if word == "STOPPED":
+        found = _so_far(run)
+        if found:
+            return f"The rest was not {run.done}: something in the command or its files is wrong.{found}"
         return "Nothing was judged: something in the command or its files is wrong."
     if word == "INTERRUPTED":
         return "The run was stopped before its end."
     if word == "INCOMPLETE":
-        tail = f" In what was, {operator(first)} is the first to go wrong." if first is not None else ""
-        if first is None and run.failure is not None:
-            tail = f" In what was, {_failing(run.failure, run)}."
-        return f"Not everything that was asked for was {run.done}." + tail
+        return f"Not everything that was asked for was {run.done}.{_so_far(run)}"
     overflow = _overflow(run)
     if overflow is not None:
         where = operator(overflow) if overflow.node else "an operator without dump"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -180,15 +180,19 @@ def _check_packages(source: Catalog, *, is_run: bool) -> None:
         needed.insert(0, "mindspore")
     if source.framework.name == MINDTORCH.name:
         _check_both_torches(is_run=is_run)
+    problems = [*_lacking(needed, f" of {source.framework.name}")]
+    if problems:
+        raise UsageError(problems)
+
+
+def _lacking(needed: Sequence[str], whose: str = "") -> Iterator[Diagnostic]:
     lacking = [package for package in needed if find_spec(package) is None]
     if lacking:
         names = " and ".join(f"`{package}`" for package in lacking)
-        raise UsageError(
-            Diagnostic(
-                "PF6604",
-                f"checking APIs of {source.framework.name} needs {names}, not installed here",
-                help=f"pip install {' '.join(lacking)}, in the environment that runs probe_flow",
-            )
+        yield Diagnostic(
+            "PF6604",
+            f"checking APIs{whose} needs {names}, not installed here",
+            help=f"pip install {' '.join(lacking)}, in the environment that runs probe_flow",
         )
 
 
@@ -209,9 +213,10 @@ def _check_both_torches(*, is_run: bool) -> None:
 
 
 def forecast(options: Options) -> Forecast:
-    """Say what will run."""
+    """Say what will run; every benchmark runs in torch, whatever wrote the dump."""
     where = options.output or "the run's folder"
-    return Forecast(f"runs each API of the dump in {len(options.devices)} worker processes, and writes into {where}")
+    does = f"runs each API of the dump in {len(options.devices)} worker processes, and writes into {where}"
+    return Forecast(does, problems=tuple(_lacking(["torch"])))
 
 
 STAGE = StageType(

@@ -62,6 +62,7 @@ def test_a_framework_that_is_not_installed_is_named(probe_flow, tmp_path: Path, 
     assert done.code == 2
     assert "error[PF6604]" in done.err
     assert f"pip install {package}" in done.err
+    assert (tmp_path / "out").exists() == (package == "mindspore"), "every benchmark runs in torch: known before"
     assert not list((tmp_path / "out").glob("accuracy_checking_*"))
 
 

@@ -201,6 +201,13 @@ def test_colours_are_used_only_when_asked_for() -> None:
     assert "\x1b" not in plain(run, given)
 
 
+def test_a_run_that_stopped_says_what_it_had_found() -> None:
+    text = plain(run_of(diverging(), verdict="incomplete", code=2))
+    assert "The rest was not compared: something in the command or its files is wrong. In what" in text
+    assert "Nothing was judged" not in text
+    assert "Nothing was judged: " in plain(run_of(verdict="incomplete", code=2))
+
+
 def test_every_number_of_the_run_is_shown_without_the_comparisons() -> None:
     given = diverging()
     text = plain(run_of(given, verdict="fail", code=1))
