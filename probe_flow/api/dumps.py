@@ -57,11 +57,13 @@ def read_dump(
     ('torchair_fx', 54, 191, ())
     """
     from probe_flow.api.arguments import stage_of
+    from probe_flow.engine.run.paths import locating
 
     given = {"kind": None if kind == AUTO else kind, "ranks": ranks, "steps": steps, "graphs": graphs, "nodes": nodes}
     arguments = {"path": path, **{name: value for name, value in given.items() if value is not None}}
     stage, options = stage_of(ADOPTS_ANY, arguments, nested={"select": _SELECT})
-    return cast("Catalog", stage.run(options, {}, _context(side)))
+    with locating(options):
+        return cast("Catalog", stage.run(options, {}, _context(side)))
 
 
 @told_whole()

@@ -59,7 +59,8 @@ def packaged_for(target: Framework, golden: Framework) -> str | None:
         return {TORCHAIR_GE: FUSION, TORCHAIR_FX: TORCHAIR}.get(golden)
     offline = [framework == OM or framework.is_arrays for framework in (target, golden)]
     if any(offline):
-        return OFFLINE_MODELS if all(offline) else None
+        is_reversed = golden == OM and target != OM
+        return OFFLINE_MODELS if all(offline) and not is_reversed else None
     if target == golden == ARRAYS:
         return ARRAY_FOLDERS
     if target.kernels is None or golden.kernels is None:

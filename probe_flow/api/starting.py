@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -15,6 +17,9 @@ from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError
 from probe_flow.files.existing import first_names, is_folder, real_path
 from probe_flow.records import Framework
 from probe_flow.records.frameworks import NPY
+
+if TYPE_CHECKING:
+    from probe_flow.records import Catalog
 
 _RULES = "fusion_rule"
 _OF_ARRAYS = "offline_om_vs_onnx"
@@ -33,6 +38,7 @@ class Found(Struct, frozen=True):
         framework: what wrote the dump.
         tensors, nodes, executions: how many there are in it.
         problems: what its reader found wrong.
+        files: that its tensors are read from, links to folders followed.
     """
 
     side: str
@@ -42,6 +48,7 @@ class Found(Struct, frozen=True):
     nodes: int
     executions: int
     problems: tuple[Diagnostic, ...] = ()
+    files: frozenset[str] = frozenset()
 
     @property
     def line(self) -> str:
@@ -80,7 +87,17 @@ def look_at(side: str, path: Path) -> Found:
     catalog = read_dump(path, side=side)
     executions = {key.execution for key in catalog.nodes}
     problems = tuple(each for each in catalog.problems if each.severity is not Severity.NOTE)
-    return Found(side, path, framework, len(catalog.tensors), len(catalog.nodes), len(executions), problems)
+    files = _files_of(catalog)
+    return Found(side, path, framework, len(catalog.tensors), len(catalog.nodes), len(executions), problems, files)
+
+
+def _files_of(catalog: Catalog) -> frozenset[str]:
+    @cache
+    def real(folder: str) -> str:
+        return str(real_path(Path(folder)))
+
+    split = (os.path.split(tensor.source) for tensor in catalog.tensors if tensor.source is not None)
+    return frozenset(f"{real(folder)}/{name}" for folder, name in split)
 
 
 def propose(target: Path, golden: Path, *, folder: Path) -> Proposal:
@@ -96,14 +113,15 @@ def propose(target: Path, golden: Path, *, folder: Path) -> Proposal:
         IncompleteError: one of them cannot be read.
     """
     found = _both(target, golden)
-    if real_path(target) == real_path(golden):
+    ours, theirs = (each.files for each in found)
+    if real_path(target) == real_path(golden) or (ours and theirs and (ours <= theirs or theirs <= ours)):
         message = f"both sides are the same dump, `{target}`: nothing in it can differ"
         raise UsageError(Diagnostic("PF2151", message, path=str(golden), help="name the dump to judge it by"))
     kinds = [each.framework for each in found]
     template = packaged_for(kinds[0], kinds[1])
     if template is None and packaged_for(kinds[1], kinds[0]) is not None:
         message = f"the sides are the wrong way round: `{golden}` is what is tested, `{target}` what it is judged by"
-        cure = f"`probe-flow start {golden} {target}`"
+        cure = f"`{shlex.join(['probe-flow', 'start', str(golden), str(target)])}`"
         raise UsageError(Diagnostic("PF2152", message, path=str(target), help=cure))
     if template is None:
         names = " and ".join(f"`{kind.name}`" for kind in kinds)

@@ -30,7 +30,7 @@ from probe_flow.errors import (
     UsageError,
     WorkflowError,
     did_you_mean,
-    out_of_memory,
+    ran_out,
 )
 from probe_flow.errors.diagnostics import NO_SOURCES
 from probe_flow.exit_codes import EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_WRONG_INPUT
@@ -182,7 +182,14 @@ class LazyGroup(click.Group):
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse what stands before the command; name the value that ``-f`` lacks, not what comes after it."""
+        """Parse what stands before the command; name the value that ``-f`` lacks, not what comes after it.
+
+        An empty word is refused, for a path of no letters would be the working directory.
+        """
+        if "" in args:
+            before = " ".join(args[: args.index("")][-2:])
+            where = f"the word after `{before}`" if before else "the first word"
+            raise click.UsageError(f"{where} is empty; where a variable gives it, is that set?", ctx)
         for option, value in itertools.pairwise(args):
             if not option.startswith("-"):
                 break
@@ -313,8 +320,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_INCOMPLETE
     except ProbeFlowError as error:
         return _report(error, debug=debug)
-    except Exception as error:  # the border: whatever comes here is a defect, but for a lack of memory
-        lack = out_of_memory(error)
+    except Exception as error:  # the border: whatever comes here is a defect, but for a lack of memory or space
+        lack = ran_out(error)
         return _report(IncompleteError(lack), debug=debug) if lack else _report(_as_defect(error), debug=True)
     return result if isinstance(result, int) else EXIT_PASSED
 

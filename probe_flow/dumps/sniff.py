@@ -11,8 +11,8 @@ from types import MappingProxyType
 from probe_flow.dumps.device_folders.layout import is_torchair
 from probe_flow.dumps.dump_json.tensor_files import FOLDER
 from probe_flow.dumps.registry import DUMP_JSON, NPY, OM, READERS, TORCHAIR_GE, Folders, ReaderSpec
-from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
-from probe_flow.files.existing import is_file, is_there
+from probe_flow.errors import Diagnostic, IncompleteError, UsageError
+from probe_flow.files.existing import first_names, is_file, is_there, real_path, why_missing
 from probe_flow.packages import BrokenPackageError
 
 _KINDS_OF_FILES = MappingProxyType({".json": DUMP_JSON, ".npy": NPY})
@@ -22,13 +22,7 @@ MAX_NAMES = 20_000
 
 _MAX_DEPTH = 8
 _MAX_LISTED = 5
-
-
-def _names_in(folder: Path) -> list[str]:
-    try:
-        return [child.name for child in folder.iterdir()]
-    except OSError:
-        return []
+_ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".zst", ".7z", ".rar")
 
 
 def kind_of_dump(path: str) -> str:
@@ -42,8 +36,8 @@ def kind_of_dump(path: str) -> str:
     """
     place = Path(path)
     if not is_there(place):
-        help_text = did_you_mean(place.name, _names_in(place.parent))
-        raise UsageError(Diagnostic("PF3401", f"`{path}` does not exist", path=path, help=help_text))
+        what, cure = why_missing(place)
+        raise UsageError(Diagnostic("PF3401", f"`{path}` {what}", path=path, help=cure))
     if is_file(place):
         if place.suffix in _KINDS_OF_FILES:
             return _KINDS_OF_FILES[place.suffix]
@@ -76,14 +70,14 @@ def _shown(readers: Iterable[ReaderSpec], names: Iterable[tuple[Folders, str]]) 
 def _of_packages(path: str, names: Sequence[tuple[Folders, str]], held: Sequence[str]) -> str:
     """Return the kind by the readers of packages; one that cannot be used is a note of the error of an unknown dump."""
     found: dict[str, str] = {}
-    looked_for = [f"{name}: {READERS[name].signs}" for name in READERS.built_in]
+    looked_for = [_looked_for(name) for name in READERS.built_in]
     broken: list[str] = []
     for kind in READERS:
         if kind in READERS.built_in:
             continue
         try:
             found |= _shown([READERS[kind]], names)
-            looked_for.append(f"{kind}: {READERS[kind].signs}")
+            looked_for.append(_looked_for(kind))
         except BrokenPackageError as error:
             broken.append(error.diagnostic.message)
         except Exception as error:  # code of others
@@ -94,15 +88,22 @@ def _of_packages(path: str, names: Sequence[tuple[Folders, str]], held: Sequence
     return _only(found, path)
 
 
+def _looked_for(kind: str) -> str:
+    return f"of `{kind}` it would hold {READERS[kind].signs}"
+
+
 def _only(found: dict[str, str], path: str) -> str:
     if len(found) > 1:
         shown = ", ".join(f"{kind} (`{example}`)" for kind, example in found.items())
+        folders = [Path(path, example.split("/")[0]) for example in found.values() if "/" in example]
+        apart = " or ".join(f"`{folder}`" for folder in dict.fromkeys(folders))
+        cure = f"give {apart}" if len(set(folders)) == len(found) else "give the folder of one of them"
         raise UsageError(
             Diagnostic(
                 "PF3431",
                 f"`{path}` holds dumps of {len(found)} kinds: {shown}",
                 path=path,
-                help="give the folder of one of them, or use the stage of its kind, e.g. `dump.torchair_fx`",
+                help=f"{cure}; in a workflow the stage of one kind, in place of `dump.auto`, takes its files alone",
             )
         )
     return next(iter(found))
@@ -122,14 +123,25 @@ def _names(root: Path) -> Iterator[tuple[Folders, str]]:
 
 def _unknown(path: str, held: Sequence[str], looked_for: Sequence[str], broken: Sequence[str]) -> UsageError:
     shown = ", ".join(f"`{name}`" for name in held[:_MAX_LISTED])
-    nothing = "it is a file, not a folder" if is_file(Path(path)) else "it holds no file"
-    holds = f"it holds {shown}" if shown else nothing
+    nothing = "it is a file, not a folder" if is_file(path) else "it holds no file"
     return UsageError(
         Diagnostic(
             "PF3430",
             f"`{path}` holds no dump of a known kind",
             path=path,
-            help="give the folder of one dump",
-            notes=("looked for " + "; ".join(looked_for), holds, *broken),
+            help=_where_the_dump_is(Path(path)),
+            notes=(f"it holds {shown}" if shown else nothing, *looked_for, *broken),
         )
     )
+
+
+def _where_the_dump_is(path: Path) -> str:
+    """Return the next step for a path without a dump: it may be packed, or lie in the folder above."""
+    if is_file(path):
+        is_packed = path.name.lower().endswith(_ARCHIVES)
+        return f"{'unpack it, and ' if is_packed else ''}give the folder of the dump, not a file"
+    above = real_path(path).parent
+    names = [((above.name,), name) for name in first_names(above)]
+    readers = (READERS[name] for name in READERS.built_in if not READERS[name].is_last)
+    shown = above if path.name in ("", "..") else path.parent
+    return f"give the folder above it, `{shown}`" if _shown(readers, names) else "give the folder of one dump"

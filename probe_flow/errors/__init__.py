@@ -29,7 +29,7 @@ from probe_flow.errors.diagnostics import (
     UsageError,
     WorkflowError,
     did_you_mean,
-    out_of_memory,
+    ran_out,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ __all__ = [
     "UsageError",
     "WorkflowError",
     "did_you_mean",
-    "out_of_memory",
+    "ran_out",
 ]
 
 

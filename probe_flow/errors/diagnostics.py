@@ -6,6 +6,7 @@ Their tree is drawn in the package's docstring.
 from __future__ import annotations
 
 import enum
+import errno
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -197,8 +198,11 @@ _NO_MEMORY = ("failed to map segment", "cannot allocate memory", "can't start ne
 """What the loader of libraries, the system, Python and numpy say when memory runs out."""
 
 
-def out_of_memory(error: BaseException) -> Diagnostic | None:
-    """Return the diagnostic of an error that is, or comes from, a lack of memory; None for any other."""
+def ran_out(error: BaseException) -> Diagnostic | None:
+    """Return the diagnostic of an error that is a full disk, or is or comes from a lack of memory; None for others."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = "the output" if error.filename is None else f"`{error.filename}`"
+        return Diagnostic("PF6011", f"{where} cannot be written: {error.strerror}", help="free some space on that disk")
     found: BaseException | None = error
     while found is not None:
         said = str(found)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib import import_module
+from pathlib import Path
 
 import click
 import pytest
@@ -50,6 +53,32 @@ def test_all_of_a_long_help_is_told_on_request(probe_flow, monkeypatch):
     assert "Offline models: also show which overflow." in told.out
     assert "--help-all" not in told.out
     assert probe_flow("version", "--help-all").out == probe_flow("version", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        (("start", "", "golden"), "the word after `start`"),
+        (("compare", "-tp", "npu", "-gp", ""), "the word after `npu -gp`"),
+        (("",), "the first word"),
+    ],
+)
+def test_an_empty_word_is_no_path(probe_flow, words, where):
+    done = probe_flow(*words)
+    assert done.code == 2
+    assert f"{where} is empty; where a variable gives it, is that set?" in done.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("command", ["--help", "templates"])
+def test_a_full_disk_behind_the_output_is_no_defect(command):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "probe_flow", command], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 3
+    assert done.stderr.startswith("error[PF6011]: the output cannot be written: No space left on device")
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,31 @@ def test_the_same_dump_twice_is_refused(probe_flow, sample, tmp_path):
         assert (done.code, "PF2151" in done.err) == (2, True)
 
 
+def test_a_part_of_a_dump_is_the_same_dump(probe_flow, sample, tmp_path):
+    dump = sample("multi_rank_merge") / "dump_json" / "ranks_target"
+    (tmp_path / "link").symlink_to(dump)
+    for target, golden in ((dump, dump / "step0"), (dump / "step0" / "rank1", tmp_path / "link")):
+        done = probe_flow("start", target, golden)
+        assert (done.code, "PF2151" in done.err) == (2, True), done.err
+
+
+def test_outputs_of_the_original_model_are_no_target(probe_flow, sample):
+    dumps = sample("offline_om_vs_onnx") / "offline" / "onnx"
+    done = probe_flow("start", dumps / "golden", dumps / "target")
+    assert (done.code, "PF2152" in done.err) == (2, True), done.err
+    assert f"probe-flow start {dumps}/target {dumps}/golden" in done.err
+
+
+def test_a_file_that_cannot_be_read_is_named_with_its_dump(probe_flow, sample, tmp_path):
+    dump = sample("pytorch_compare") / "dump_json"
+    target, golden = sorted(each for each in dump.iterdir() if each.is_dir())[:2]
+    cut = next(target.rglob("dump.json"))
+    cut.write_text(cut.read_text()[:300])
+    done = probe_flow("start", target, golden)
+    assert (done.code, "PF3407" in done.err) == (3, True), done.err
+    assert f"--> {cut}:" in done.err
+
+
 def test_swapped_sides_are_told_with_the_right_command(probe_flow, sample):
     folder = sample("torchair_ge_vs_fx") / "torchair" / "faulty"
     done = probe_flow("start", folder / "msprobe_fx_dump", folder / "msprobe_ge_dump")

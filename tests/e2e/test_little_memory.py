@@ -13,7 +13,7 @@ import pytest
 from e2e.projects import KEEPS_ALL, TORCHAIR
 from probe_flow.cli import main as cli
 from probe_flow.comparing import steps
-from probe_flow.errors import ProbeFlowError, out_of_memory
+from probe_flow.errors import ProbeFlowError, ran_out
 from probe_flow.files.machine import START_BYTES, THREAD_BYTES, address_space_needed
 
 MIB = 2**20
@@ -119,5 +119,15 @@ def test_a_lack_of_memory_in_a_stage_is_told_with_the_stage(probe_flow, dumps, m
 
 
 def test_other_errors_are_not_taken_for_it():
-    assert out_of_memory(ProbeFlowError([])) is None
-    assert out_of_memory(OSError(28, "No space left on device")) is None
+    assert ran_out(ProbeFlowError([])) is None
+    assert ran_out(OSError(13, "Permission denied")) is None
+
+
+def test_a_full_disk_is_told_with_what_could_not_be_written() -> None:
+    for error, what in (
+        (OSError(28, "No space left on device"), "the output"),
+        (OSError(122, "Disk quota exceeded", "out/run.json"), "`out/run.json`"),
+    ):
+        problem = ran_out(error)
+        assert problem is not None
+        assert (problem.code, problem.message) == ("PF6011", f"{what} cannot be written: {error.strerror}")

@@ -248,13 +248,13 @@ def check_paths(named: Mapping[str, Path]) -> None:
     Raises:
         UsageError: PF2101 or PF2102 for each.
     """
-    from probe_flow.files.existing import exists, is_readable
+    from probe_flow.files.existing import exists, is_readable, why_missing
 
     problems = []
     for name, path in named.items():
         if not exists(path):
-            message, cure = f"`{name}`: `{path}` does not exist", "paths start from the working directory"
-            problems.append(Diagnostic("PF2101", message, path=str(path), help=cure))
+            what, cure = why_missing(path)
+            problems.append(Diagnostic("PF2101", f"`{name}`: `{path}` {what}", path=str(path), help=cure))
         elif not is_readable(path):
             message = f"`{name}`: `{path}` cannot be read: permission denied"
             cure = "give yourself the right to read it, or name another path"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from probe_flow.errors import Diagnostic, IncompleteError, UsageError
+from probe_flow.errors import Diagnostic, UsageError
 
 GE_GRAPH = "dynamo_original_graph_*.txt"
 _ARRAYS = "*.npy"
@@ -37,12 +37,16 @@ def is_golden_device(target: Path, golden: Path) -> bool:
 
 
 def kind_at(path: Path) -> str:
-    """Return the kind of a dump as far as its files show one, else nothing."""
+    """Return the kind of a dump as far as its files show one, else nothing.
+
+    Raises:
+        IncompleteError: PF3409 the path cannot be searched.
+    """
     from probe_flow.dumps.sniff import kind_of_dump
 
     try:
         return kind_of_dump(str(path))
-    except (UsageError, IncompleteError):
+    except UsageError:
         return ""
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.errors import Diagnostic, Severity, UsageError, did_you_mean
-from probe_flow.files.existing import real_path
+from probe_flow.errors import Diagnostic, Severity, UsageError
+from probe_flow.files.existing import files_below, first_names, is_there, real_path, why_missing
 from probe_flow.records import Execution
 
 DUMP_FILE, DEBUG_FILE = DESCRIPTIONS = "dump.json", "debug.json"
@@ -23,6 +23,8 @@ TREES = ("graph", "pynative")
 _STEP = re.compile(r"step(0|[1-9][0-9]{0,17})")
 _RANK = re.compile(r"rank(0|[1-9][0-9]{0,17})?")
 _PROC = re.compile(r"proc[0-9]{1,18}")
+_MAX_SHOWN = 4
+"""Dumps, or names in a folder, that a message shows."""
 
 
 class DumpFile(Struct, frozen=True):
@@ -62,8 +64,9 @@ def find_dump_files(
         UsageError: PF3401 no such path, PF3403 no dump.json there, PF3404 nothing selected, PF3405 several processes
             without a rank.
     """
-    if not path.exists():
-        raise _missing(path)
+    if not is_there(path):
+        what, cure = why_missing(path)
+        raise UsageError(Diagnostic("PF3401", f"`{path}` {what}", path=str(path), help=cure))
     root = path if path.is_dir() else path.parent
     problems: list[Diagnostic] = []
     files = [_named_by_parents(path)] if path.is_file() else _below(path, problems)
@@ -213,24 +216,38 @@ def _empty_folder(folder: Path, root: Path) -> Diagnostic:
     )
 
 
-def _missing(path: Path) -> UsageError:
-    siblings = [child.name for child in path.parent.iterdir()] if path.parent.is_dir() else []
-    return UsageError(
-        Diagnostic("PF3401", f"`{path}` does not exist", path=str(path), help=did_you_mean(path.name, siblings))
-    )
-
-
 def _no_dump(path: Path, problems: Sequence[Diagnostic]) -> UsageError:
-    names = sorted(child.name for child in path.iterdir())[:8]
+    below = _dumps_below(path)
+    names = first_names(path)
+    shown = [f"`{name}`" for name in sorted(names)[: 2 * _MAX_SHOWN]]
+    cure = "give a dump.json, the folder that holds it, a step folder, or the folder of the step folders"
+    if below:
+        cure = "give one dump: " + " or ".join(f"`{dump}`" for dump in below[:_MAX_SHOWN])
+        cure += f", or one of {len(below) - _MAX_SHOWN} more" if len(below) > _MAX_SHOWN else ""
     return UsageError(
         Diagnostic(
             "PF3403",
             f"`{path}` holds no `{DUMP_FILE}`",
             path=str(path),
-            help="give a dump.json, the folder that holds it, a step folder, or the folder of the step folders",
+            help=cure,
             notes=(
-                ("it holds " + ", ".join(f"`{name}`" for name in names)) if names else "it is empty",
+                ("it holds " + ", ".join(shown)) if names else "it is empty",
                 *(problem.message for problem in problems[:3]),
             ),
         )
     )
+
+
+def _dumps_below(path: Path) -> list[Path]:
+    """Return the dumps deeper in a folder than those of one lie: without its folders of steps, ranks and processes."""
+    found: dict[Path, None] = {}
+    for file in files_below(path, DESCRIPTIONS):
+        folder = file.parent
+        while folder != path and _is_part(folder.name):
+            folder = folder.parent
+        found[folder] = None
+    return list(found)
+
+
+def _is_part(name: str) -> bool:
+    return name in TREES or any(pattern.fullmatch(name) for pattern in (_STEP, _RANK, _PROC))

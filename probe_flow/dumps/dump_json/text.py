@@ -101,4 +101,6 @@ def not_json(shown: str, what: str, span: Span | None = None) -> FormatError:
 
 def cannot_be_read(shown: str, error: OSError) -> FormatError:
     """Return the error of a file that the operating system does not give."""
-    return FormatError(Diagnostic("PF3409", f"`{shown}` cannot be read: {error.strerror or error}", path=shown))
+    message = f"`{shown}` cannot be read: {error.strerror or error}"
+    cure = "give yourself the right to read it" if isinstance(error, PermissionError) else None
+    return FormatError(Diagnostic("PF3409", message, path=shown, help=cure))

@@ -55,7 +55,7 @@ from probe_flow.engine.run.tasks import (
 )
 from probe_flow.engine.schedulers.base import Scheduler
 from probe_flow.engine.schedulers.choice import ahead, held
-from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
+from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, ran_out
 from probe_flow.files.leftovers import remove_leftovers, remove_scratch
 from probe_flow.files.small_files import SmallFiles
 from probe_flow.files.whole_files import sync_folder
@@ -284,7 +284,7 @@ class _Run:
             return ended_by(outcome, exc.diagnostics, is_wrong_input=isinstance(exc, UsageError))
         except Exception as exc:  # a stage of any origin: its failure must not take the record of the others along
             self.log.emit("stage.crashed", stage=outcome.name, traceback=traceback.format_exc())
-            return ended_by(outcome, (out_of_memory(exc) or unforeseen(outcome.name, exc),))
+            return ended_by(outcome, (ran_out(exc) or unforeseen(outcome.name, exc),))
         return outcome
 
     def _context(self, planned: PlannedStage, scheduler: Scheduler) -> Context:

@@ -14,7 +14,7 @@ from probe_flow.engine.run.paths import PathSize, input_paths, measure_path
 from probe_flow.engine.schedulers.base import Scheduler
 from probe_flow.engine.schedulers.executor import Executor, plan_executor
 from probe_flow.errors import Diagnostic, Severity, Span, UsageError, WorkflowError, did_you_mean
-from probe_flow.files.existing import exists, first_names, is_readable
+from probe_flow.files.existing import exists, is_readable, why_missing
 from probe_flow.stages.base import Kind
 from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
 from probe_flow.workflow.sources import COMMAND_LINE, OPTION, PYTHON
@@ -234,8 +234,8 @@ def _path_problem(workflow: Workflow, stage: ResolvedStage, option: str, path: P
         code, what, label = "PF2102", "cannot be read: permission denied", "not readable"
         hint = "give yourself the right to read it, or name another path"
     else:
-        code, what, label = "PF2101", "does not exist", "no such file or folder"
-        hint = _nearest_folder(path)
+        code, label = "PF2101", "no such file or folder"
+        what, hint = why_missing(path)
     yield Diagnostic(
         code,
         f"{option} of stage `{stage.name}`: `{path}` {what}",
@@ -256,14 +256,6 @@ def _set_span(workflow: Workflow, path: Path) -> Span | None:
                 column = len(option) + 2
                 return Span(place, number, column, number, column + len(value))
     return None
-
-
-def _nearest_folder(path: Path) -> str:
-    """Return the next step for a missing path: names that look alike, or how far the path is right."""
-    parent = next(folder for folder in path.absolute().parents if exists(folder))
-    missing = path.absolute().relative_to(parent).parts[0]
-    near = did_you_mean(missing, first_names(parent))
-    return f"{near} (in `{parent}`)" if near else f"`{parent}` is there, `{missing}` is not in it"
 
 
 def _same_folders(stages: Sequence[PlannedStage]) -> Iterator[Diagnostic]:

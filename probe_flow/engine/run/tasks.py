@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from probe_flow.engine.run.outcome import StageOutcome
 from probe_flow.engine.schedulers.base import RETRIES, Batch, BatchError, BatchLost, Result, Scheduler
 from probe_flow.engine.schedulers.choice import LARGE_WORK_BYTES, AutoScheduler
-from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, out_of_memory
+from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, ran_out
 from probe_flow.jobs import BYTES
 from probe_flow.packages import is_extended
 
@@ -271,7 +271,7 @@ class StageTasks:
     def _failure(self, error: BatchError, count: int) -> IncompleteError:
         cause = error.__cause__
         own = cause.diagnostics if isinstance(cause, ProbeFlowError) else ()
-        lack = out_of_memory(cause) if cause is not None else None
+        lack = ran_out(cause) if cause is not None else None
         diagnostic = Diagnostic(
             "PF6002",
             f"batch {error.index + 1} of {count} of stage `{self._stage}` failed: {type(cause).__name__}: {cause}",

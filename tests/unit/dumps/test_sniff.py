@@ -67,8 +67,52 @@ def test_nothing_known_lists_what_was_looked_for_and_what_is_there(tmp_path: Pat
         with pytest.raises(UsageError) as caught:
             kind_of_dump(str(path))
         assert caught.value.diagnostic.code == "PF3430"
-        assert all(kind in caught.value.diagnostic.notes[0] for kind in READERS)
-        assert caught.value.diagnostic.notes[1] == held
+        assert caught.value.diagnostic.notes[0] == held
+        looked_for = caught.value.diagnostic.notes[1:]
+        assert [note.split("`")[1] for note in looked_for] == list(READERS.built_in)
+
+
+@pytest.mark.parametrize(
+    ("given", "cure"),
+    [
+        ("dump/dump_tensor_data", "give the folder above it, `dump`"),
+        ("dump.tar.GZ", "unpack it, and give the folder of the dump, not a file"),
+        ("notes.txt", "give the folder of the dump, not a file"),
+        ("empty", "give the folder of one dump"),
+    ],
+)
+def test_nothing_known_says_where_the_dump_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, cure: str
+) -> None:
+    for folder in ("dump/dump_tensor_data", "empty"):
+        (tmp_path / folder).mkdir(parents=True)
+    for file in ("dump/dump.json", "dump/dump_tensor_data/Torch.add.0.forward.output.0.pt", "dump.tar.GZ", "notes.txt"):
+        (tmp_path / file).write_bytes(b"{}")
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(UsageError) as caught:
+        kind_of_dump(given)
+
+    assert (caught.value.diagnostic.code, caught.value.diagnostic.help) == ("PF3430", cure)
+
+
+def test_the_folder_above_is_named_from_inside_of_a_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dump_tensor_data").mkdir()
+    (tmp_path / "dump.json").write_text("{}")
+    monkeypatch.chdir(tmp_path / "dump_tensor_data")
+
+    with pytest.raises(UsageError) as caught:
+        kind_of_dump(".")
+
+    assert caught.value.diagnostic.help == f"give the folder above it, `{tmp_path.resolve()}`"
+
+
+def test_of_several_kinds_their_folders_are_named_where_each_has_its_own() -> None:
+    with pytest.raises(UsageError) as caught:
+        kind_of_dump(str(TORCHAIR))
+
+    folders = [f"`{TORCHAIR / name}`" for name in ("msprobe_fx_dump", "msprobe_ge_dump")]
+    assert (caught.value.diagnostic.help or "").startswith(f"give {' or '.join(folders)}; ")
 
 
 def test_a_path_that_is_not_there_names_near_ones(tmp_path: Path) -> None:
@@ -76,7 +120,8 @@ def test_a_path_that_is_not_there_names_near_ones(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         kind_of_dump(str(tmp_path / "stpe0"))
 
-    assert (caught.value.diagnostic.code, caught.value.diagnostic.help) == ("PF3401", "did you mean `step0`?")
+    cure = f"did you mean `step0`? (in `{tmp_path}`)"
+    assert (caught.value.diagnostic.code, caught.value.diagnostic.help) == ("PF3401", cure)
 
 
 def test_files_of_tensors_are_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,8 +238,8 @@ def test_a_broken_reader_is_a_note_where_nobody_knows_the_dump(site: Site, tmp_p
         kind_of_dump(str(tmp_path / "d"))
     problem = caught.value.diagnostic
     assert problem.code == "PF3430"
-    assert "acme: `*.acme`" in problem.notes[0]
-    assert [note.partition(" cannot be used: ")[::2] for note in problem.notes[2:]] == [
+    assert "of `acme` it would hold `*.acme`" in problem.notes
+    assert [note.partition(" cannot be used: ")[::2] for note in problem.notes[-2:]] == [
         ("the reader `gone`", "ModuleNotFoundError: No module named 'no_such_module_of_acme'"),
         ("the reader `raising`", "ZeroDivisionError: division by zero"),
     ]

@@ -549,9 +549,35 @@ def test_missing_path_and_folder_without_dump_are_usage_errors(tmp_path: Path) -
         read(tmp_path)
 
     assert missing.value.diagnostic.code == "PF3401"
-    assert missing.value.diagnostic.help == "did you mean `step0`?"
+    assert missing.value.diagnostic.help == f"did you mean `step0`? (in `{tmp_path}`)"
     assert empty.value.diagnostic.code == "PF3403"
     assert "it holds `step0`" in empty.value.diagnostic.notes
+    assert (empty.value.diagnostic.help or "").startswith("give a dump.json, the folder that holds it")
+
+
+@pytest.mark.parametrize(
+    ("dumps", "cure"),
+    [
+        (["npu/step0/rank0", "npu/step0/rank1", "npu/step1/rank0"], "give one dump: `all/npu`"),
+        (["gpu/pynative/step0/proc7", "npu"], "give one dump: `all/gpu` or `all/npu`"),
+        (
+            [f"run{n}/step0/rank0" for n in range(6)],
+            "give one dump: `all/run0` or `all/run1` or `all/run2` or `all/run3`",
+        ),
+    ],
+)
+def test_the_folder_of_several_dumps_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dumps: list[str], cure: str
+) -> None:
+    for dump in dumps:
+        write(tmp_path / "all" / dump, {"Torch.add.0.forward": forward(tensor())})
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(UsageError) as caught:
+        read(Path("all"))
+
+    assert caught.value.diagnostic.code == "PF3403"
+    assert caught.value.diagnostic.help == cure + (", or one of 2 more" if len(dumps) == 6 else "")
 
 
 def test_links_out_of_the_dump_are_not_followed(tmp_path: Path) -> None:
