@@ -49,7 +49,7 @@ class Recompute(Struct, frozen=True):
             yield from (number for number in diagnosis.order if rows[number].is_produced)
             return
         is_open = bool(diagnosis.suspects or diagnosis.random or diagnosis.decided)
-        if self.mode == "never" or not (is_open or diagnosis.asked or diagnosis.unjudged):
+        if self.mode == "never" or not (is_open or diagnosis.asked or diagnosis.unjudged or diagnosis.updated):
             return
         suspects = [suspect.row for suspect in diagnosis.suspects]
         yield from suspects
@@ -63,6 +63,7 @@ class Recompute(Struct, frozen=True):
         for number in diagnosis.near:
             yield from diagnosis.fed_by.get(number, ())
         yield from diagnosis.unjudged
+        yield from diagnosis.updated
         yield from (number for number in diagnosis.order if number in diagnosis.tainted)
 
 

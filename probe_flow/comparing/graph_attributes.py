@@ -5,11 +5,12 @@ Matching needs no attributes, and a graph has thousands; so they are read only w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from probe_flow.apis.calls import UnusableError
+from probe_flow.apis.numpy_core.forms.device import OPTIMIZERS
 from probe_flow.apis.numpy_core.names import DEVICE, attributes_of
 from probe_flow.dumps.graph.links import GraphLinks, Source, graph_of
 from probe_flow.dumps.rules.facts import MEANING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from probe_flow.dumps.rules.records import RuleOp
 
 Attributes = Mapping[str, Any]
+Reading: TypeAlias = tuple[tuple[str, int], ...]
+"""Names of operators, each with the number of an input."""
 
 
 class GraphAttributes:
@@ -33,7 +36,7 @@ class GraphAttributes:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._read: dict[str, Mapping[str, Attributes | None]] = {}
+        self._read: dict[str, _Told] = {}
         self._links: dict[Execution, GraphLinks | None] = {}
 
     def of(self, node: Node) -> Attributes:
@@ -42,19 +45,25 @@ class GraphAttributes:
         Raises:
             UnusableError: no graph has it, or it stands for several operators.
         """
-        if self._catalog.graphs:
-            name, files = self._in_graph(node)
-        else:
-            name = node.rules.op if node.rules is not None else node.key.name
-            told = self._catalog.attrs.get(RULE_FILES, ())
-            files = [str(each) for each in told] if isinstance(told, tuple) else []
-        found = [known[name] for known in map(self._of_file, files) if name in known]
+        name, files = self._in_graph(node) if self._catalog.graphs else self._in_rules(node)
+        told = (self._of_file(file).attributes for file in files)
+        found = [known[name] for known in told if name in known]
         if not found:
             raise UnusableError("its attributes are not known: no graph of this run has it", is_expected=True)
         first = found[0]
         if first is None or any(each != first for each in found):
             raise UnusableError("graphs of this run have several operators of its name")
         return first
+
+    def readers(self, node: Node) -> Reading:
+        """Return the operators that read the variable that an optimizer writes, and which of their inputs it is."""
+        name, files = ("", []) if self._catalog.graphs else self._in_rules(node)
+        return tuple(each for file in files for each in self._of_file(file).readers.get(name, ()))
+
+    def _in_rules(self, node: Node) -> tuple[str, list[str]]:
+        told = self._catalog.attrs.get(RULE_FILES, ())
+        files = [str(each) for each in told] if isinstance(told, tuple) else []
+        return node.rules.op if node.rules is not None else node.key.name, files
 
     def fused(self, node: Node, numels: Sequence[int | None], results: int) -> Fused | None:
         """Return what the graph has for a fused operator; None for an operator that is none, or unknown.
@@ -90,7 +99,7 @@ class GraphAttributes:
         from probe_flow.apis.numpy_core.fused import Part
 
         wanted = attributes_of(DEVICE, op.op_type)
-        known = self._of_file(str(Path(self._catalog.root) / links.graph.file)).get(op.name)
+        known = self._of_file(str(Path(self._catalog.root) / links.graph.file)).attributes.get(op.name)
         if known is None:
             raise UnusableError("graphs of this run have several operators of its name")
         attributes = tuple((name, frozen(value)) for name, value in known.items() if name in wanted.all)
@@ -121,14 +130,25 @@ class GraphAttributes:
             raise UnusableError("it is fused of several operators", is_expected=True)
         return split.parts[0], [str(Path(self._catalog.root) / links.graph.file)]
 
-    def _of_file(self, file: str) -> Mapping[str, Attributes | None]:
-        """Return the attributes of all operators of a file by their names, None where several share one."""
+    def _of_file(self, file: str) -> _Told:
+        """Return what a file says of its operators."""
         if file not in self._read:
             try:
-                self._read[file] = _by_name(op for graph in read_rule_file(file).graphs for op in graph.ops)
+                ops = [op for graph in read_rule_file(file).graphs for op in graph.ops]
             except FormatError as error:  # it was readable a moment ago, or has no attributes
                 raise UnusableError(f"its attributes are not known: {error.diagnostic.message}") from error
+            self._read[file] = _Told(_by_name(ops), _readers(ops))
         return self._read[file]
+
+
+class _Told(NamedTuple):
+    """What a file says of its operators, by their names.
+
+    ``attributes`` are None where several share a name; ``readers`` those of the variable of each optimizer.
+    """
+
+    attributes: Mapping[str, Attributes | None]
+    readers: Mapping[str, Reading]
 
 
 def frozen(value: Any) -> Any:
@@ -142,7 +162,7 @@ ORDER = "origin_format"
 _ORDERS = frozenset({"NHWC", "NCHW"})
 
 
-def _by_name(ops: Iterable[RuleOp]) -> Mapping[str, Attributes | None]:
+def _by_name(ops: Sequence[RuleOp]) -> Mapping[str, Attributes | None]:
     known = [(op, _orders_of(op)) for op in ops]
     every = frozenset[str]().union(*(own for _, own in known))
     found: dict[str, Attributes | None] = {}
@@ -153,6 +173,16 @@ def _by_name(ops: Iterable[RuleOp]) -> Mapping[str, Attributes | None]:
             attrs[ORDER] = next(iter(order))
         found[op.name] = attrs if op.name not in found or found[op.name] == attrs else None
     return found
+
+
+def _readers(ops: Sequence[RuleOp]) -> Mapping[str, Reading]:
+    variables = {op.name: op.inputs[0] for op in ops if op.op_type in OPTIMIZERS and op.inputs}
+    reading: dict[str, list[tuple[str, int]]] = {source: [] for source in variables.values()}
+    for op in ops if reading else ():
+        for place, source in enumerate(op.inputs):
+            if source in reading:
+                reading[source].append((op.name, place))
+    return {name: tuple(reading[source]) for name, source in variables.items()}
 
 
 def _orders_of(op: RuleOp) -> frozenset[str]:

@@ -28,9 +28,10 @@ from probe_flow.apis.numpy_core.quantised_product import QuantisedProduct
 from probe_flow.comparing.asked import Recompute
 from probe_flow.comparing.recompute import LIMIT_BYTES, Work, each_done
 from probe_flow.comparing.recompute_calls import Side
-from probe_flow.comparing.recompute_worker import SideCall, at_most
+from probe_flow.comparing.recompute_worker import SideCall
 from probe_flow.elements.blocks import array_of
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError
+from probe_flow.files.machine import at_most
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.records import Mode, Node, NodeKey, Pairs, TensorRef
 from probe_flow.records.row import Quantised, Recomputed, Row, Rows

@@ -98,6 +98,9 @@ def with_recomputed(
     done = 0
     for key, result in {**{key: Outcome(reason=why) for key, why in calls.refused.items()}, **outcomes}.items():
         done += _put(rows, calls.results[key], result)
+        for place, fields in result.states.items():
+            number = calls.inputs[key][place]
+            rows[number] = rows[number].with_recomputed(**fields)
     # Last, for the arguments of a collective are refused: a group of processes is no value.
     for number, result in zip(sums, found[len(jobs) :], strict=True):
         done += _put(rows, {(0,): number}, result)
@@ -277,6 +280,7 @@ class _Calls:
         asked = {*self.results, *(producer for _, producer, _ in unseen.values())}
         self._target = Side(pairs.target, asked)
         self._other = Side(pairs.golden, set(self._golden.values()))
+        self.inputs: dict[NodeKey, dict[Place, int]] = defaultdict(dict)
         self._pairs_of: dict[NodeKey, list[Pair]] = defaultdict(list)
         for number, row in enumerate(rows):
             tensor = row.pair.target
@@ -285,6 +289,8 @@ class _Calls:
             self._pairs_of[tensor.node].append(row.pair)
             if tensor.slot.role is SlotRole.OUTPUT and tensor.node in self.results:
                 self.results[tensor.node].setdefault(tensor.slot.path, number)
+            elif tensor.slot.role is SlotRole.INPUT:
+                self.inputs[tensor.node][tensor.slot.path] = number
 
     def jobs(self, *, budget: float, sure: int) -> Iterator[tuple[NodeKey, Job]]:
         """Yield the calls that are known, until so many elements are read, but for the first few."""
@@ -363,7 +369,10 @@ class _Calls:
         hides = any(
             place not in inputs and id(ref) not in fed and "float" in ref.dtype for place, ref in target.inputs.items()
         )
-        return structs.replace(target, has_hidden=hides), with_partners(target, inputs, results)
+        golden = with_partners(target, inputs, results)
+        if golden is not None and target.before and (other := self._golden_call(key)) is not None:
+            golden = structs.replace(golden, before=other.before)
+        return structs.replace(target, has_hidden=hides), golden
 
     def _of_models(self, key: NodeKey, target: SideCall) -> tuple[SideCall, SideCall | None]:
         """Return the same for ONNX: where the golden's operator is of the same type, what others give it."""

@@ -22,6 +22,7 @@ from probe_flow.apis.calls import (
     read_gradients,
 )
 from probe_flow.apis.calls import Path as Place
+from probe_flow.apis.numpy_core.forms.device import OPTIMIZERS
 from probe_flow.apis.numpy_core.names import DEVICE, attributes_of, needs_attributes
 from probe_flow.comparing.recompute_worker import SideCall
 from probe_flow.errors import ProbeFlowError
@@ -112,7 +113,36 @@ class Side:
             raise UnusableError("it has no tensor among its arguments", is_expected=True)
         results = _tensors_of(leaves(call.results), SlotRole.OUTPUT, by_place)
         is_open = len(node.originals) > 1 and fused is None
-        return SideCall(call, self._is_mindspore, inputs, results, is_fused=is_open, parts=fused)
+        before = {} if self._has_entries else self._before(node, tensors)
+        return SideCall(call, self._is_mindspore, inputs, results, is_fused=is_open, parts=fused, before=before)
+
+    def _before(self, node: Node, tensors: Mapping[Any, TensorRef]) -> Mapping[Place, TensorRef]:
+        """Return the variable that an optimizer writes as the first operator that reads it before shows it."""
+        own = next((each for slot, each in tensors.items() if (slot.role, slot.path) == (SlotRole.INPUT, (0,))), None)
+        if node.op_type not in OPTIMIZERS or own is None:
+            return {}
+        for name, place in self._graph.readers(node):
+            reader = self._by_rule.get((node.key.execution, name))
+            if reader is None or reader.order >= node.order:
+                continue
+            for each in self._inputs_of.get(reader.key, ()):
+                if each.slot.path == (place,) and (each.dtype, each.numel) == (own.dtype, own.numel):
+                    return {(0,): each}
+        return {}
+
+    @cached_property
+    def _by_rule(self) -> Mapping[tuple[Execution, str], Node]:
+        """The operators of a graph by the name that the graph has for them."""
+        nodes = self._catalog.nodes.values()
+        return {(each.key.execution, each.rules.op if each.rules else each.key.name): each for each in nodes}
+
+    @cached_property
+    def _inputs_of(self) -> Mapping[NodeKey, list[TensorRef]]:
+        found: dict[NodeKey, list[TensorRef]] = defaultdict(list)
+        for tensor in self._catalog.tensors:
+            if tensor.slot.role is SlotRole.INPUT and tensor.kind is TensorKind.TENSOR:
+                found[tensor.node].append(tensor)
+        return found
 
     @staticmethod
     def weights(call: SideCall) -> frozenset[Place]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import resource
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,11 +18,13 @@ from probe_flow.apis.calls import Path as Place
 from probe_flow.apis.numpy_core.names import DEVICE, ONNX
 from probe_flow.elements.blocks import array_of
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError
-from probe_flow.files.opening import read_text
+from probe_flow.files.machine import at_most
 from probe_flow.records import TensorKind, TensorRef
+from probe_flow.records.row import BEGAN
 
 if TYPE_CHECKING:
     from probe_flow.apis.numpy_core.fused import Fused
+    from probe_flow.apis.numpy_core.optimizers import Shown
     from probe_flow.apis.numpy_core.own_error import OwnError
 
 
@@ -44,6 +45,7 @@ class SideCall(Struct, frozen=True):
         has_hidden: whether some of its inputs, weights mostly, were compared with nothing and are what nothing gave.
         is_fused: whether it is an operator of a device that does more than its type says.
         parts: what its graph has for a fused operator; its type then says nothing.
+        before: variables that it writes, as others that read them before show them, by their places.
     """
 
     call: Call
@@ -57,6 +59,7 @@ class SideCall(Struct, frozen=True):
     has_hidden: bool = False
     is_fused: bool = False
     parts: Fused | None = None
+    before: Mapping[Place, TensorRef] = {}
 
     @property
     def elements(self) -> int:
@@ -87,10 +90,12 @@ class Job(Struct, frozen=True):
 class Outcome(Struct, frozen=True):
     """What came of a job: of each result the fields of `Row.recomputed`, or why nothing was computed.
 
-    ``cpu_s`` is what computing took, ``import_s`` what importing a framework took before it.
+    ``cpu_s`` is what computing took, ``import_s`` what importing a framework took before it. ``states`` are those of
+    an optimizer before its step, held against the golden's.
     """
 
     results: Mapping[Place, Mapping[str, Any]] = {}
+    states: Mapping[Place, Mapping[str, Any]] = {}
     reason: str = ""
     cpu_s: float = 0.0
     import_s: float = 0.0
@@ -218,7 +223,9 @@ def _outcome_with(last: Function | None, job: Job, *, is_here: bool) -> Outcome:
     if hides and not golden:
         return Outcome(reason=HIDDEN)
     told = {each.place: (each, _worst(each, has_slices), golden.get(each.place)) for each in found}
-    return Outcome({place: _recomputed(*each, by) for place, each in told.items()})
+    function = _function(job.target, is_here=is_here)
+    states = _states(job, function) if getattr(function, "written", 0) > 1 else {}
+    return Outcome({place: _recomputed(*each, by) for place, each in told.items()}, states=states)
 
 
 WHOLE_SHARE = 0.5
@@ -295,6 +302,46 @@ def _recomputed(
     return {**dict(zip(names, worst, strict=True)), "nonfinite": own.nonfinite, "golden": golden, "by": by}
 
 
+def _read(side: SideCall, tensors: Mapping[Place, TensorRef], place: Place, spec: TensorSpec) -> NDArray[Any]:
+    ref = tensors.get(place)
+    if ref is None:
+        raise UnusableError("the dump lacks a tensor of it")
+    values = _elements(ref)
+    if side.call.kind == DEVICE and values.size == spec.numel:  # matched whatever axes of length 1 there are
+        return values.reshape(spec.shape)
+    if values.shape != spec.shape:
+        raise UnusableError(f"a tensor has shape {list(values.shape)}, the dump says {list(spec.shape)}")
+    return values
+
+
+def _shown(side: SideCall, function: Any) -> Shown:
+    """Return the step of an optimizer as a dump shows it."""
+    from probe_flow.apis.numpy_core.optimizers import Shown
+
+    return Shown(
+        function,
+        side.call,
+        lambda place, spec: _read(side, side.inputs, place, spec),
+        lambda place, spec: _read(side, side.results, place, spec),
+        (lambda spec: _read(side, side.before, (0,), spec)) if side.before else None,
+    )
+
+
+def _states(job: Job, function: Any) -> Mapping[Place, Mapping[str, Any]]:
+    """Return how far the states of an optimizer were from the golden's before its step; none where nothing tells."""
+    from probe_flow.apis.numpy_core.optimizers import state_errors
+
+    if job.golden is None or any((number,) not in job.golden.inputs for number in range(1, function.written)):
+        return {}
+    try:
+        found = state_errors(_shown(job.target, function), _shown(job.golden, function), job.units)
+    except UnusableError:
+        return {}
+    # Of a state that is zero on the golden nothing is relative: then it is of its own size.
+    sizes = {each.place: (each.relative if each.size else 1.0, each.explained_relative) for each in found}
+    return {each.place: _recomputed(each, (BEGAN, *sizes[each.place], each.worst_of_all[3]), 0.0, "") for each in found}
+
+
 def _own_errors(side: SideCall, job: Job, last: Function | None, *, is_here: bool) -> tuple[list[OwnError], str]:
     """Return the own errors of the results of a call, and the framework that computed it; empty for the numpy core.
 
@@ -302,25 +349,17 @@ def _own_errors(side: SideCall, job: Job, last: Function | None, *, is_here: boo
     """
     from probe_flow.apis.numpy_core.compute import own_errors
 
-    def read(tensors: Mapping[Place, TensorRef], place: Place, spec: TensorSpec) -> NDArray[Any]:
-        ref = tensors.get(place)
-        if ref is None:
-            raise UnusableError("the dump lacks a tensor of it")
-        values = _elements(ref)
-        if side.call.kind == DEVICE and values.size == spec.numel:  # matched whatever axes of length 1 there are
-            return values.reshape(spec.shape)
-        if values.shape != spec.shape:
-            raise UnusableError(f"a tensor has shape {list(values.shape)}, the dump says {list(spec.shape)}")
-        return values
-
     def argument(place: Place, spec: TensorSpec) -> NDArray[Any]:
-        return read(side.inputs, place, spec)
+        return _read(side, side.inputs, place, spec)
 
     def gradient(end: str, place: Place, spec: TensorSpec) -> NDArray[Any]:
-        return read({"input": side.incoming, "output": side.results, "result": side.stored}[end], place, spec)
+        return _read(side, {"input": side.incoming, "output": side.results, "result": side.stored}[end], place, spec)
 
     try:
         function, most = _function(side, is_here=is_here), job.limit_bytes
+        given: Callable[[Place, TensorSpec], NDArray[Any]] = argument
+        if hasattr(function, "written"):
+            function, given = _shown(side, function).step()
         if last is not None:
             function = _followed_by(function, last)
         with nullcontext() if is_here else at_most(most):
@@ -328,14 +367,14 @@ def _own_errors(side: SideCall, job: Job, last: Function | None, *, is_here: boo
                 from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
 
                 found = own_gradient_errors(
-                    function, side.call, side.gradients, argument, gradient, job.units, limit_bytes=most
+                    function, side.call, side.gradients, given, gradient, job.units, limit_bytes=most
                 )
             else:
                 found = own_errors(
                     function,
                     side.call,
-                    argument,
-                    lambda place, spec: read(side.results, place, spec),
+                    given,
+                    lambda place, spec: _read(side, side.results, place, spec),
                     job.units,
                     limit_bytes=most,
                 )
@@ -356,27 +395,3 @@ def _followed_by(function: Function, last: Function) -> Function:
         return last(function(*args, **kwargs))
 
     return both
-
-
-@contextmanager
-def at_most(limit_bytes: int) -> Iterator[None]:
-    """Let this process allocate so much more; what asks for more fails with MemoryError."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    used = _allocated()
-    wanted = used + 2 * limit_bytes if used else resource.RLIM_INFINITY
-    known = [each for each in (wanted, soft) if each != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_DATA, (min(known) if known else soft, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-def _allocated() -> int:
-    """Return the bytes of memory that this process has allocated; 0 where the system does not say."""
-    try:
-        text = read_text("/proc/self/status")
-    except OSError:
-        return 0
-    found = next((line.split()[1] for line in text.splitlines() if line.startswith("VmData:")), "0")
-    return int(found) * 1024

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -157,3 +157,29 @@ def _text(path: Path) -> str:
     with suppress(OSError):
         return read_text(path, encoding="ascii", errors="replace").strip()
     return ""
+
+
+@contextmanager
+def at_most(limit_bytes: int) -> Iterator[None]:
+    """Let this process allocate so much more; what asks for more fails with MemoryError."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    used = _allocated()
+    wanted = used + 2 * limit_bytes if used else resource.RLIM_INFINITY
+    known = [each for each in (wanted, soft) if each != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(known) if known else soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _allocated() -> int:
+    """Return the bytes of memory that this process has allocated; 0 where the system does not say."""
+    try:
+        text = read_text("/proc/self/status")
+    except OSError:
+        return 0
+    found = next((line.split()[1] for line in text.splitlines() if line.startswith("VmData:")), "0")
+    return int(found) * 1024

@@ -57,7 +57,7 @@ class Pick(Struct, frozen=True, gc=False):
     slot: Slot
 
 
-CHANNEL = "channel"
+CHANNEL, BEGAN = "channel", "began"
 
 
 class Recomputed(Struct, frozen=True, gc=False):
@@ -67,6 +67,7 @@ class Recomputed(Struct, frozen=True, gc=False):
         figure: the worst one: ``rms``, ``gain`` or ``slice`` (of the worst channel or row), which are relative, or
             ``peak``, in units of the tensor; `CHANNEL`: nothing computed it, and its worst channel is further from the
             golden than all others (`comparing.channels`).
+            `BEGAN`: of a state of an optimizer, before its step and against the golden's.
         found: its size.
         explained: what rounding explains of it, and of a channel what the inputs do.
         score: its size over what no right result reaches; 0 where nothing was computed.

@@ -33,10 +33,11 @@ GATED = re.compile(
 
 SINGULAR = re.compile(
     r"(?i)_*(r|i|real|true|r_?true|i_?true|addc)?_?(sqrt|reciprocal|pow(er)?|div(ide)?(_?no_?nan)?|log(2|10|1p)?|"
-    r"a(rc)?tan_?2|angle)"
+    r"a(rc)?tan_?2|angle|(sparse)?apply(centered)?(ada\w*?|rmsprop))"
     r"(d|v\d+|_?grad|_\d+)*_*"
 )
-"""Types, whole, whose derivative grows without bound where what they read comes near to zero; angles jump by a turn."""
+"""Types, whole, whose derivative grows without bound where what they read comes near to zero; angles jump by a turn.
+Some optimizers divide by the root of what gradients were."""
 
 
 @lru_cache(maxsize=4096)

@@ -66,7 +66,7 @@ class Allowances:
         self._noise: set[int] = set()
         self.hidden = HiddenInputs(rows, pairs)
         self._families = Families(pairs, self.hidden, lambda: self.links)
-        self._memory = Memory(rows, pairs, calls, self.deviations, self._families, lambda: self.links, self.sources)
+        self.memory = Memory(rows, pairs, calls, self.deviations, self._families, lambda: self.links, self.sources)
         self._fused = FusedParts(pairs.target.graphs)
         self._common, self._masked = CommonFactors(), MaskedScores()
         self.updates = Updates(rows, self.deviations, calls)
@@ -215,7 +215,7 @@ class Allowances:
 
     def is_memory(self, number: int, call: Call) -> bool:
         """Whether a row shows memory, and not what its call computed with."""
-        return self._memory.shows(number, call, self.across)
+        return self.memory.shows(number, call, self.across)
 
     def _is_free_of_noise(self, number: int) -> bool:
         """Whether nothing that a row comes from has noise that must be handed on."""

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.flow.links import Links, Sources
+from probe_flow.analysis.limits import BEYOND
 from probe_flow.analysis.model.arithmetic import COPY, Families
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import words_of
 from probe_flow.records import Node, NodeKey, Pairs, TensorKind
-from probe_flow.records.row import Row
+from probe_flow.records.row import BEGAN, Row
 
 if TYPE_CHECKING:
     from probe_flow.analysis.flow.across_ranks import AcrossRanks
@@ -42,8 +43,38 @@ WRITES_IN_PLACE = frozenset(
 UPDATES = "apply"
 """Word of the types of operators that update a variable and keep states beside it (``ApplyAdamD``)."""
 
+_RULES = frozenset(("momentum", "adam", "descent", "prop", "adagrad", "max", "adadelta", "ftrl"))
+"""Words of their types that say how; ``ApplyRotaryPosEmb`` has none of them."""
+
 HANDS_OUT = "empty"
 """Word of the types of operators that hand out memory as it is (``Empty``, ``aten.new_empty``)."""
+
+
+STATE_AGREED = (
+    "a state of an optimizer, shown as the step left it; before the step it was the golden's, as computing again shows"
+)
+STATE_UNKNOWN = (
+    "a state of an optimizer: a device may show what the step left of it, and the golden what it was before; "
+    "not judged, so that another state before the step shows in the variable alone"
+)
+
+
+def is_as_it_began(row: Row) -> bool | None:
+    """Return whether a state of an optimizer was the golden's before its step; None where that is not known."""
+    own = row.recomputed
+    if own is None or own.figure != BEGAN or 1.0 < own.score <= BEYOND:
+        return None
+    return own.score <= 1.0
+
+
+def is_optimizer(op_type: str) -> bool:
+    """Whether a type of operator updates a variable by its gradient.
+
+    >>> is_optimizer("ApplyMomentumD"), is_optimizer("SparseApplyAdagrad"), is_optimizer("ApplyRotaryPosEmb")
+    (True, True, False)
+    """
+    words = words_of(op_type)
+    return UPDATES in words and not words.isdisjoint(_RULES)
 
 
 def is_first_input(row: Row) -> bool:
@@ -105,6 +136,8 @@ class Memory:
         self._links = links
         self._sources = sources
         self._handed_out: set[int] = set()
+        self.states: dict[int, str] = {}
+        """What is said of rows that show a state of an optimizer and are judged by nothing else."""
 
     def shows(self, number: int, call: Call, across: AcrossRanks | None) -> bool:
         """Whether a row shows what its call wrote over, or what nobody wrote, and not what that computed with.
@@ -149,14 +182,18 @@ class Memory:
         """Whether an optimizer of a device reads what it also gives, and the golden's does not.
 
         TensorFlow's operators give the variable alone. So what the device left of momentum has no partner, and nothing
-        tells it from what it read but that it differs; what the optimizer makes of it is judged.
+        tells it from what it read but that it differs; what the optimizer makes of it is judged. Where computing the
+        step again tells what the state was before it, that is judged.
         """
         row, deviation = self._rows[number], self._deviations[number]
         if row.is_produced or call.node is None or UPDATES not in words_of(call.node.op_type):
             return False
         target = row.pair.target
         is_given = target is not None and (target.node, target.slot.path) in self._unpaired
-        return is_given and deviation is not None and not deviation.nonfinite
+        if not is_given or deviation is None or deviation.nonfinite or is_as_it_began(row) is False:
+            return False
+        self.states[number] = STATE_AGREED if is_as_it_began(row) else STATE_UNKNOWN
+        return True
 
     @cached_property
     def _unpaired(self) -> frozenset[tuple[NodeKey, tuple[int | str, ...]]]:

@@ -108,6 +108,9 @@ class Diagnosis(Struct, frozen=True):
         derivatives: operators of a graph that compute gradients.
         unseen: rows of what lies between a suspect and the nearest compared tensors before it, and that the target
             alone shows.
+        updated: rows of variables that optimizers of a graph wrote, the smallest first: they are judged in the size of
+            the variable, of which a step is a small part.
+        states: rows of states of optimizers that nothing judges -> what is said of them.
     """
 
     suspects: tuple[Suspect, ...]
@@ -135,6 +138,8 @@ class Diagnosis(Struct, frozen=True):
     holds_part: bool = False
     derivatives: AbstractSet[NodeKey] = frozenset()
     unseen: Sequence[int] = ()
+    updated: Sequence[int] = ()
+    states: Mapping[int, str] = field(default_factory=dict)
 
     def is_other_choice(self, number: int) -> bool:
         """Whether a row that differs holds whole numbers: indices, or what was cut to them."""
@@ -272,6 +277,8 @@ def with_roles(
             if not excess:
                 full = plain[key] = known.setdefault(full, full)
         found.append(full)
+    for number, told in diagnosis.states.items():
+        found[number] = replace(found[number], reasons=(*found[number].reasons, told))
     return found
 
 

@@ -18,6 +18,7 @@ from probe_flow.analysis.limits import GRADIENT_LIMITS, LIMITS, STATISTICS_LIMIT
 from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import Deviation, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
+from probe_flow.analysis.model.memory import is_optimizer
 from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.analysis.search.diagnosis import LIMITED, Diagnosis, Suspect, is_doubtful, is_open, ratio, scores_of
 from probe_flow.analysis.search.near_misses import hidden_of
@@ -105,7 +106,17 @@ class Search:
             holds_part=self.is_any_off and self.undumped.is_any,
             derivatives=self.calls.derivatives,
             unseen=self.undumped.unseen(key for keys in passed.values() for key in keys) if passed else (),
+            updated=self._updated(),
+            states=self.allowances.memory.states,
         )
+
+    def _updated(self) -> list[int]:
+        """Return the rows of variables that optimizers of a graph wrote, the smallest first."""
+        if not self.allowances.pairs.target.edges:
+            return []
+        calls = (call for call in self.calls if call.node is not None and is_optimizer(call.node.op_type))
+        numbers = (call.written[0] for call in calls if call.written)
+        return sorted(numbers, key=lambda n: (self.rows[n].pair.shown.numel or 0, n))
 
     def _meet(self, number: int, deviation: Deviation) -> None:
         call = self.calls.of[number]

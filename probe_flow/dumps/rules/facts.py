@@ -46,13 +46,13 @@ MEANING = frozenset(
         "batch_dims", "begin", "begin_mask", "begin_norm_axis", "begin_params_axis", "beta", "ceil_mode",
         "concat_dim", "data_format", "dilations", "dim", "dimension", "divisor_override", "dst_type",
         "ellipsis_mask", "end", "end_mask", "epsilon", "exclusive", "filter_size", "global_pooling", "groups",
-        "input_scale", "input_size", "is_training", "keep_dims", "ksize", "largest", "mode", "multiples",
-        "negative_slope", "new_axis_mask", "noop_with_empty_axes", "num_axes", "num_output", "num_segments",
-        "num_split", "offset", "offsets", "orig_input_shape", "padding",
-        "padding_mode", "paddings_contiguous", "pads", "perm", "power", "relu_flag", "reverse", "round_mode",
+        "input_scale", "input_size", "is_training", "keep_dims", "ksize", "largest", "lr", "mode", "momentum",
+        "multiples", "negative_slope", "new_axis_mask", "noop_with_empty_axes", "num_axes", "num_output",
+        "num_segments", "num_split", "offset", "offsets", "orig_input_shape", "padding",
+        "padding_mode", "paddings_contiguous", "pads", "perm", "power", "relu_flag", "reverse", "rho", "round_mode",
         "scale", "shape", "shift", "shrink_axis_mask", "size", "size_splits", "sorted", "split_dim",
         "sqrt_mode", "strides", "threshold", "transpose", "transpose_first", "transpose_x1", "transpose_weight",
-        "transpose_x", "transpose_x2", "value",
+        "transpose_x", "transpose_x2", "update_slots", "use_nesterov", "value",
     }
 )  # fmt: skip
 """Attributes that say what an operator computes (`apis/numpy_core/forms`); a wrong one breaks no rule."""

@@ -308,6 +308,16 @@ _TRAINING = frozenset(
 )  # fmt: skip
 """Types that `device_training` computes, which graphs without a backward pass do not load."""
 
+OPTIMIZERS = frozenset(
+    (
+        "ApplyMomentum", "ApplyMomentumD", "ApplyKerasMomentum", "ApplyKerasMomentumD", "ApplyAdam", "ApplyAdamD",
+        "ApplyAdaMax", "ApplyAdaMaxD", "ApplyAdagrad", "ApplyAdagradD", "ApplyRMSProp", "ApplyRMSPropD",
+        "ApplyCenteredRMSProp", "ApplyGradientDescent", "AssignAdd", "AssignSub", "SparseApplyAdagrad",
+        "SparseApplyAdagradD", "ScatterAdd", "ScatterSub", "ScatterUpdate",
+    )
+)  # fmt: skip
+"""Types that write a variable: those of `device_updates`."""
+
 _FORMS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         **DEVICE_MOVES,
@@ -350,10 +360,11 @@ BOUNDED_DEVICE_FORMS = (
     - {"AvgPool", "AvgPoolV2", "Conv2D", "DepthwiseConv2D", "FullyConnection", "MaxPool", "MaxPoolV3"}
     - {name for name in QUANTISED if "Matmul" in name}
 ) | {name for name in DEVICE_MOVES if name.startswith(("Reduce", "Transpose", "Slice", "Split", "StridedSlice"))}
+BOUNDED_DEVICE_FORMS |= {name for name in OPTIMIZERS if name.startswith(("Apply", "Assign"))}
 """Types of which each tensor has as many elements as the inputs repeated to one shape, at most."""
 
 
-DEVICE_TYPES = _FORMS.keys() | _TRAINING
+DEVICE_TYPES = _FORMS.keys() | _TRAINING | OPTIMIZERS
 """Types of operators that are computed."""
 
 
@@ -366,4 +377,8 @@ def device_form(op_type: str) -> Callable[..., Any] | None:
         from probe_flow.apis.numpy_core.forms.device_training import TRAINING
 
         return TRAINING[op_type]
+    if op_type in OPTIMIZERS:
+        from probe_flow.apis.numpy_core.forms.device_updates import UPDATES
+
+        return UPDATES[op_type]
     return _FORMS.get(op_type)

@@ -52,7 +52,41 @@ def results(op_type, inputs, attributes):
     return [values for _, values in computed(names.find(names.DEVICE, op_type), call, arrays)]
 
 
+ONE_STEP = [I([1.0]), I([2.0]), I(0.5), I([4.0])]
+"""Variable, what it gathered, rate, gradient."""
+ADAM = [I([1.0]), I([2.0]), I([2.0]), I(0.5), I(0.75), I(0.5), I(0.5), I(0.5), I(1.0), I([4.0])]
+ADA_MAX = [I([1.0]), I([2.0]), I([2.0]), I(0.5), I(0.5), I(0.5), I(0.5), I(1.0), I([4.0])]
+ADAGRAD = [I([1.0]), I([9.0]), I(0.5), I([4.0])]
+RMS = [I([1.0]), I([2.0]), I([4.0]), I(0.5)]
+ROWS = [I([[1.0], [2.0]]), I([[9.0], [4.0]])]
+
 CASES = [
+    ("ApplyMomentum", [*ONE_STEP, I(0.25)], {}, [[-1.25], [4.5]]),
+    ("ApplyMomentumD", [*ONE_STEP, I(0.25)], {"use_nesterov": True}, [[-1.5625], [4.5]]),
+    ("ApplyKerasMomentum", [*ONE_STEP, I(0.25)], {}, [[-0.5], [-1.5]]),
+    ("ApplyKerasMomentumD", [*ONE_STEP, I(0.25)], {"use_nesterov": True}, [[-1.375], [-1.5]]),
+    ("ApplyAdam", ADAM, {}, [[0.625], [3.0], [9.0]]),
+    ("ApplyAdamD", ADAM, {"use_nesterov": True}, [[0.5625], [3.0], [9.0]]),
+    ("ApplyAdaMax", ADA_MAX, {}, [[0.4], [3.0], [4.0]]),
+    ("ApplyAdaMaxD", ADA_MAX, {}, [[0.4], [3.0], [4.0]]),
+    ("ApplyAdagrad", ADAGRAD, {}, [[0.6], [25.0]]),
+    ("ApplyAdagradD", ADAGRAD, {"update_slots": False}, [[1 - 2 / 3], [9.0]]),
+    ("ApplyRMSProp", [*RMS, I(0.5), I(0.25), I(7.0), I([4.0])], {}, [[-0.5], [9.0], [1.5]]),
+    ("ApplyRMSPropD", [*RMS, I([4.0])], {"rho": 0.5, "momentum": 0.25, "epsilon": 7.0}, [[-0.5], [9.0], [1.5]]),
+    (
+        "ApplyCenteredRMSProp",
+        [I([1.0]), I([0.0]), *RMS[1:], I(0.5), I(0.25), I(4.0), I([4.0])],
+        {},
+        [[-2 / 3], [2.0], [9.0], [5 / 3]],
+    ),
+    ("ApplyGradientDescent", [I([1.0]), I(0.5), I([4.0])], {}, [[-1.0]]),
+    ("SparseApplyAdagrad", [*ROWS, I(0.5), I([[4.0]]), I([0])], {}, [[[0.6], [2.0]], [[25.0], [4.0]]]),
+    ("SparseApplyAdagradD", [*ROWS, I([[4.0]]), I([0])], {"lr": 0.5}, [[[0.6], [2.0]], [[25.0], [4.0]]]),
+    ("ScatterAdd", [I([1.0, 2.0]), I([1, 1]), I([10.0, 20.0])], {}, [[1.0, 32.0]]),
+    ("ScatterSub", [I([1.0, 2.0]), I([1, 1]), I([10.0, 20.0])], {}, [[1.0, -28.0]]),
+    ("ScatterUpdate", [I([1.0, 2.0]), I([1]), I([9.0])], {}, [[1.0, 9.0]]),
+    ("AssignAdd", [I([1.0]), I([4.0])], {}, [[5.0]]),
+    ("AssignSub", [I([1.0]), I([4.0])], {}, [[-3.0]]),
     ("Cast", [I([1.5, -1.5])], {"dst_type": 3}, [[1, -1]]),
     ("Cast", [I([1.5])], {"dst_type": 1}, [[1.5]]),
     ("Exp", [I([0.0, 1.0])], {}, [[1.0, E(1)]]),
@@ -387,6 +421,8 @@ def test_readers_of_graphs_keep_the_attributes_that_operators_name():
         ("BatchNormGrad", [TWO, TWO, TWO[0], TWO[0], TWO[0]], {"is_training": False}, "running statistics"),
         ("SparseSoftmaxCrossEntropyWithLogits", [TWO, I([0, 2])], {}, "classes that there are not"),
         ("UnsortedSegmentSumD", [I([1.0]), I([3])], {"num_segments": 2}, "segments beyond 2"),
+        ("SparseApplyAdagrad", [*ROWS, I(0.5), I([[4.0], [4.0]]), I([0, 0])], {}, "names a row twice"),
+        ("ScatterAdd", [I([1.0]), I([3]), I([1.0])], {}, "rows beyond 1"),
         ("DepthwiseConv2D", [HWC, TWO], HWC_SQUARE, "a filter of shape [2, 2]"),
         ("MaxPoolGrad", [np.ones((1, 1, 3, 3)), ONES, ONES], POOL, "which of equal elements"),
         ("RealDiv", [TWO, TWO, TWO], {}, "its arguments are not those that are computed"),
