@@ -91,11 +91,9 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
     places, programs = _programs(rows)
     has_steps = len(set(programs.values())) < len(programs)
 
-    parameters = {
-        key
-        for row in rows
-        if row.slot_role is _PARAMETER and (key := _fingerprint(row, places[id(row.node.execution)])) is not None
-    }
+    shown = (row for row in rows if row.slot_role is _PARAMETER)
+    keys = (_fingerprint(row, places[id(row.node.execution)]) for row in shown)
+    weights = _Weights(pairs, frozenset(key for key in keys if key is not None))
     kept: dict[object, int] = {}  # what earlier steps of the same program left for later ones to read
     last: dict[object, int] = {}
     run = -1
@@ -112,14 +110,14 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
         key = _fingerprint(row, place)
         left = kept.get((programs[key[0]], key[1:])) if kept and key is not None and not row.is_produced else None
         latest = last.get(key)
-        if key is not None and latest is not None and not _is_chance(row, rows[latest], pairs):
+        if key is not None and latest is not None and weights.is_same(row, rows[latest], key):
             producers[number] = (_shown_again(row, latest, rows, producers),)
             if row.is_produced and rows[latest].node == node and _is_gate(row, pairs):
                 passed[key[:2]] = number
         elif passed and role is _INPUT and node.phase is _BACKWARD and key is not None and key[:2] in passed:
             gate = passed.pop(key[:2])
             producers[number], gates[number] = (gate,), (rows[gate].node,)
-        elif role is _PARAMETER or (role is _INPUT and (key in parameters or _is_weight(row, pairs))):
+        elif weights.has(row, key):
             producers[number], wrote[number] = (), left
         elif left is not None:
             producers[number] = (left,)
@@ -152,6 +150,34 @@ def _shown_again(row: Row, latest: int, rows: Sequence[Row], producers: Mapping[
     return latest
 
 
+class _Weights:
+    """Which rows are weights, and whether two of one golden value are the same tensor.
+
+    Args:
+        pairs: of the comparison.
+        parameters: what modules list as theirs.
+    """
+
+    def __init__(self, pairs: Pairs, parameters: frozenset[_Fingerprint]) -> None:
+        self._pairs = pairs
+        self._parameters = parameters
+
+    def has(self, row: Row, key: _Fingerprint | None) -> bool:
+        """Whether a row that nothing wrote is a weight."""
+        role = row.slot_role
+        return role is _PARAMETER or (role is _INPUT and (key in self._parameters or _is_weight(row, self._pairs)))
+
+    def is_same(self, row: Row, equal: Row, key: _Fingerprint) -> bool:
+        """Whether a row shows the tensor of an earlier one, and no other that has the same value on the golden.
+
+        Layers that begin alike have weights of their own: where the target reads different ones, they are not the same.
+        """
+        if row.is_produced:
+            return not _is_chance(row, equal, self._pairs)
+        is_of_both = equal.is_produced or _agree(row, equal) is not False
+        return is_of_both or not (self.has(row, key) and self.has(equal, key))
+
+
 def _is_chance(row: Row, equal: Row, pairs: Pairs) -> bool:
     """Whether a result of the golden equals what its own call read, or another one gave, and the target's does not.
 
@@ -161,12 +187,16 @@ def _is_chance(row: Row, equal: Row, pairs: Pairs) -> bool:
     if not row.is_produced:
         return False
     node = pairs.target.nodes.get(row.node)
-    if equal.node != row.node and (node is None or node.kind is not NodeKind.API):
-        return False
-    result, read = (None if each.pair.target is None else each.pair.target.recorded for each in (row, equal))
-    if result is None or read is None:
-        return False
-    return (result.min, result.max, result.l2norm) != (read.min, read.max, read.l2norm)
+    is_computed = equal.node == row.node or (node is not None and node.kind is NodeKind.API)
+    return is_computed and _agree(row, equal) is False
+
+
+def _agree(row: Row, equal: Row) -> bool | None:
+    """Return whether the target recorded the same of two rows; None where that is not known."""
+    own, other = (None if each.pair.target is None else each.pair.target.recorded for each in (row, equal))
+    if own is None or other is None:
+        return None
+    return (own.min, own.max, own.l2norm) == (other.min, other.max, other.l2norm)
 
 
 def _programs(rows: Sequence[Row]) -> tuple[dict[int, int], dict[int, tuple[object, ...]]]:

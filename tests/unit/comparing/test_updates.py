@@ -8,12 +8,12 @@ from ge_writer import DumpTensor
 from offline_builders import Case
 from om_writer import OmTensor
 from rule_builders import attr, desc, op
-from unit.comparing.test_recompute_offline import in_order
 
 from probe_flow.comparing.asked import Asked, Recompute
 from probe_flow.comparing.steps import compare_pairs
 from probe_flow.testing.run_records import run_record
 from probe_flow.work import Context, Settings
+from tests.unit.comparing.test_recompute_offline import in_order
 
 RANDOM = np.random.default_rng(24)
 WEIGHT, STATE, GRADIENT, X = (RANDOM.standard_normal((16, 16)).astype(np.float32) for _ in range(4))
