@@ -169,7 +169,12 @@ class Allowances:
         if not row.is_by_statistics or self.pairs.target.edges:
             return None
         if row.is_produced:
-            apart = partial(self._by_statistics.apart, number, self.calls.of[number], self.deviations)
+            call = self.calls.of[number]
+            if call is not None and call.communicates and self.across is not None:
+                from probe_flow.analysis.statistics.exchanged import contradiction_of_sum
+
+                return contradiction_of_sum(number, call, self.rows, self.across)
+            apart = partial(self._by_statistics.apart, number, call, self.deviations)
             return self._own_inputs.contradiction(number, *(() if is_other else (apart,)))
         if self.sources(number) is not None:
             return None

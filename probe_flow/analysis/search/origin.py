@@ -140,6 +140,9 @@ class Search:
         gap = plain_gap(self.rows[number])
         if gap is None or gap <= SAME_VALUE:
             return
+        if self.shaken.counts(number):
+            self.wild.add(number)  # what is computed with it is of other rows
+            return
         ancestor = self._root(next(iter(self.suspects))) if self.suspects else None
         if gap <= 2.0 * self.allowances.recent(number):
             if ancestor is not None:  # it may have been computed from that, and what it is used for with it

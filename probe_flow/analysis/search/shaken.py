@@ -8,7 +8,7 @@ so there only gross errors accuse.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from probe_flow.analysis.flow.calls import Call
@@ -60,6 +60,26 @@ class Shaken:
         if share:
             run = row.node.execution.identity
             self._decided[run] = max(share, self._decided.get(run, 0.0))
+
+    def counts(self, number: int) -> bool:
+        """Whether a plain number may be a count of rows that decisions before it sent elsewhere: 33 in place of 32.
+
+        It is one of a list that adds up to the rows of a tensor of its call, on both sides: where nothing else is known
+        of numbers, these are what an exchange, or a split, takes of each rank or part.
+        """
+        path = self._rows[number].pair.shown.slot.path
+        if not self._decided or len(path) < 2:
+            return False
+        of_call = [self._rows[n] for n in _of_same_call(number, self._rows)]
+        lists = [row for row in of_call if not row.is_produced and row.pair.shown.slot.path[:-1] == path[:-1]]
+        for side in ("target", "golden"):
+            numbers = [getattr(row.pair, side) for row in lists]
+            values = [each.value for each in numbers if each is not None]
+            shapes = (getattr(row.pair, side) for row in of_call)
+            lengths = {each.shape[0] for each in shapes if each is not None and each.shape}
+            if not all(type(value) is int for value in values) or sum(values) not in lengths:
+                return False
+        return True
 
     def score(
         self, number: int, call: Call, around: Sequence[int], score: float, deviation: Deviation, *,
@@ -188,6 +208,16 @@ class Shaken:
                 share = abs(mine - other) / max(1, mine, other)
                 found[target.node] = max(math.sqrt(share), found.get(target.node, 0.0))
         return found
+
+
+def _of_same_call(number: int, rows: Sequence[Row]) -> Iterator[int]:
+    """Yield the rows of the call that owns one; they follow each other."""
+    node = rows[number].node
+    for step in (-1, 1):
+        at = number if step > 0 else number - 1
+        while 0 <= at < len(rows) and rows[at].node == node:
+            yield at
+            at += step
 
 
 def _drops_elements(call: Call) -> bool:

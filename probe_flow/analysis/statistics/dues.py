@@ -92,10 +92,10 @@ def sum_of(whole: Moments, parts: Sequence[Moments], operands: Operands, *, sign
     ends = [sorted((by * each.low, by * each.high)) for by, each in zip(factors, parts, strict=True)]
     top = sum(abs(by) * each.top for by, each in zip(factors, parts, strict=True))
     low, high = (sum(each[at] for each in ends) for at in (0, 1))
-    return Due("mean", mean, mean, explained), *_inside(whole, low, high, top)
+    return Due("mean", mean, mean, explained), *inside(whole, low, high, top)
 
 
-def _inside(whole: Moments, low: float, high: float, top: float) -> Sequence[Due]:
+def inside(whole: Moments, low: float, high: float, top: float) -> Sequence[Due]:
     """No element lies outside of two bounds, which are made of numbers as large as ``top``."""
     step = STEP_AT_MOST * whole.unit * top
     return Due("low", low, high, step), Due("high", low, high, step)
@@ -115,7 +115,7 @@ def multiplied(whole: Moments, parts: Sequence[Moments]) -> Sequence[Due]:
         return ()
     most = min(sizes)
     of_norm = (whole.share * whole.unit + whole.norm_recorded + max(each.norm_recorded for each in parts)) * most
-    return Due("size", 0.0, most, of_norm), *_inside(whole, min(ends), max(ends), first.top * second.top)
+    return Due("size", 0.0, most, of_norm), *inside(whole, min(ends), max(ends), first.top * second.top)
 
 
 def divided(whole: Moments, parts: Sequence[Moments]) -> Sequence[Due]:
@@ -124,7 +124,7 @@ def divided(whole: Moments, parts: Sequence[Moments]) -> Sequence[Due]:
     if divisor.low * divisor.high <= 0.0 or read.count != whole.count or whole.count % divisor.count:
         return ()
     ends = [one / other for one in (read.low, read.high) for other in (divisor.low, divisor.high)]
-    return _inside(whole, min(ends), max(ends), max(map(abs, ends)))
+    return inside(whole, min(ends), max(ends), max(map(abs, ends)))
 
 
 def _moved(whole: Moments, tensor: Moments, by: float) -> Sequence[Due]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from comparison_rows import IN, OUT, edge, pairs_of, passes, row, tensor
+from comparison_rows import IN, OUT, argument, edge, pairs_of, passes, row, tensor
 from msgspec.structs import replace
 
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.search.near_misses import near_ties
 from probe_flow.analysis.search.origin import diagnose
-from probe_flow.records import FindingKind, Flow, Measurement, Mode, SideSummary, Statistics
+from probe_flow.records import FindingKind, Flow, Measurement, Mode, SideSummary, Statistics, TensorKind
+from probe_flow.testing import builders
 
 TYPES = {"score": "linear", "pick": "topk", "take": "index_select", "norm": "layer_norm"}
 EDGES = [edge("nowhere", "score", 9), edge("score", "pick"), edge("pick", "take", 1), edge("take", "norm")]
@@ -68,6 +69,31 @@ def test_tokens_that_are_sent_in_the_order_of_a_near_tie_are_no_fault(index, nor
     rows = [*rows[:4], sent, row("send", relative=0.3, mark=9.5)]
     types = {"score": "linear", "pick": "topk", "send": "all_to_all_single"}
     assert named(rows, pairs_of(rows, types, flow=Flow.ORDER)) == due
+
+
+def sent(counts: tuple[int, int], index: float, *, length: int | None = None, wrong: object = None):
+    """Rows sent to two experts, of which each takes so many; the golden sends 27 and 32."""
+    rows, _ = routed(2e-4, index, 0.0)
+    numbers = [(mine, other) for mine, other in zip(counts, (27, 32), strict=True)]
+    splits = [argument("send", *each, place=2) for each in numbers]
+    for number, (each, both) in enumerate(zip(splits, numbers, strict=True)):
+        sides = [
+            builders.tensor("send", IN, (2, number), kind=TensorKind.SCALAR, value=value, shape=()) for value in both
+        ]
+        splits[number] = replace(each, pair=replace(each.pair, target=sides[0], golden=sides[1]))
+    of_rows = [tensor("send", OUT, shape=(rows, 8)) for rows in (sum(counts) if length is None else length, 59)]
+    made = replace(row("send"), pair=replace(row("send").pair, target=of_rows[0], golden=of_rows[1]), measurement=None)
+    other = [] if wrong is None else [argument("send", wrong, 1, place=3)]
+    rows = [*rows[:4], *splits, *other, made]
+    types = {"score": "linear", "pick": "topk", "send": "all_to_all_single"}
+    return rows, pairs_of(rows, types, flow=Flow.ORDER)
+
+
+def test_counts_of_rows_that_near_ties_sent_elsewhere_are_no_wrong_arguments():
+    assert named(*sent((27, 33), 0.2)) == []
+    assert named(*sent((27, 33), 0.0)) == ["send"]  # nothing was decided otherwise
+    assert named(*sent((27, 33), 0.2, length=59)) == ["send"]  # they are not the rows that are sent
+    assert named(*sent((27, 32), 0.2, wrong=2)) == ["send"]  # a number of its own
 
 
 def test_an_operator_that_decides_nothing_excuses_nothing():
