@@ -6,12 +6,12 @@ Matching needs no attributes, and a graph has thousands; so they are read only w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from probe_flow.apis.calls import UnusableError
-from probe_flow.apis.numpy_core.forms.device import OPTIMIZERS
-from probe_flow.apis.numpy_core.names import DEVICE, attributes_of
+from probe_flow.apis.numpy_core.names import DEVICE, attributes_of, find
 from probe_flow.dumps.graph.links import GraphLinks, Source, graph_of
 from probe_flow.dumps.rules.facts import MEANING
 from probe_flow.dumps.rules.rule_file import RULE_FILES, read_rule_file
@@ -151,6 +151,15 @@ class _Told(NamedTuple):
     readers: Mapping[str, Reading]
 
 
+@lru_cache(maxsize=1024)
+def writes_variable(op_type: str) -> bool:
+    """Return whether a type of operator is an optimizer that is computed, or writes a variable as one does."""
+    try:
+        return hasattr(find(DEVICE, op_type), "written")
+    except UnusableError:
+        return False
+
+
 def frozen(value: Any) -> Any:
     """Return an attribute with tuples in place of lists: what computes an operator is told apart by its attributes."""
     return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
@@ -176,7 +185,7 @@ def _by_name(ops: Sequence[RuleOp]) -> Mapping[str, Attributes | None]:
 
 
 def _readers(ops: Sequence[RuleOp]) -> Mapping[str, Reading]:
-    variables = {op.name: op.inputs[0] for op in ops if op.op_type in OPTIMIZERS and op.inputs}
+    variables = {op.name: op.inputs[0] for op in ops if op.inputs and writes_variable(op.op_type)}
     reading: dict[str, list[tuple[str, int]]] = {source: [] for source in variables.values()}
     for op in ops if reading else ():
         for place, source in enumerate(op.inputs):

@@ -22,7 +22,6 @@ from probe_flow.apis.calls import (
     read_gradients,
 )
 from probe_flow.apis.calls import Path as Place
-from probe_flow.apis.numpy_core.forms.device import OPTIMIZERS
 from probe_flow.apis.numpy_core.names import DEVICE, attributes_of, needs_attributes
 from probe_flow.comparing.recompute_worker import SideCall
 from probe_flow.errors import ProbeFlowError
@@ -118,8 +117,10 @@ class Side:
 
     def _before(self, node: Node, tensors: Mapping[Any, TensorRef]) -> Mapping[Place, TensorRef]:
         """Return the variable that an optimizer writes as the first operator that reads it before shows it."""
+        from probe_flow.comparing.graph_attributes import writes_variable
+
         own = next((each for slot, each in tensors.items() if (slot.role, slot.path) == (SlotRole.INPUT, (0,))), None)
-        if node.op_type not in OPTIMIZERS or own is None:
+        if own is None or not writes_variable(node.op_type):
             return {}
         for name, place in self._graph.readers(node):
             reader = self._by_rule.get((node.key.execution, name))

@@ -20,11 +20,10 @@ from probe_flow.elements.blocks import array_of
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError
 from probe_flow.files.machine import at_most
 from probe_flow.records import TensorKind, TensorRef
-from probe_flow.records.row import BEGAN
+from probe_flow.records.row import Recomputed
 
 if TYPE_CHECKING:
     from probe_flow.apis.numpy_core.fused import Fused
-    from probe_flow.apis.numpy_core.optimizers import Shown
     from probe_flow.apis.numpy_core.own_error import OwnError
 
 
@@ -314,12 +313,9 @@ def _read(side: SideCall, tensors: Mapping[Place, TensorRef], place: Place, spec
     return values
 
 
-def _shown(side: SideCall, function: Any) -> Shown:
+def _shown(function: Any, side: SideCall) -> Any:
     """Return the step of an optimizer as a dump shows it."""
-    from probe_flow.apis.numpy_core.optimizers import Shown
-
-    return Shown(
-        function,
+    return function.shown(
         side.call,
         lambda place, spec: _read(side, side.inputs, place, spec),
         lambda place, spec: _read(side, side.results, place, spec),
@@ -329,17 +325,19 @@ def _shown(side: SideCall, function: Any) -> Shown:
 
 def _states(job: Job, function: Any) -> Mapping[Place, Mapping[str, Any]]:
     """Return how far the states of an optimizer were from the golden's before its step; none where nothing tells."""
-    from probe_flow.apis.numpy_core.optimizers import state_errors
-
     if job.golden is None or any((number,) not in job.golden.inputs for number in range(1, function.written)):
         return {}
     try:
-        found = state_errors(_shown(job.target, function), _shown(job.golden, function), job.units)
+        found = _shown(function, job.target).state_errors(_shown(function, job.golden), job.units)
     except UnusableError:
         return {}
-    # Of a state that is zero on the golden nothing is relative: then it is of its own size.
-    sizes = {each.place: (each.relative if each.size else 1.0, each.explained_relative) for each in found}
-    return {each.place: _recomputed(each, (BEGAN, *sizes[each.place], each.worst_of_all[3]), 0.0, "") for each in found}
+    told = {}
+    for each in found:
+        # Of a state that is zero on the golden nothing is relative: then it is of its own size.
+        size = each.relative if each.size else 1.0
+        worst = Recomputed.BEGAN, size, each.explained_relative, each.worst_of_all[3]
+        told[each.place] = _recomputed(each, worst, 0.0, "")
+    return told
 
 
 def _own_errors(side: SideCall, job: Job, last: Function | None, *, is_here: bool) -> tuple[list[OwnError], str]:
@@ -359,7 +357,7 @@ def _own_errors(side: SideCall, job: Job, last: Function | None, *, is_here: boo
         function, most = _function(side, is_here=is_here), job.limit_bytes
         given: Callable[[Place, TensorSpec], NDArray[Any]] = argument
         if hasattr(function, "written"):
-            function, given = _shown(side, function).step()
+            function, given = _shown(function, side).step()
         if last is not None:
             function = _followed_by(function, last)
         with nullcontext() if is_here else at_most(most):

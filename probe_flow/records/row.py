@@ -6,7 +6,7 @@ from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice, pairwise
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -57,7 +57,7 @@ class Pick(Struct, frozen=True, gc=False):
     slot: Slot
 
 
-CHANNEL, BEGAN = "channel", "began"
+CHANNEL = "channel"
 
 
 class Recomputed(Struct, frozen=True, gc=False):
@@ -77,6 +77,8 @@ class Recomputed(Struct, frozen=True, gc=False):
         by: the framework that computed it, and its precision; empty for numpy in float64.
     """
 
+    BEGAN: ClassVar[str] = "began"
+
     figure: str = ""
     found: float = 0.0
     explained: float = 0.0
@@ -85,6 +87,11 @@ class Recomputed(Struct, frozen=True, gc=False):
     golden: float | None = None
     reason: str = ""
     by: str = ""
+
+    @property
+    def is_of_beginning(self) -> bool:
+        """Whether it says how far a state was from the golden's before its step."""
+        return self.figure == self.BEGAN
 
 
 class Quantised(Struct, frozen=True, gc=False):

@@ -19,7 +19,7 @@ from probe_flow.analysis.model.arithmetic import COPY, Families
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import words_of
 from probe_flow.records import Node, NodeKey, Pairs, TensorKind
-from probe_flow.records.row import BEGAN, Row
+from probe_flow.records.row import Row
 
 if TYPE_CHECKING:
     from probe_flow.analysis.flow.across_ranks import AcrossRanks
@@ -62,7 +62,7 @@ STATE_UNKNOWN = (
 def is_as_it_began(row: Row) -> bool | None:
     """Return whether a state of an optimizer was the golden's before its step; None where that is not known."""
     own = row.recomputed
-    if own is None or own.figure != BEGAN or 1.0 < own.score <= BEYOND:
+    if own is None or not own.is_of_beginning or 1.0 < own.score <= BEYOND:
         return None
     return own.score <= 1.0
 

@@ -26,7 +26,7 @@ from probe_flow.analysis.number_types import SIGNIFICANT_BITS
 from probe_flow.analysis.search.diagnosis import Suspect, outputs_before
 from probe_flow.analysis.search.shaken import Shaken
 from probe_flow.records import Value
-from probe_flow.records.row import BEGAN, CHANNEL, Row
+from probe_flow.records.row import CHANNEL, Row
 
 SAME_VALUE = 2.0**-20
 """Relative difference of float arguments that says nothing: they may come from a computation."""
@@ -107,7 +107,7 @@ def sentence(row: Row) -> str:
     if own.figure == CHANNEL:
         return f"one channel is off by {own.found:.1e} where rounding and the inputs explain {own.explained:.1e}"
     dtype = row.pair.target.dtype if row.pair.target is not None else ""
-    if own.figure == BEGAN:
+    if own.is_of_beginning:
         explains = f"where {dtype} explains {own.explained:.1e}"
         size = "its size, where the golden's is zero" if math.isinf(own.score) else f"{own.found:.1e} {explains}"
         return f"before its step it was another state than the golden's, off by {size}"
@@ -254,7 +254,7 @@ class Proofs:
         Statistics prove it, for the target contradicts itself; where the elements are there, these are asked.
         """
         handed, row = self._allowances.handed, self._rows[found.row]
-        if handed is None or (row.recomputed is not None and row.recomputed.figure == BEGAN):
+        if handed is None or (row.recomputed is not None and row.recomputed.is_of_beginning):
             return found
         gap, parts = handed.gap(found.row), handed.parts(found.row)
         if proof is Proof.WRONG or (row.is_by_statistics and gap > 1.0):

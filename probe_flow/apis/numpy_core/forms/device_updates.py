@@ -1,14 +1,12 @@
 """Optimizers of devices: one step of a variable, and of the states beside it.
 
 Source: as `device`, and for what they compute the descriptions of TensorFlow's operators that they are named after.
-Devices write a dump when an operator is over, of both ends. What an optimizer read is then shown as it left it, and its
-step can still be computed, for it is made of the new states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from inspect import Parameter, Signature
+from collections.abc import Mapping
+from inspect import Parameter
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
@@ -16,59 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.apis.calls import UnusableError
+from probe_flow.apis.numpy_core.optimizers import Optimizer
 
 Array = NDArray[Any]
-States = Callable[[SimpleNamespace], tuple[Array, ...]]
-
-
-class Optimizer:
-    """What an optimizer computes: its new variable, then its new states.
-
-    Args:
-        inputs: names of its inputs in order, the states behind the variable.
-        step: gives the new variable, of the one before and the new states.
-        new: gives the new states, of those before; None: it keeps none.
-        began: gives the states before, of the new ones; None: they do not say it.
-        count: how many states there are, as inputs and as results.
-        attributes: by name, with their defaults; without one they have to be given.
-    """
-
-    def __init__(
-        self,
-        inputs: str,
-        step: Callable[[SimpleNamespace], Array],
-        new: States | None = None,
-        began: States | None = None,
-        *,
-        count: int = 0,
-        **attributes: Any,
-    ) -> None:
-        self._inputs = inputs.split()
-        self._step = step
-        self._new = new
-        self._began = began
-        self._defaults = {name: value for name, value in attributes.items() if value is not Parameter.empty}
-        self.written = 1 + count
-        """Inputs that it writes, the first ones; its results are what it made of them."""
-        places = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in self._inputs]
-        named = [Parameter(name, Parameter.KEYWORD_ONLY, default=value) for name, value in attributes.items()]
-        self.__signature__ = Signature([*places, *named])
-
-    def __call__(self, *inputs: Array, **attributes: Any) -> tuple[Array, ...]:
-        """Return the new variable and states, of those before."""
-        given = self._given(inputs, attributes)
-        return self.left(inputs[0], *self._new(given) if self._new else (), *inputs[self.written :], **attributes)
-
-    def left(self, *inputs: Array, **attributes: Any) -> tuple[Array, ...]:
-        """Return the same of the variable before and of states that are new."""
-        return np.asarray(self._step(self._given(inputs, attributes))), *inputs[1 : self.written]
-
-    def began(self, *inputs: Array, **attributes: Any) -> tuple[Array, ...]:
-        """Return the states before, of those that are new; none where these do not say it."""
-        return self._began(self._given(inputs, attributes)) if self._began else ()
-
-    def _given(self, inputs: tuple[Array, ...], attributes: Mapping[str, Any]) -> SimpleNamespace:
-        return SimpleNamespace(**dict(zip(self._inputs, inputs, strict=True)), **{**self._defaults, **attributes})
 
 
 def _mixed(before: Array, value: Array, share: Array) -> Array:
