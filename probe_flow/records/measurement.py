@@ -231,7 +231,7 @@ class Measurement(Struct, frozen=True, gc=False, eq=False):
             metrics: metric id -> value; None = not computable, NaN and infinities are values.
             target, golden: per-side statistics (None when that side could not be read).
             nonfinite_mismatch: positions where NaN or infinities disagree between the sides (kind and sign);
-                for statistics 1 when the recorded extremes show that some do.
+                for statistics 1 when what was recorded shows that some do.
             worst_index: flat logical index of the largest absolute error, None when there is none.
             count: elements compared.
             backend: kernel that measured, e.g. ``numpy``; empty outside tensor mode.

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.rounding import SYSTEMATIC, UNLOST, WITHIN_FRAMEWORK, Rounding, storage
+from probe_flow.analysis.model.rounding import SYSTEMATIC, UNLOST, WITHIN_FRAMEWORK, Rounding, mean_as_recorded, storage
 from probe_flow.analysis.narrowed import rounded_before
 from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE, is_record, nearest_record
 from probe_flow.analysis.plain_values import MASKS, is_mask_rounding, is_masked, mask_otherwise
@@ -224,8 +224,7 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
             errors = _NO_ERRORS if is_hidden else errors
         else:
             mine = _believed(own, count, rounding)
-            if target.dtype in SIGNIFICANT_BITS:
-                mine, blind = _as_recorded(mine, numbers, (target.dtype, golden.dtype), rounding)
+            mine, blind = _as_recorded(mine, numbers, (target.dtype, golden.dtype), rounding)
             errors = _statistic_errors(mine, numbers, size, count, rounding.summed)
     if errors is None and not mismatch:
         return None
@@ -285,10 +284,10 @@ def _as_recorded(
 ) -> tuple[_Numbers, float]:
     """Return what the target's statistics may stand for beside the golden's, and the error left open (`Deviation`)."""
     held = [SIGNIFICANT_BITS[dtype] for dtype in dtypes if dtype in SIGNIFICANT_BITS]
-    if len(held) < len(dtypes):
-        return target, 0.0
-    bits = min(held)
     (low, high, mean, norm), (own_low, own_high, own_mean, own_norm) = golden, target
+    if len(held) < len(dtypes):
+        return (own_low, own_high, mean_as_recorded(own_mean, mean), own_norm), 0.0
+    bits = min(held)
     is_open = is_record(norm, bits) and is_record(own_norm, bits)
     extremes = nearest_record(own_low, low, bits), nearest_record(own_high, high, bits)
     found = *extremes, nearest_record(own_mean, mean), nearest_record(own_norm, norm)

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _STATISTICS = 4
 """Extremes, mean and norm: the first fields of `Statistics`."""
 
+_MEAN = 2
+"""The place of the mean among them."""
+
 _BEYOND = 12
 """Stands for more bits of a significand than any of the narrow types has."""
 
@@ -240,10 +243,12 @@ def _figures(target: Floats, golden: Floats, counts: Floats, summed: float) -> F
 
 
 def _nearest(target: Floats, golden: Floats, bits: Whole) -> Floats:
-    """Return `nearest_record` of each number of rows with a 16-bit type, of which extremes have its bits at least."""
+    """Return what each number may stand for: `nearest_record` where both types are of 16 bits, else of the mean."""
     is_narrow = bits > 0
+    found: Floats = target.copy()
+    found[:, _MEAN] = np.where(is_narrow, target[:, _MEAN], _means_as_recorded(target[:, _MEAN], golden[:, _MEAN]))
     if not is_narrow.any():
-        return target
+        return found
     mine, other = target[is_narrow], golden[is_narrow]
     least = np.zeros((len(mine), _STATISTICS), dtype=np.int64)
     least[:, :2] = bits[is_narrow, None]
@@ -255,9 +260,19 @@ def _nearest(target: Floats, golden: Floats, bits: Whole) -> Floats:
     rest = np.abs(away) - step
     near: Floats = other + np.copysign(np.where(rest > 0.0, rest, 0.0), away)
     is_record = (used <= widest) & (mine != 0.0) & (other != 0.0) & (mine != other)
-    found: Floats = target.copy()
     found[is_narrow] = np.where(is_record, near, mine)
     return found
+
+
+def _means_as_recorded(target: Floats, golden: Floats) -> Floats:
+    """Return `mean_as_recorded` of each mean."""
+    bits = np.full(len(target), SIGNIFICANT_BITS["float16"])
+    step = np.ldexp(1.0, np.frexp(np.maximum(np.abs(target), np.abs(golden)))[1] - bits)
+    away = target - golden
+    rest = np.abs(away) - step
+    near = golden + np.copysign(np.where(rest > 0.0, rest, 0.0), away)
+    is_rounded = (_are_records(target, bits) != _are_records(golden, bits)) & (target != 0.0) & (golden != 0.0)
+    return np.where(is_rounded, near, target)
 
 
 def _rounded_before(extremes: Floats) -> Whole:

@@ -8,12 +8,13 @@ float32 value does so once in 65,536 for bfloat16, in 8,192 for float16).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.number_types import STEP, SUMMED, UNIT
+from probe_flow.analysis.number_types import SIGNIFICANT_BITS, STEP, SUMMED, UNIT, is_record
 from probe_flow.records import Mode, Pair, Pairs, TensorRef
 
 SYSTEMATIC = 2.0**-19
@@ -82,3 +83,17 @@ def rounding_between(pairs: Pairs) -> Rounding:
     sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)} - {None}
     rounding = ACROSS_FRAMEWORKS if len(sides) == 2 else WITHIN_FRAMEWORK
     return replace(rounding, summed=SUMMED) if sides else rounding  # collectors of programs record norms
+
+
+def mean_as_recorded(target: float | None, golden: float | None) -> float | None:
+    """Return what the mean of a tensor of more than 16 bits may stand for, where one side alone rounded it to float16.
+
+    A collector computes means while a network of MindSpore runs in float16 (`to_float`), which then holds for them too:
+    those of integers and of float32 are numbers of float16.
+    """
+    bits = SIGNIFICANT_BITS["float16"]
+    if not target or not golden or is_record(target, bits) == is_record(golden, bits):
+        return target
+    step = math.ldexp(1.0, math.frexp(max(abs(target), abs(golden)))[1] - bits)
+    away = target - golden
+    return golden + math.copysign(max(0.0, abs(away) - step), away)

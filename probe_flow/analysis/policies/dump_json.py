@@ -184,7 +184,7 @@ def _nonfinite(row: Row) -> list[tuple[str, str]]:
     if row.measurement is None or not row.measurement.nonfinite_mismatch:
         return []
     if row.measurement.mode is Mode.STATISTICS:
-        return [("nonfinite", "nan or inf in the maximum or minimum of one side only")]
+        return [("nonfinite", "nan or inf in the statistics of one side only")]
     return [("nonfinite", f"nan or inf at {row.measurement.nonfinite_mismatch} positions of one side only")]
 
 

@@ -66,7 +66,7 @@ def _judge_row(row: Row) -> Verdict:
 def nonfinite_text(measurement: Measurement) -> str:
     """Say where NaN and infinities disagree."""
     if measurement.mode is Mode.STATISTICS:
-        return "nan/inf in the recorded maximum or minimum of one side only"
+        return "nan/inf in the recorded statistics of one side only"
     return f"nan/inf position differs in {measurement.nonfinite_mismatch} of {measurement.count} elements"
 
 

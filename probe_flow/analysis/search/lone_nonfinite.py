@@ -79,7 +79,7 @@ def nonfinite_finding(suspect: Suspect, rows: Sequence[Row], writer: int | None)
     assert measurement is not None
     count = measurement.nonfinite_mismatch
     extent = (
-        "in its recorded extremes"
+        "in its recorded statistics"
         if measurement.mode is Mode.STATISTICS
         else f"{count} of {measurement.count} elements"
     )

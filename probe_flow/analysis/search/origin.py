@@ -193,6 +193,7 @@ class Search:
             number, call, around, score, deviation, is_known=sources is not None,
             is_undumped=score > 1.0 and self.undumped.made(number, self.allowances.maker(number, call)),
         )  # fmt: skip
+        figure, score, allowed = self._as_a_whole(number, call, deviation, (figure, score, allowed))
         begins = deviation.nonfinite and not is_wild and not any(d.nonfinite for _, d in known)
         if begins and not self._clears(number, ErrorFigure.NONFINITE):
             first = self.first_nonfinite
@@ -222,6 +223,26 @@ class Search:
         elif sources is None and not is_alone and score <= 1.0 and self.suspects and error > 6.0 * allowed.floor:
             self.tainted[number] = self._root(next(iter(self.suspects)))
         return not is_alone or score <= 1.0 or figure is ErrorFigure.NONFINITE
+
+    def _as_a_whole(
+        self, number: int, call: Call, deviation: Deviation, judged: tuple[ErrorFigure, float, Allowance]
+    ) -> tuple[ErrorFigure, float, Allowance]:
+        """Judge what a module gave by what it was given, where calls inside are not dumped; else leave it ``judged``.
+
+        What those made was made of what the module was given: primitives that a recurrent layer of MindSpore calls
+        leave no entry, and so far whatever they gave explained what the layer gives.
+        """
+        given = call.read
+        if judged[1] > 1.0 or not given or not self.rows[number].is_produced or number not in self.shaken.noise:
+            return judged
+        if self.shaken.random or any(n in self.shaken.noise or n in self.suspects for n in given):
+            return judged
+        unknown = (self.calls.of[n] for n in self.shaken.undumped)
+        if not any(each is not None and call in [*each.around()] for each in unknown):
+            return judged
+        known = [(n, d) for n in given if (d := self.deviations[n]) is not None]
+        allowed = self.allowances.of(number, deviation, known, given, given)
+        return *self.worst_figure(number, deviation, allowed, self._limits(number, call)), allowed
 
     def _is_later_step(self, number: int, first: int) -> bool:
         run, before = (self.rows[n].node.execution for n in (number, first))

@@ -27,8 +27,8 @@ class State(NamedTuple):
 def state_of(row: Row) -> State | None:
     """Return what a tensor holds that is not finite; None for a finite one, and where nothing was measured.
 
-    Of recorded statistics the extremes count. Means and norms are left out where there are extremes: sums overflow by
-    themselves.
+    Of recorded statistics the extremes count, and a norm that is NaN. Else means and norms are left out where there are
+    extremes: sums overflow by themselves.
     """
     measured = row.measurement
     if measured is None:
@@ -43,14 +43,16 @@ def state_of(row: Row) -> State | None:
 
 def state_of_statistics(known: Statistics) -> State | None:
     """Return the same of statistics, whether they are of all elements or of the finite ones with the others counted."""
-    low, high = known.min, known.max
-    if low is not None and high is not None and -math.inf < low <= high < math.inf and not (known.nan or known.inf):
+    low, high, norm = known.min, known.max, known.l2norm
+    is_finite = low is not None and high is not None and -math.inf < low <= high < math.inf
+    if is_finite and norm == norm and not (known.nan or known.inf):
         return None  # nearly always
     ends = [each for each in (low, high) if each is not None]
     figures = ends or [each for each in (known.mean, known.l2norm) if each is not None]
     positive, negative = math.inf in figures, -math.inf in figures
     infinite = bool(known.inf) and not (positive or negative)
-    return _some(State(bool(known.nan) or any(each != each for each in figures), positive or infinite, negative))
+    is_nan = bool(known.nan) or norm != norm or any(each != each for each in figures)
+    return _some(State(is_nan, positive or infinite, negative))
 
 
 def state_with_sums(row: Row) -> State | None:
@@ -77,7 +79,7 @@ def described(row: Row, state: State) -> str:
     """Return what is not finite in a tensor: ``3 NaN, 1 inf of 64 elements``, of statistics ``maximum inf``."""
     measured = row.measurement
     assert measured is not None
-    if state_of(row) is None:
+    if _is_of_sums_alone(row):
         return f"norm or mean {'NaN' if state.nan else 'infinite'}, minimum and maximum finite"
     if measured.mode is Mode.TENSOR:
         counts = (*map(measured.metrics.get, ("nan_count", "positive_inf_count", "negative_inf_count")),)
@@ -85,6 +87,16 @@ def described(row: Row, state: State) -> str:
         return f"{', '.join(found)} of {measured.count} element{'' if measured.count == 1 else 's'}"
     words = _VALUE if measured.mode is Mode.VALUE else _RECORDED
     return ", ".join(word for word, is_there in zip(words, state, strict=True) if is_there)
+
+
+def _is_of_sums_alone(row: Row) -> bool:
+    """Whether only sums show what is not finite: no elements, and finite extremes."""
+    measured = row.measurement
+    if state_of(row) is None:
+        return True
+    known = measured.target_statistics if measured is not None and measured.mode is Mode.STATISTICS else None
+    ends = (known.min, known.max) if known is not None and not (known.nan or known.inf) else (None,)
+    return all(each is not None and math.isfinite(each) for each in ends)
 
 
 _VALUE = ("its value is NaN", "its value is inf", "its value is -inf")

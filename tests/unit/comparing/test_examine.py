@@ -94,6 +94,20 @@ def test_a_dump_of_statistics_is_examined_without_any_tensor(tmp_path: Path) -> 
     ]
 
 
+def test_a_norm_that_is_nan_shows_nan_although_the_extremes_pass_over_it(tmp_path: Path) -> None:
+    hidden = {**leaf(2.0), "Mean": math.nan, "Norm": math.nan}
+    overflown = {**leaf(2.0), "Norm": math.inf}
+    data = {"Torch.exp.0.forward": entry(overflown), "Functional.silu.0.forward": entry(hidden)}
+    done = run(dump_json(tmp_path / "dump", data), tmp_path / "out")
+    findings = json.loads((done.folder / "run.json").read_text())["findings"]
+    assert [(each["name"], each["evidence"]) for each in findings] == [
+        (
+            "Functional.silu.0.forward",
+            "norm or mean NaN, minimum and maximum finite; its input is finite, up to 1 in size",
+        )
+    ]
+
+
 def test_where_nothing_is_known_of_the_values_the_run_is_not_green(tmp_path: Path) -> None:
     data = {"Torch.exp.0.forward": {**entry(leaf(None, md5="0123abcd")), "input_args": []}}
     done = run(dump_json(tmp_path / "dump", data, "md5"), tmp_path / "out")

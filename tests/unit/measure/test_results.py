@@ -123,10 +123,12 @@ def test_statistics_are_compared_as_recorded():
         ({"max": math.nan}, {"max": math.nan}, 0),
         ({"min": -math.inf}, {"min": -math.inf}, 0), ({"min": -math.inf}, {"min": math.inf}, 1),
         ({"max": math.inf}, {"max": math.nan}, 1), ({"max": math.inf}, {"max": None}, 0),
+        ({"l2norm": math.nan}, {"l2norm": 1.0}, 1), ({"l2norm": 1.0}, {"l2norm": math.nan}, 1),
+        ({"l2norm": math.nan}, {"l2norm": math.nan}, 0), ({"l2norm": math.nan}, {"l2norm": None}, 0),
         ({"l2norm": math.inf}, {"l2norm": 1.0}, 0), ({"max": True, "min": False}, {"max": True, "min": True}, 0),
     ],
 )  # fmt: skip
-def test_extremes_show_nan_and_infinities_of_one_side(target, golden, mismatch):
+def test_extremes_and_norms_show_nan_and_extremes_infinities_of_one_side(target, golden, mismatch):
     recorded = [Statistics(**{"min": 0.0, "max": 1.0, **side}) for side in (target, golden)]
     found = measurement_without_data(pair(ref(S, recorded=recorded[0]), ref(S, recorded=recorded[1])))
     assert found.nonfinite_mismatch == mismatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from comparison_rows import IN, OUT, RUN, pairs_of, passes, row, statistics, statistics_measured, tensor
 from msgspec.structs import replace
 
@@ -9,7 +10,8 @@ from probe_flow.analysis.flow.calls import Calls
 from probe_flow.analysis.flow.undumped import Undumped
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.search.near_misses import left_open
-from probe_flow.records import CallFacts, Execution, NodeKey, NodeKind, Phase, Role
+from probe_flow.records import CallFacts, Execution, NodeKey, NodeKind, Pairs, Phase, Role
+from probe_flow.records.row import Row
 
 
 def call(name, number=0, phase=Phase.FORWARD, run=RUN):
@@ -134,3 +136,30 @@ def test_in_a_whole_dump_the_same_input_is_an_origin():
         for role, mark in ((IN, 20 if number == 6 else number), (OUT, number + 1))
     ]
     assert [(each.node.call, each.slot.role) for each in named(rows)[0]] == [(6, IN)]
+
+
+def layer(*, given: float, gave: float) -> tuple[list[Row], Pairs]:
+    """A layer around calls of which the first two are not in the dump, and what follows it."""
+    inner, around = call("add", 2), call("Cell.lstm")
+    rows = [
+        row(around, IN, relative=given, mark=1),
+        row(inner, IN, relative=0.5, mark=2), row(inner, OUT, relative=0.5, mark=3),
+        row(around, OUT, relative=gave, mark=3),
+    ]  # fmt: skip
+    pairs = programs_of(rows)
+    nodes = dict(pairs.target.nodes)
+    nodes[around] = replace(nodes[around], facts=CallFacts(NodeKind.MODULE))
+    nodes[inner] = replace(nodes[inner], parent="Cell.lstm", facts=CallFacts(NodeKind.API, "Cell.lstm.forward.0"))
+    return rows, replace(pairs, target=replace(pairs.target, nodes=nodes))
+
+
+@pytest.mark.parametrize(
+    ("given", "gave", "is_named"),
+    [(1e-4, 0.5, True), (1e-4, 1e-4, False), (0.5, 0.5, False)],
+    ids=["wrong inside", "healthy", "given wrong data"],
+)
+def test_a_layer_answers_for_what_calls_inside_it_made_that_are_not_there(given, gave, is_named):
+    rows, pairs = layer(given=given, gave=gave)
+    findings, _ = conclude(rows, pairs, passes(rows))
+    named = [(each.node.name, each.slot.role) for each in findings if each.fails]
+    assert (("Cell.lstm", OUT) in named) is is_named

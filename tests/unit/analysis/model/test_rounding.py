@@ -15,6 +15,7 @@ from probe_flow.analysis.flow.calls import Calls
 from probe_flow.analysis.model.budget import Allowances
 from probe_flow.analysis.model.deviation import deviation_of
 from probe_flow.analysis.model.fewer_bits import bits_fewer
+from probe_flow.analysis.model.rounding import mean_as_recorded
 from probe_flow.analysis.narrowed import rounded_before
 from probe_flow.analysis.number_types import UNIT, nearest_record
 from probe_flow.analysis.search.conclude import conclude
@@ -251,3 +252,25 @@ def test_a_float32_result_lacks_what_is_less_than_a_cast_would_leave(target, gol
     pairs = pairs_of(rows, {**types, "other": "linear"})
     found = Allowances(rows, pairs, Calls(rows, pairs)).lost_bits(1)
     assert (None if found is None else found.bits) == bits
+
+
+def test_a_mean_that_one_side_alone_rounded_to_float16_may_be_a_step_apart():
+    """The mean of 36 indices, 758 / 36, which a collector computed while the network ran in float16."""
+    assert mean_as_recorded(21.0625, 21.05555534362793) == 21.05555534362793
+    assert mean_as_recorded(21.05555534362793, 21.0625) == 21.0625
+    assert mean_as_recorded(21.125, 21.05555534362793) == 21.05555534362793 + (21.125 - 21.05555534362793 - 2.0**-6)
+    assert mean_as_recorded(21.06, 21.05555534362793) == 21.06  # neither is a number of float16
+    assert mean_as_recorded(21.0625, 21.046875) == 21.0625  # both are
+    assert mean_as_recorded(0.0, 1e-3) == 0.0
+    assert mean_as_recorded(None, 1.0) is None
+
+
+@pytest.mark.parametrize(
+    ("mean", "norm", "is_off"), [(21.0625, 150.5, False), (21.125, 150.5, True), (21.0625, 151, True)]
+)
+def test_indices_differ_by_more_than_the_rounding_of_their_mean(mean: float, norm: float, is_off: bool):
+    sides = [
+        statistics(min=0.0, max=49.0, mean=mean, l2norm=norm) for mean, norm in ((mean, norm), (21.0555553, 150.5))
+    ]
+    found = deviation_of(row(dtype="int32", measurement=statistics_measured(*sides, count=36)))
+    assert (found.rms > 0.0) is is_off

@@ -352,7 +352,7 @@ def test_nan_in_statistics_mode_is_found():
     ]
     found = findings_of(rows, pairs_of(rows))
     assert names(found, FindingKind.NONFINITE_ORIGIN) == ["a"]
-    assert "in its recorded extremes" in found[-1].evidence
+    assert "in its recorded statistics" in found[-1].evidence
 
 
 def test_equal_infinities_are_agreement():
