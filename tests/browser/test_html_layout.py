@@ -33,6 +33,15 @@ return [...document.querySelectorAll('.jumps a:not([hidden])')].filter((link) =>
   return top < bar.getBoundingClientRect().bottom || top > innerHeight;
 }).map((link) => link.hash);
 """
+BEYOND = """
+// What reaches over the right edge, but for what its own scroll bar or clipping holds.
+const held = (each) => each !== document.body
+  && (['auto', 'scroll', 'hidden'].includes(getComputedStyle(each).overflowX) || held(each.parentElement));
+return [...document.querySelectorAll('body *')].filter((each) => {
+  const { width, right } = each.getBoundingClientRect();
+  return width && right > document.documentElement.clientWidth + 1 && !held(each.parentElement);
+}).map((each) => `${each.tagName} ${each.id} ${each.className}`);
+"""
 LINES = """
 const headline = document.getElementById('headline');
 return headline.clientHeight / parseFloat(getComputedStyle(headline).lineHeight);
@@ -79,6 +88,18 @@ def test_links_to_all_sections_stand_at_the_top(open_report: Open, at_width: AtW
     links = page.js(LINKS)
     assert links == [[name, True] for name in ("Error", "Executions", "Rows", "Provenance")]
     assert page.js(FOLLOWED) == []
+
+
+@pytest.mark.parametrize("width", [360, 420, 700, 1400])
+def test_nothing_reaches_over_the_edge_of_the_page(open_report: Open, at_width: AtWidth, width: int) -> None:
+    page = open_report(sample(ranks=2, steps=2))
+    at_width(page, width)
+    assert page.js(BEYOND) == []
+    page.click("#open-origin")
+    page.wait("!document.getElementById('panel').hidden")
+    assert page.js(BEYOND) == []
+    head = "document.querySelector('.panel-head')"
+    assert page.js(f"return {head}.scrollWidth - {head}.clientWidth") == 0
 
 
 def test_an_open_panel_hides_no_link(open_report: Open, at_width: AtWidth) -> None:
