@@ -16,12 +16,12 @@ from probe_flow.api.scenario import ACROSS, OFFLINE_MODELS, framework_at, packag
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError
 from probe_flow.files.existing import first_names, is_folder, real_path
 from probe_flow.records import Framework
-from probe_flow.records.frameworks import NPY
+from probe_flow.records.frameworks import NPY, OM
 
 if TYPE_CHECKING:
     from probe_flow.records import Catalog
 
-_RULES = "fusion_rule"
+_RULES, _CLOSE, _QUANT = "fusion_rule", "close_fusion_rule", "quant_fusion_rule"
 _OF_ARRAYS = "offline_om_vs_onnx"
 
 
@@ -39,6 +39,7 @@ class Found(Struct, frozen=True):
         tensors, nodes, executions: how many there are in it.
         problems: what its reader found wrong.
         files: that its tensors are read from, links to folders followed.
+        is_quantised: whether it is of a quantised offline model.
     """
 
     side: str
@@ -49,6 +50,7 @@ class Found(Struct, frozen=True):
     executions: int
     problems: tuple[Diagnostic, ...] = ()
     files: frozenset[str] = frozenset()
+    is_quantised: bool = False
 
     @property
     def line(self) -> str:
@@ -87,8 +89,17 @@ def look_at(side: str, path: Path) -> Found:
     catalog = read_dump(path, side=side)
     executions = {key.execution for key in catalog.nodes}
     problems = tuple(each for each in catalog.problems if each.severity is not Severity.NOTE)
-    files = _files_of(catalog)
-    return Found(side, path, framework, len(catalog.tensors), len(catalog.nodes), len(executions), problems, files)
+    return Found(
+        side,
+        path,
+        framework,
+        len(catalog.tensors),
+        len(catalog.nodes),
+        len(executions),
+        problems,
+        _files_of(catalog),
+        bool(catalog.attrs.get("is_quantised")),
+    )
 
 
 def _files_of(catalog: Catalog) -> frozenset[str]:
@@ -170,17 +181,16 @@ def _proposal(found: tuple[Found, Found], template: str, folder: Path) -> Propos
             f"`probe-flow suggest-mapping -tp {found[0].path} -gp {found[1].path}` writes a mapping to correct"
         )
     if _RULES in stages["pairs"]:
-        stages["pairs"].pop("close_fusion_rule", None)
-        rules = _rules_beside(found[0].path)
-        if rules is None:
-            del stages["pairs"][_RULES]
+        for option in (_RULES, _CLOSE):
+            stages["pairs"].pop(option, None)
+        rules = _rules_beside(*found)
+        stages["pairs"] |= {option: _shown(file, folder) for option, file in rules.items()}
+        if not rules:
             stages["result"]["require"] = {"coverage": 0.5}
             notes.append(
                 "without fusion rules operators are paired by names and shapes, which is a guess; to give the `.om` or "
                 f"ATC's JSON of it, add `{_RULES}: FILE` to `pairs` and take `require` out"
             )
-        else:
-            stages["pairs"][_RULES] = _shown(rules, folder)
     text = "\n".join(_lines(template, values, params, stages)) + "\n"
     return Proposal(found, template, text, tuple(notes))
 
@@ -203,11 +213,31 @@ def _values(template: str) -> Mapping[str, Any]:
     return {str(key): value for key, value in document.values.items()}
 
 
-def _rules_beside(dump: Path) -> Path | None:
-    """Return the only file beside a dump that may hold its fusion rules, or the offline model itself."""
-    above = dump.parent if is_folder(dump) else dump.parent.parent
-    names = [name for name in first_names(above) if name.endswith((".om", _RULES + ".json"))]
-    return above / names[0] if len(names) == 1 else None
+def _rules_beside(target: Found, golden: Found) -> dict[str, Path]:
+    """Return the files beside two offline dumps that can hold their rules, by the option that takes them.
+
+    Of an option only what is the one file of that kind; the offline model itself holds its fusion rules.
+    """
+    ours, theirs = _rule_files(target), _rule_files(golden)
+    rules: dict[str, Path] = {}
+    if target.framework == OM and _RULES in ours:
+        rules[_RULES] = ours[_RULES]
+        close = theirs.get(_CLOSE) or ours.get(_CLOSE)
+        if golden.framework == OM and close is not None:
+            rules[_CLOSE] = close
+    if target.is_quantised and not golden.is_quantised and _QUANT in ours:
+        rules[_QUANT] = ours[_QUANT]
+    return rules
+
+
+def _rule_files(side: Found) -> dict[str, Path]:
+    above = side.path.parent if is_folder(side.path) else side.path.parent.parent
+    found: dict[str, list[Path]] = {}
+    for name in first_names(above):
+        option = next((each for each in (_CLOSE, _QUANT, _RULES) if name.endswith(f"{each}.json")), None)
+        if option is not None or name.endswith(".om"):
+            found.setdefault(option or _RULES, []).append(above / name)
+    return {option: files[0] for option, files in found.items() if len(files) == 1}
 
 
 def _shown(path: Path, folder: Path) -> str:

@@ -97,6 +97,30 @@ def test_without_rules_beside_the_dump_it_says_that_pairs_are_guesses(probe_flow
     assert probe_flow("validate", "w.yaml").code == 0
 
 
+@pytest.mark.parametrize(
+    ("workflow", "target", "golden", "rules"),
+    [
+        ("offline_quantized", "quantised/target", "onnx/golden", {"fusion_rule", "quant_fusion_rule"}),
+        ("offline_om_vs_om", "onnx/target", "om/golden", {"fusion_rule", "close_fusion_rule"}),
+        ("offline_om_vs_onnx", "onnx/target", "onnx/golden", {"fusion_rule"}),
+    ],
+)
+def test_each_file_of_rules_beside_the_dumps_is_given_as_what_it_is(
+    probe_flow, sample, tmp_path, workflow, target, golden, rules
+):
+    folder = sample(workflow) / "offline"
+    for other in ("close_fusion_rule.json", "quant_fusion_rule.json"):  # of another comparison of the same model
+        if not (tmp_path / folder / target).with_name(other).exists():
+            (tmp_path / folder / target).with_name(other).write_text("{}")
+    done = probe_flow("start", folder / target, folder / golden, "--run", "-o", "out")
+    assert done.code < 2, done.err
+    pairs = next(line for line in done.out.splitlines() if line.strip().startswith("pairs:"))
+    assert {
+        name for name in ("fusion_rule", "close_fusion_rule", "quant_fusion_rule") if f" {name}: " in pairs
+    } == rules
+    assert "which is a guess" not in done.out
+
+
 def test_the_same_dump_twice_is_refused(probe_flow, sample, tmp_path):
     folder = sample("pytorch_compare") / "dump_json" / "target"
     (tmp_path / "link").symlink_to(tmp_path / folder)
