@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from probe_flow.analysis.search.diagnosis import doubtful_rows
 from probe_flow.analysis.silent_operators import SilentOperator
-from probe_flow.analysis.tensor_fates import COMPARED, Fates, fate_of, fates_of_sides
+from probe_flow.analysis.tensor_fates import COMPARED, Fates, fate_of, fates_of_sides, why_nothing
 from probe_flow.errors import Diagnostic
 from probe_flow.records import (
     Coverage,
@@ -192,9 +192,7 @@ def incompleteness(
     )
     without_values = _without_values(rows) if is_nothing else None
     if is_nothing:
-        paired = any(row.pair.target is not None and row.pair.golden is not None for row in rows)
-        why = "no pair could be measured and judged" if paired else "no target tensor has a golden partner"
-        causes.append(f"nothing was compared: {without_values or why}")
+        causes.append(f"nothing was compared: {without_values or why_nothing(rows)}")
     if without_values is None:
         causes.extend(_executions_without_pair(rows, verdicts, required))
     if unused and required.entries:

@@ -5,6 +5,7 @@ Marks and ranks are in arrays, 9 bytes a tensor: in a dictionary it takes 80, as
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, TypeAlias
@@ -138,3 +139,13 @@ def fate_of(tensor: TensorRef, row: Row, verdict: Verdict) -> str:
     # A pair without a verdict on its values (quantised side, no rule of the policy) was paired and looked at; what is
     # no tensor on either side has no values.
     return "expected" if row.measurement is not None or row.pair.is_opaque else "missing"
+
+
+def why_nothing(rows: Sequence[Row]) -> str:
+    """Return why none of the rows was compared: none is a pair, or what most of the pairs cannot be measured for."""
+    pairs = [row for row in rows if row.pair.target is not None and row.pair.golden is not None]
+    if not pairs:
+        return "no target tensor has a golden partner"
+    said = Counter(row.failure.message for row in pairs if row.failure is not None)
+    most = "".join(f" ({'' if count == len(pairs) else 'e.g. '}{message})" for message, count in said.most_common(1))
+    return f"no pair could be measured and judged{most}"

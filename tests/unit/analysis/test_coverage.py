@@ -259,7 +259,10 @@ def test_nothing_compared_is_incomplete_whatever_the_reasons():
     assert "nothing was compared: no target tensor has a golden partner" in causes(
         [target_only(tensor("a"), expected=True)]
     )
-    assert "nothing was compared: no pair could be measured and judged" in causes([unmeasured(SHAPES)])
+    nothing = "nothing was compared: no pair could be measured and judged"
+    assert f"{nothing} (element counts differ)" in causes([unmeasured(SHAPES)])
+    assert f"{nothing} (e.g. element counts differ)" in causes([unmeasured(BROKEN), *[unmeasured(SHAPES)] * 2])
+    assert nothing in causes([unmeasured()])
 
 
 def test_an_execution_of_both_sides_without_pair_is_named():
