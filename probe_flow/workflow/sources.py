@@ -94,7 +94,9 @@ class Sources:
             with open_bytes(absolute) as file:
                 data = file.read(MAX_FILE_BYTES + 1)
         except FileNotFoundError:
-            return _unreadable(name, "there is no such file", "check the path, which starts from the working directory")
+            from probe_flow.files.existing import why_missing
+
+            return _unreadable(name, "there is no such file", why_missing(absolute)[1])
         except (OSError, ValueError) as error:
             return _unreadable(name, (getattr(error, "strerror", None) or str(error)).lower(), None)
         if len(data) > MAX_FILE_BYTES:

@@ -69,6 +69,16 @@ def test_an_empty_word_is_no_path(probe_flow, words, where):
     assert f"{where} is empty; where a variable gives it, is that set?" in done.err
 
 
+@pytest.mark.parametrize("command", ["run", "validate", "plan"])
+def test_a_workflow_that_is_not_there_may_be_a_packaged_one(probe_flow, tmp_path, command):
+    for name in ("torchair_ge_vs_fx", "torchair_ge_vs_fx.yaml"):
+        done = probe_flow(command, name)
+        assert (done.code, "PF1008" in done.err) == (2, True)
+        assert "help: `template:torchair_ge_vs_fx` is the packaged workflow of that name" in done.err
+    (tmp_path / "mine.yaml").write_text("")
+    assert f"help: did you mean `mine.yaml`? (in `{tmp_path}`)" in probe_flow(command, "mien.yaml").err
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("command", ["--help", "templates"])
 def test_a_full_disk_behind_the_output_is_no_defect(command):

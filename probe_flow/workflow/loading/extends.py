@@ -53,8 +53,8 @@ class Layers(Struct):
     def _load(self, path: Path, *, named_at: Span | None, chain: tuple[str, ...]) -> Document | None:
         name = self.sources.read(path)
         if isinstance(name, Diagnostic):
-            cure = "a relative path starts from the folder of this file"
-            self.problems.append(replace(name, span=named_at, help=cure) if named_at else name)
+            cure = "a relative path starts from the folder of this file" if named_at else _packaged(path) or name.help
+            self.problems.append(replace(name, span=named_at, help=cure))
             return None
         if named_at:
             self.extended_at.setdefault(name, named_at)
@@ -130,6 +130,14 @@ def workflow_file(named: Path) -> Path:
         return found.path
     assert problem is not None, "what is not found is told"
     raise WorkflowError(problem)
+
+
+def _packaged(path: Path) -> str | None:
+    """Return the next step where a packaged workflow is meant by its bare name."""
+    from probe_flow.workflow.templates.packaged import templates
+
+    named = path.stem in templates()
+    return f"`{TEMPLATE}{path.stem}` is the packaged workflow of that name" if named else None
 
 
 def _template(named: str) -> tuple[Template | None, Diagnostic | None]:
