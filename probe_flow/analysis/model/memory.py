@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from probe_flow.analysis.flow.calls import Call, Calls
@@ -135,7 +136,8 @@ class Memory:
         self._families = families
         self._links = links
         self._sources = sources
-        self._handed_out: set[int] = set()
+        self._handed_out: dict[int, tuple[int, ...]] = {}
+        """Rows that show memory that was handed out -> rows of what was written into it since."""
         self.states: dict[int, str] = {}
         """What is said of rows that show a state of an optimizer and are judged by nothing else."""
 
@@ -155,28 +157,56 @@ class Memory:
             return True
         if self._has_edges:
             if self._is_unwritten(number, call):
-                self._handed_out.add(number)
                 return True
             is_written = _is_written_in_place(row, call.node, [self._rows[n] for n in call.written])
             return is_written or self._is_kept_state(number, call)
         if not (call.is_in_place and is_first_input(row)):
             is_view = self._is_unread_view(call)
             if is_view:
-                self._handed_out.update((*call.read, *call.written))
+                self._handed_out.update(dict.fromkeys((*call.read, *call.written), ()))
             return is_view
         results = [] if self._sources(number) else [self._deviations[n] for n in call.written]
         is_agreed = bool(results) and all(each is not None and each.is_of_storage for each in results)
         return is_memory(row) or is_agreed
 
     def _is_unwritten(self, number: int, call: Call) -> bool:
-        """Whether a graph shows memory as it was handed out, or what was moved out of it and is written in part.
+        """Whether a graph shows memory as it was handed out, or what was moved out of that.
 
         What computes with it reads what nobody wrote, or what was written wrongly: that is no excuse.
         """
         if self._rows[number].is_produced and call.node is not None and HANDS_OUT in words_of(call.node.op_type):
+            self._handed_out[number] = ()
             return True
-        given = call.read if self._rows[number].is_produced else self._sources(number)
-        return bool(given) and not self._handed_out.isdisjoint(given or ()) and self._families.of(call) == COPY
+        given = self._moved(number, call)
+        if not given or not all(n in self._handed_out for n in given):
+            return False
+        self._handed_out[number] = self.written_into(given)
+        return True
+
+    def is_written_in_part(self, number: int, call: Call) -> bool:
+        """Whether a row shows memory that was handed out and a part of which was written.
+
+        It is asked for where what was written does not explain the row; where it does, nothing of the memory is left.
+        """
+        given = self._moved(number, call) if self._has_edges else ()
+        if not any(n in self._handed_out for n in given):
+            return False
+        self._handed_out[number] = tuple(n for n in self.through(given) if n not in self._handed_out)
+        return True
+
+    def _moved(self, number: int, call: Call) -> Sequence[int]:
+        """Return the rows that a row is made of, where nothing is computed; ``()`` where it is, or they are unknown."""
+        if not self._handed_out or self._families.of(call) != COPY:
+            return ()
+        return call.read if self._rows[number].is_produced else self._sources(number) or ()
+
+    def through(self, numbers: Sequence[int]) -> Sequence[int]:
+        """Return rows, and of those that show memory what was written into it before."""
+        return (*numbers, *self.written_into(numbers)) if self._handed_out else numbers
+
+    def written_into(self, numbers: Iterable[int]) -> tuple[int, ...]:
+        """Return the rows of what was written into memory that some rows show, each once."""
+        return tuple(dict.fromkeys(chain.from_iterable(self._handed_out.get(n, ()) for n in numbers)))
 
     def _is_kept_state(self, number: int, call: Call) -> bool:
         """Whether an optimizer of a device reads what it also gives, and the golden's does not.
@@ -216,7 +246,7 @@ class Memory:
         if own is not None and own.is_of_storage and math.isfinite(own.top):
             return False  # what was read agrees, so a result that does not was moved wrongly
         given = self._sources(tensors[0])
-        if given is not None and not (given and self._handed_out.issuperset(given)):
+        if given is not None and not (given and all(n in self._handed_out for n in given)):
             return False
         return not self._is_read(call.written)
 

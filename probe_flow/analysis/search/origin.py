@@ -166,15 +166,18 @@ class Search:
         if self.allowances.is_memory(number, call):
             self.allowances.forget(number)
             return False
-        self.is_any_off = True
         sources = self.allowances.sources(number)
         produced = row.is_produced
         peers = self.allowances.given(call) if produced and sources is not None else ()
-        behind = (*(sources or ()), *peers)
+        behind = (*self.allowances.memory.through(sources or ()), *peers)
         known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
         allowed = self.allowances.of(number, deviation, known, behind, sources)
         limits = self._limits(number, call)
         figure, score = self.worst_figure(number, deviation, allowed, limits)
+        if (score > 1.0 or deviation.nonfinite) and self.allowances.memory.is_written_in_part(number, call):
+            self.allowances.forget(number)
+            return False
+        self.is_any_off = True
         if row.pick is not None:
             figure, score = ErrorFigure.PICK, self._pick_score(row.pick, call)
         # Without a path to the errors before it, an output is judged by what outputs are usually off by.
@@ -214,15 +217,19 @@ class Search:
         score = found.score
         self.scores[number] = score
         if score > 1.0:
-            self.suspects[number] = found
-            for module in call.around():
-                self.damaged.setdefault(module, number)
+            self._accuse(found, call)
         error = deviation.likely if deviation.is_bare else deviation.rms
         if ancestor is not None and (score > 1.0 or error > 2.0 * allowed.floor or deviation.nonfinite):
             self.tainted[number] = ancestor
         elif sources is None and not is_alone and score <= 1.0 and self.suspects and error > 6.0 * allowed.floor:
             self.tainted[number] = self._root(next(iter(self.suspects)))
         return not is_alone or score <= 1.0 or figure is ErrorFigure.NONFINITE
+
+    def _accuse(self, found: Suspect, call: Call) -> None:
+        """Suspect a row, and take what the modules around its call give for damaged."""
+        self.suspects[found.row] = found
+        for module in call.around():
+            self.damaged.setdefault(module, found.row)
 
     def _as_a_whole(
         self, number: int, call: Call, deviation: Deviation, judged: tuple[ErrorFigure, float, Allowance]

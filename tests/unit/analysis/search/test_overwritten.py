@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from probe_flow.analysis.model.hidden_errors import RECENT
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import Measurement, Mode, SideSummary, Statistics
 from tests.support.comparison_rows import (
@@ -134,6 +135,38 @@ def test_memory_that_a_graph_hands_out_is_nobodys_fault_until_it_is_computed_wit
     assert unwritten(9.0, 4.0, 0.0, 0.0) == []
     assert unwritten(9.0, 4.0, 0.0, 0.5) == [("next", OUT)]
     assert unwritten(9.0, 4.0, 4.0, 4.0) == [("next", IN)]
+
+
+GROWN = 0.0012, 0.0025, 0.004
+"""Errors of products, one behind another: none of them is beyond what it was given, and the last one is by itself."""
+
+
+def filled(*, whole: float, last: float) -> list[tuple[str, object]]:
+    """The origins where results of products fill memory, which is then moved and multiplied with."""
+    names = [f"product_{number}" for number in range(len(GROWN))]
+    rows = []
+    for name, before, after in zip(names, (0.0, *GROWN), GROWN, strict=False):
+        rows += [row(name, IN, 0, relative=before), row(name, relative=after)]
+    rows += [row(f"quiet_{number}", place=0, relative=1e-5) for number in range(RECENT)]  # what lies near says nothing
+    rows += [row("memory", relative=9.0)]
+    for name, before, after in (("part", 9.0, 4.0), ("whole", 4.0, whole)):
+        rows += [row(name, IN, 0, relative=before), row(name, IN, 1, relative=GROWN[-1]), row(name, relative=after)]
+    for name, after in (("moved", whole), ("last", last)):
+        rows += [row(name, IN, 0, relative=whole), row(name, relative=after)]
+    kinds = dict.fromkeys([*names, "last"], "MatMul") | dict.fromkeys(("part", "whole"), "TensorScatterUpdate")
+    links = [
+        edge(one, other) for one, other in (*pairwise(names), *pairwise(["memory", "part", "whole", "moved", "last"]))
+    ]
+    links += [edge(names[-1], name, 1) for name in ("part", "whole")]
+    pairs = pairs_of(rows, {**kinds, "memory": "Empty", "moved": "Transpose"}, links)
+    found, _ = conclude(rows, pairs, passes(rows))
+    return [(each.node.name, each.slot.role) for each in found if each.fails]
+
+
+def test_memory_that_was_filled_is_judged_by_what_it_was_filled_with():
+    assert filled(whole=GROWN[-1], last=GROWN[-1]) == []
+    assert filled(whole=GROWN[-1], last=0.5) == [("last", OUT)]
+    assert filled(whole=0.5, last=0.5) == [("last", IN)]
 
 
 def updated(
