@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from probe_flow.dumps.unjudged_apis import is_undefined, undefined_outputs
 from probe_flow.errors import Span
@@ -63,6 +64,7 @@ class Decision(Struct, frozen=True, gc=False):
         aliases: other names of parameters -> the common name.
         arguments: rename the slots of target and golden.
         is_foreign_call: whether both are calls of APIs, of different frameworks, whose slots no mapping renames.
+        summed: shapes of gradients that one framework alone adds up.
     """
 
     group: str
@@ -75,6 +77,18 @@ class Decision(Struct, frozen=True, gc=False):
     arguments: tuple[Arguments | None, Arguments | None] = (None, None)
     is_foreign_call: bool = False
     label: str | None = None
+    summed: frozenset[tuple[int, ...] | None] = frozenset()
+
+    def knowing(self, target: Sequence[TensorRef], golden: Sequence[TensorRef]) -> Decision:
+        """Return the decision for these tensors of two paired nodes.
+
+        Of a tensor that is several arguments of a call MindSpore gives one gradient, the sum, in the first place and
+        none in the others; PyTorch gives that of each argument.
+        """
+        if not self.is_cross_framework or not target or target[0].node.phase is not Phase.BACKWARD:
+            return self
+        summed = _summed(target, golden) | _summed(golden, target)
+        return replace(self, summed=summed) if summed else self
 
     def pair(self, one: TensorRef | None, other: TensorRef | None, reason: Reason | None = None) -> Pair:
         """Return one pair made by this decision; confidence is that of two-sided pairs."""
@@ -97,6 +111,7 @@ def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decis
     """
     if _is_call(target) or _is_call(golden):
         return _pair_calls(target, golden, decision)
+    decision = decision.knowing(target, golden)
     is_renamed = decision.arguments != (None, None)
     twosomes: Iterable[tuple[TensorRef | None, TensorRef | None]]
     if decision.is_foreign_call:
@@ -123,7 +138,7 @@ def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decis
             kind is other.kind and (kind is _STATISTICS or kind is _TENSOR) and one.dtype == other.dtype
             and not (is_foreign and one.logical_shape != other.logical_shape)
         )  # fmt: skip # beyond doubt, as most are
-        if is_alike and is_defined and not (is_foreign and _is_other_gradient(one, other)):
+        if is_alike and is_defined and not decision.summed and not (is_foreign and _is_other_gradient(one, other)):
             pairs.append(decision.pair(one, other))
         else:
             pairs += pair_twosome(one, other, decision)
@@ -231,6 +246,9 @@ def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | 
     if decision.is_cross_framework and _is_other_gradient(one, other):
         text = "the frameworks record the gradient of different autograd nodes of this API: these are not compared"
         return NameReason.OTHER_AUTOGRAD_NODE.expected(text)
+    if one.slot.role is SlotRole.OUTPUT and one.logical_shape in decision.summed:
+        text = "one framework adds up the gradients of arguments that are one tensor: these are not compared"
+        return NameReason.OTHER_AUTOGRAD_NODE.expected(text)
     if is_undefined(one) and is_undefined(other):
         return NameReason.UNDEFINED_OUTPUT.expected("this output holds undefined memory, which nothing reads")
     if _is_numeric(one) and _is_numeric(other):
@@ -245,6 +263,13 @@ def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | 
     if one.kind is TensorKind.NULL or one.stored_dtype == other.stored_dtype:
         return None
     return _unlike(NameReason.TYPE_INCOMPATIBLE, one, other)
+
+
+def _summed(mine: Sequence[TensorRef], theirs: Sequence[TensorRef]) -> frozenset[tuple[int, ...] | None]:
+    """Return the shapes of gradients of ours that stand for those of places, too, where only the other side has one."""
+    none = {ref.slot for ref in mine if ref.kind is TensorKind.NULL}
+    lone = {ref.logical_shape for ref in theirs if ref.slot in none and _is_numeric(ref)}
+    return frozenset(ref.logical_shape for ref in mine if _is_numeric(ref) and ref.slot.role is SlotRole.OUTPUT) & lone
 
 
 _OTHER_KERNEL = NameReason.OTHER_AUTOGRAD_NODE.expected(

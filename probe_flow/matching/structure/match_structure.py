@@ -211,6 +211,8 @@ class _Rows:
         keys = tuple(target.nodes[n].key for n in link.target), tuple(golden.nodes[n].key for n in link.golden)
         groups.append(Group(group, relation, *keys))
         decision = Decision(group, STRUCTURE, confidence=self.confidence.of(link), is_cross_framework=self.is_foreign)
+        if relation is Relation.ONE_TO_ONE:
+            decision = decision.knowing(target.tensors[link.target[0]], golden.tensors[link.golden[0]])
         twosomes, internal = self._twosomes(link)
         bare = no_values(target.tensors[link.target[0]], golden.tensors[link.golden[0]])
         note = self.confidence.note(link)
