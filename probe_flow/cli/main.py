@@ -186,7 +186,7 @@ class LazyGroup(click.Group):
 
         An empty word is refused, for a path of no letters would be the working directory.
         """
-        if "" in args:
+        if "" in args and not ctx.resilient_parsing:  # else a shell completes words
             before = " ".join(args[: args.index("")][-2:])
             where = f"the word after `{before}`" if before else "the first word"
             raise click.UsageError(f"{where} is empty; where a variable gives it, is that set?", ctx)

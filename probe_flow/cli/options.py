@@ -28,6 +28,19 @@ class FrameworkCommand(click.Command):
         super().__init__(*args, **kwargs)
         self.frameworks = tuple(frameworks)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; say where ``-f FRAMEWORK`` stands, which has no place among them."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name != "-f" or not self.frameworks:
+                raise
+            raise click.UsageError(
+                f"`-f FRAMEWORK` stands before `{self.name}`, as in `probe-flow -f {self.frameworks[0]} {self.name}`; "
+                "it may be left out",
+                ctx,
+            ) from error
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
         if self.frameworks:

@@ -79,6 +79,23 @@ def test_a_workflow_that_is_not_there_may_be_a_packaged_one(probe_flow, tmp_path
     assert f"help: did you mean `mine.yaml`? (in `{tmp_path}`)" in probe_flow(command, "mien.yaml").err
 
 
+@pytest.mark.parametrize("command", ["compare", "merge_result"])
+def test_the_framework_behind_the_command_is_told_where_it_stands(probe_flow, command):
+    done = probe_flow(command, "-f", "pytorch")
+    assert done.code == 2
+    assert f"`-f FRAMEWORK` stands before `{command}`, as in `probe-flow -f " in done.err
+    assert "No such option '-x'" in probe_flow(command, "-x", "pytorch").err
+
+
+@pytest.mark.parametrize("name", ["mine.yaml", "sub/mine.yml"])
+def test_a_copy_of_a_workflow_goes_into_a_folder(probe_flow, tmp_path, name):
+    done = probe_flow("init", "pytorch_compare", "-o", name)
+    assert (done.code, list(tmp_path.iterdir())) == (2, [])
+    assert f"`--output` names a folder, and `{name}` looks like a file" in done.err
+    (tmp_path / "odd.yaml").mkdir()
+    assert probe_flow("init", "pytorch_compare", "-o", "odd.yaml").code == 0
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("command", ["--help", "templates"])
 def test_a_full_disk_behind_the_output_is_no_defect(command):

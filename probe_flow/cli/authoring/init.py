@@ -147,6 +147,8 @@ def command(name: str | None, output: Path, *, with_sample: bool, force: bool, s
         raise click.UsageError("give either the NAME of a packaged workflow, or `--snippet NAME`")
     if snippet is not None:
         click.echo(_snippet(snippet), nl=False)
+    elif output.suffix in (".yaml", ".yml") and not output.is_dir():
+        raise click.UsageError(f"`--output` names a folder, and `{output}` looks like a file: the copy keeps its name")
     else:
         assert name is not None, "one of the two is given"
         _copy(name, output, with_sample=with_sample, force=force)
