@@ -194,7 +194,7 @@ def _steps(finding: Finding, facts: _Facts) -> Iterator[AdviceRecord]:
         cure = "look at the size of its inputs" if is_output else "look at the data, at the weights, at what ran before"
         where = f"begins at `{key.name}`" if is_output else f"comes into `{key.name}` from outside the dump"
         yield AdviceRecord("PF7416", f"NaN or infinity {where}: {cure}")
-    elif row is not None and row.pair.golden is None:
+    elif row is not None and all(each.pair.golden is None for each in facts.rows(key)):
         source = source_line(facts.pairs, key)
         call = f", called at {source[0]}:{source[1]}: take it out there" if source else ": take the call out"
         text = f"only the target executes `{key.name}`{call} or add it to the golden's program, then compare again"

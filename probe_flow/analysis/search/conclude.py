@@ -281,6 +281,8 @@ def _head(row: Row, writer: int | None, rows: Sequence[Row], apart: NotCompared)
     """Say why another row is shown in place of the one that is off."""
     if writer is None:
         return ""
+    if rows[writer].pair.golden is None and row.is_produced:
+        return f"has no counterpart in the golden, and `{row.pair.shown.id}` is made of it: "
     if rows[writer].pair.golden is None:
         return f"has no counterpart in the golden and wrote `{row.pair.shown.id}`: "
     return f"has another shape than the golden ({apart.told(writer)}); behind it, at `{row.pair.shown.id}`: "

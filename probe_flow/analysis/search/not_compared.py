@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from probe_flow.analysis.search.diagnosis import Diagnosis, Suspect
+from probe_flow.analysis.search.proof import Proof, proof_of
 from probe_flow.records import Execution, NodeKey, TensorKind, TensorRef
 from probe_flow.records.row import Row
 
@@ -100,9 +101,10 @@ def _outputs(rows: Sequence[Row]) -> Mapping[NodeKey, Sequence[int]]:
 
 
 class Writers:
-    """Finds the target-only row that wrote what an input row reads, by equal recorded statistics.
+    """Finds the target-only row that wrote what a row reads, or was made of, by equal recorded statistics.
 
-    An operator that only the target executes is never compared, so the fault shows at whatever reads its output.
+    An operator that only the target executes is never compared, so the fault shows at whatever reads its output: at an
+    input, or at a result that recomputing proves to be what its own inputs make, one of which the golden does not show.
 
     Args:
         rows: all rows, in execution order.
@@ -111,14 +113,23 @@ class Writers:
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = rows
         self._written: dict[object, list[int]] = defaultdict(list)
+        self._read: dict[NodeKey, list[int]] = defaultdict(list)
         for number, row in enumerate(rows):
             if row.pair.golden is None and row.is_produced:
                 self._written[_recorded(row.pair.target)].append(number)
+            elif row.pair.golden is None:
+                self._read[row.node].append(number)
 
     def of(self, number: int) -> int | None:
         """Return the last such row before this one, or None."""
         row = self._rows[number]
-        key = None if row.is_produced else _recorded(row.pair.target)
+        if row.is_produced:
+            read = self._read.get(row.node, ()) if proof_of(row) is Proof.RIGHT else ()
+            return next((found for each in read if (found := self._writer(each)) is not None), None)
+        return self._writer(number)
+
+    def _writer(self, number: int) -> int | None:
+        key = _recorded(self._rows[number].pair.target)
         if key is None:
             return None
         earlier = self._written.get(key, [])

@@ -276,6 +276,12 @@ def lerp(input: Array, end: Operand, weight: Operand) -> Array:
     return np.asarray(input + np.multiply(weight, np.subtract(end, input)))
 
 
+def bias_add(input: Array, bias: Array) -> Array:
+    """Return the input and one number more for each channel: of the second axis, else of the last one, by its size."""
+    is_second = input.ndim > 1 and input.shape[1] == bias.size
+    return np.asarray(input + (bias.reshape(-1, *[1] * (input.ndim - 2)) if is_second else bias))
+
+
 def dropout(input: Array, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
     """Return what is kept of each element where none is dropped: the input over ``1 - p``; itself outside training."""
     _not_in_place(inplace)

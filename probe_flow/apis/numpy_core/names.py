@@ -159,6 +159,9 @@ PRIMITIVES: Mapping[str, Function] = MappingProxyType(
 )  # fmt: skip
 """Operators of MindSpore's primitives, of devices and of ONNX without attributes that change what they compute."""
 
+OF_MINDSPORE: Mapping[str, Function] = MappingProxyType({"BiasAdd": elementwise.bias_add})
+"""The same of MindSpore alone: devices and ONNX have attributes for it, which shapes settle here."""
+
 _RANDOM = frozenset({
     "alpha_dropout", "bernoulli", "cauchy", "dropout1d", "dropout2d", "dropout3d", "exponential",
     "feature_alpha_dropout", "geometric", "gumbel_softmax", "log_normal", "multinomial", "native_dropout", "normal",
@@ -201,7 +204,7 @@ def find(kind: str, api: str, *, is_mindspore: bool = False) -> Function:
     elif not is_operator and word.endswith("_") and not word.startswith("_"):
         word = word.rstrip("_")
     if kind == "Primitive":
-        found = PRIMITIVES.get(word.rpartition(".")[2])
+        found = PRIMITIVES.get(primitive := word.rpartition(".")[2]) or OF_MINDSPORE.get(primitive)
         why = "what its attributes are is not dumped"
     elif is_operator:
         found, why = OPERATORS.get(own), ""

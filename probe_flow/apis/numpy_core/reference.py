@@ -10,6 +10,7 @@ from probe_flow.apis.numpy_core.forms.onnx import ONNX_FORMS
 from probe_flow.apis.numpy_core.gradients import has_gradient
 from probe_flow.apis.numpy_core.names import (
     DEVICE,
+    OF_MINDSPORE,
     ONNX,
     OPERATORS,
     PRIMITIVES,
@@ -80,7 +81,7 @@ def operators_page() -> str:
         f"{', '.join(_with_attributes(ONNX, name) for name in sorted({*ONNX_FORMS, *PRIMITIVES} - _NOT_OF_ONNX))}.\n",
         "## By type alone\n",
         "Primitives of MindSpore whose inputs are all there is to know:",
-        f"{_listed(PRIMITIVES)}.\n",
+        f"{_listed([*PRIMITIVES, *OF_MINDSPORE])}.\n",
     ]
     return "\n".join(sections)
 

@@ -203,6 +203,11 @@ def test_what_only_the_target_executes_leads_to_the_programs() -> None:
     assert codes(origin(0, "Mul_9"), given) == ["PF7419"]
 
 
+def test_a_part_of_what_the_golden_makes_in_one_call_is_looked_at_itself() -> None:
+    given = comparison(missing_golden(0, "Mul_9"), good_row(1, "Mul_9"))
+    assert "PF7419" not in codes(origin(0, "Mul_9"), given)
+
+
 def test_what_only_the_golden_executes_before_a_wrong_input_leads_to_the_programs() -> None:
     def at(name: str, side: str, **more: Any) -> Any:
         return tensor(name, side=side, **more).changed(recorded=Statistics(min=1.0, max=2.0, l2norm=3.0))

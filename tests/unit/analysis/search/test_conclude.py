@@ -43,7 +43,7 @@ from probe_flow.records import (
     TensorKind,
 )
 from probe_flow.records.frameworks import PYTORCH, named
-from probe_flow.records.row import Row
+from probe_flow.records.row import Recomputed, Row
 
 
 def test_a_fused_operator_is_blamed_with_its_parts():
@@ -485,6 +485,30 @@ def test_an_unmatched_operator_is_named_when_it_wrote_the_wrong_tensor():
     assert (finding.node.name, finding.row) == ("extra", 1)
     assert finding.evidence.startswith("has no counterpart in the golden and wrote `b.input.0`: input differs")
     assert roles_of(rows, pairs_of(rows)) == [Role.CLEAN, Role.ORIGIN, Role.INHERITED, Role.INHERITED]
+
+
+@pytest.mark.parametrize(
+    ("own", "named"),
+    [
+        (Recomputed("rms", 1e-7, 1e-6, 0.1), "matmul"),
+        (None, "bias"),
+        (Recomputed("rms", 0.5, 1e-6, 5e5, golden=0.1), "bias"),
+    ],
+    ids=["makes it of its inputs", "nobody knows", "wrong by itself"],
+)
+def test_what_the_golden_makes_in_one_call_is_the_fault_of_the_first_where_the_last_is_right(own, named):
+    recorded = Statistics(min=-1.0, max=2.0, mean=0.1, l2norm=5.0)
+    product = target_only(tensor("matmul", recorded=recorded, kind=TensorKind.STATISTICS))
+    given = target_only(tensor("bias", IN, recorded=recorded, kind=TensorKind.STATISTICS))
+    rows = [
+        row("matmul", IN, relative=1e-7, dtype="float32", mark=1.0), product, given,
+        row("bias", IN, 1, relative=0.0, dtype="float32", mark=2.0),
+        row("bias", relative=0.5, dtype="float32", mark=3.0).with_aside(recomputed=own),
+    ]  # fmt: skip
+    (finding,) = findings_of(rows, pairs_of(rows))
+    assert finding.node.name == named
+    lone = "has no counterpart in the golden, and `bias.output.0` is made of it: "
+    assert finding.evidence.startswith(lone) is (named == "matmul")
 
 
 @pytest.mark.parametrize(("error", "gain", "due"), [(0.1, -0.005, []), (0.14, 0.1, ["pool_grad"])])

@@ -256,6 +256,14 @@ def test_operators_are_known_by_their_type_alone_where_attributes_change_nothing
             names.of_type(other)
 
 
+def test_mindspore_adds_a_bias_to_the_channels():
+    add = names.find("Primitive", "bias_add.BiasAdd", is_mindspore=True)
+    bias = np.array([1.0, 2.0, 3.0])
+    assert (add(np.zeros((2, 3)), bias) == [[1, 2, 3], [1, 2, 3]]).all()
+    assert (add(np.zeros((1, 3, 2, 2)), bias)[0, :, 1, 1] == bias).all()
+    assert (add(np.zeros((1, 2, 2, 3)), bias)[0, 1, 1] == bias).all()
+
+
 def test_every_function_names_its_arguments_once():
     for table in (names.TORCH, names.PRIMITIVES):
         for name, function in table.items():
