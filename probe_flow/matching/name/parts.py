@@ -39,6 +39,9 @@ LINEAR = (
 PRODUCT = (
     Step("MatMul", {"input.0": "input.0", "input.1": "input.1", "output.0": "output.0"}, {"input.0": "input.0"}),
 )
+_TAKEN: Slots = {"input.0": "input.0", "input.1": "input.1", "output.0": "output.0"}
+DENSE = (Step("Dense", {**_TAKEN, "input.2": "input.2"}, {"input.0": "input.0"}),)
+DENSE_PRODUCT = (Step("Dense", _TAKEN, {"input.0": "input.0"}),)
 LAYER_NORM = (
     Step(
         "LayerNorm",
@@ -83,7 +86,7 @@ _ELEMENTWISE = {
 }
 
 FORMS: Mapping[str, tuple[tuple[Step, ...], ...]] = {
-    "linear": (LINEAR, PRODUCT),
+    "linear": (LINEAR, DENSE, PRODUCT, DENSE_PRODUCT),
     "matmul": (PRODUCT,),
     "mm": (PRODUCT,),
     "layer_norm": (LAYER_NORM,),

@@ -63,6 +63,17 @@ def test_a_linear_without_bias_is_a_matmul_alone() -> None:
     assert {pair.confidence for pair in pairs.pairs} == {0.8}
 
 
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_the_primitive_of_a_linear_layer_of_mint_is_a_linear(has_bias: bool) -> None:
+    golden = linear(0, 5, has_bias=has_bias)
+    target = calls(("Primitive.dense.Dense.0.forward", golden[1]), framework="mindspore")
+
+    pairs = match_api_mapping(target, calls(golden, framework="pytorch"))
+
+    assert_complete(pairs)
+    assert all(pair.target and pair.golden for pair in pairs.pairs)
+
+
 def test_gradients_follow_the_forward() -> None:
     norm = {"input.0": (4, 8), "input.1": (8,), "input.2": (8,), "output.0": (4, 8)}
     other = {"input.0": (4, 8), "input.2": (8,), "input.3": (8,), "output.0": (4, 8)}
