@@ -32,9 +32,10 @@ from probe_flow.analysis.model.hidden_casts import HiddenCasts
 from probe_flow.analysis.model.hidden_errors import CommonFactors, CrossedEdges, FadingNoise, LostSteps, SharedRows
 from probe_flow.analysis.model.memory import Memory
 from probe_flow.analysis.model.rounding import rounding_between
-from probe_flow.analysis.model.unseen_inputs import HiddenInputs, MaskedScores, is_masked, with_noise
+from probe_flow.analysis.model.unseen_inputs import HiddenInputs, MaskedScores, beside_masks, is_masked, with_noise
 from probe_flow.analysis.model.unseen_paths import UnseenPaths
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
+from probe_flow.analysis.plain_values import MASKS
 from probe_flow.records import FigureColumn, NodeKey, Pairs
 from probe_flow.records.row import Row
 
@@ -201,18 +202,30 @@ class Allowances:
         call = self.calls.of[number]
         if call is None or self.updates.may_hide(number) or self.updates.noise(number, call, deviation):
             return False
-        if deviation.is_bare and is_masked(self.rows[number]):
+        row = self.rows[number]
+        outweighs = deviation.is_bare or (deviation.top >= MASKS and deviation.rms > 0.0 and not row.is_by_statistics)
+        if outweighs and is_masked(row):
             return False
         is_crossed = self._crossed.meet(number, call, self.sources)
         if is_crossed or not deviation.is_of_storage or abs(deviation.gain) > deviation.systematic:
             return False
-        row = self.rows[number]
         if row.is_by_statistics and row.is_produced and angle_noise(call, self._known(call.read)):
             return False
         return not (call.is_gradient and self.maker(number, call).is_gated) and self._is_free_of_noise(number)
 
     def _known(self, numbers: Sequence[int]) -> Iterator[Deviation]:
         return (found for n in numbers if (found := self.deviations[n]) is not None)
+
+    def beside_masks(
+        self, number: int, deviation: Deviation, inputs: Sequence[tuple[int, Deviation]]
+    ) -> tuple[Deviation, Sequence[tuple[int, Deviation]]]:
+        """Return what a row is judged by, and the inputs that explain it: of masked tensors that of their scores."""
+        row = self.rows[number]
+        if deviation.top < MASKS or row.is_by_statistics or not is_masked(row):
+            return deviation, inputs
+        found, scores = beside_masks(row, deviation, inputs)
+        self.deviations.put(number, found)
+        return found, scores
 
     def is_guess(self, call: Call) -> bool:
         """Whether what a row may be off by is guessed, as nobody knows what its call computes."""

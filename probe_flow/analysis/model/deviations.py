@@ -73,6 +73,7 @@ class Deviations:
                     self._kinds[number] = known.setdefault(_common(found), len(known))
             self._figures.append(put(figures))
         self._shared: tuple[tuple[Any, ...], ...] = tuple(known)
+        self._others: dict[int, Deviation] = {}
 
     def _place(self, begin: int, figures: array[float], places: Whole, found: Floats, kinds: Whole) -> None:
         np.frombuffer(figures, dtype=np.float64).reshape(-1, len(_OWN))[places] = found
@@ -82,6 +83,8 @@ class Deviations:
         kind = self._kinds[number]
         if kind == _NONE:
             return None
+        if self._others and number in self._others:
+            return self._others[number]
         block, place = divmod(number, self._rows_at_once)
         figures, begin = self._figures[block], len(_OWN) * place
         rms, peak, gain, offset, size, top, spread, least = (
@@ -104,6 +107,10 @@ class Deviations:
         """Return the `Deviation.unit` of a row, without the rest; 0 where it has no deviation."""
         kind = self._kinds[number]
         return 0.0 if kind == _NONE else self._shared[kind][_UNIT]
+
+    def put(self, number: int, deviation: Deviation) -> None:
+        """Have a row stand for another deviation than that of all its elements."""
+        self._others[number] = deviation
 
     def forget(self, number: int) -> None:
         """Take a row for one that was not measured."""

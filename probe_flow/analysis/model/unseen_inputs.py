@@ -37,6 +37,12 @@ WEIGHT_CREST = 5.0
 CRESTS = (1.0, 30.0)
 """Least and largest ratio that is believed."""
 
+LOST = 4.0
+"""How many times as large half a step beside a mask is as any score, so that none moves it."""
+
+_STEPS = {**UNIT, "float32": 2.0**-24, "float64": 2.0**-53}
+"""Half a step of a type, relative to the number."""
+
 ROUNDED_WEIGHT = 0.5
 """Root mean square error of stored values, in units of `UNIT`, which is the largest."""
 
@@ -180,6 +186,27 @@ class MaskedScores:
             if not row.is_by_statistics:  # of numbers that mask, rounding leaves more than of the scores beside them
                 explained = min(explained, sum(each.rms for each in known) + worst.unit * worst.size)
             self._known[number] = worst.with_rms(max(explained, worst.rms))
+
+
+def beside_masks(
+    row: Row, own: Deviation, inputs: Sequence[tuple[int, Deviation]]
+) -> tuple[Deviation, Sequence[tuple[int, Deviation]]]:
+    """Return the deviation of the scores of a masked tensor, and those of its inputs that hold scores.
+
+    Where both sides mask with one number, that adds nothing to the error, and all scores are nothing beside it. So the
+    error is theirs, and what it is relative to is the largest input that masks nothing. The same is returned where
+    there is none, and where what rounding leaves of a mask depends on the score that was added to it.
+    """
+    scores = [(number, each) for number, each in inputs if each.unit and each.top < plain_values.MASKS]
+    if own.is_bare or not scores:
+        return own, inputs
+    largest = max((each for _, each in scores), key=lambda each: each.top)
+    target, golden = row.pair.target, row.pair.golden
+    steps = [_STEPS.get(side.dtype, 0.0) for side in (target, golden) if side is not None]
+    if LOST * largest.top >= min(steps) * own.top:
+        return own, inputs
+    of_scores = {"size": largest.size, "top": largest.top, "spread": largest.spread, "gain": 0.0, "offset": 0.0}
+    return replace(own, least=0.0, **of_scores), scores
 
 
 def is_masked(row: Row) -> bool:

@@ -170,7 +170,8 @@ class Search:
         produced = row.is_produced
         peers = self.allowances.given(call) if produced and sources is not None else ()
         behind = (*self.allowances.memory.through(sources or ()), *peers)
-        known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
+        known: Sequence[tuple[int, Deviation]] = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
+        deviation, known = self.allowances.beside_masks(number, deviation, known)
         allowed = self.allowances.of(number, deviation, known, behind, sources)
         limits = self._limits(number, call)
         figure, score = self.worst_figure(number, deviation, allowed, limits)
@@ -218,7 +219,7 @@ class Search:
         self.scores[number] = score
         if score > 1.0:
             self._accuse(found, call)
-        error = deviation.likely if deviation.is_bare else deviation.rms
+        error = _error_of(row, deviation)
         if ancestor is not None and (score > 1.0 or error > 2.0 * allowed.floor or deviation.nonfinite):
             self.tainted[number] = ancestor
         elif sources is None and not is_alone and score <= 1.0 and self.suspects and error > 6.0 * allowed.floor:
@@ -309,3 +310,10 @@ class Search:
             self.wild.add(number)
         if deviation.nonfinite and self.first_nonfinite is None:
             self.first_nonfinite = number
+
+
+def _error_of(row: Row, deviation: Deviation) -> float:
+    """Return what a row is likely to be off by; of scores that both sides mask with other numbers nothing tells."""
+    if deviation.is_bare:
+        return deviation.likely if row.is_by_statistics else math.inf
+    return deviation.rms

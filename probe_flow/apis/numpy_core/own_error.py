@@ -28,6 +28,12 @@ PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""
 
 
+MASKS, BEYOND = 9000.0, 64.0
+"""Size from which numbers mask scores, and how many times as large as any score they are."""
+
+BESIDE = 4.0
+"""Roundings that a score moves a mask by, at most: in 16 bits what is added to it is lost, or a step."""
+
 COARSEST = 2.0**-8
 """Relative rounding of the narrowest type that kernels compute in, bfloat16: eight bits are only stored."""
 
@@ -53,7 +59,7 @@ class OwnError:
         unit: relative rounding of the element type.
         count: elements.
         nonfinite: elements that are NaN or infinite on one side only.
-        is_finite: whether all elements are numbers on both sides.
+        is_finite: whether all elements count: they are numbers on both sides, and mask no scores.
         slice_: of the slice across an axis (a channel, a row) that is furthest beyond what rounding explains there:
             root mean square of its error, and what is explained of that, both relative to the slice.
         slice_share: share of its limit.
@@ -138,19 +144,19 @@ def own_error(
         step: distance of its neighbours near zero.
         largest: its largest finite number; what is beyond may be infinite.
 
-    Elements that are the same infinity, or NaN, on both sides do not count.
+    Elements that are the same infinity, NaN, or number that masks scores, on both sides do not count.
     """
     count, nonfinite = int(dumped.size), 0
     x, y = _numbers(dumped), _numbers(truth)
     with np.errstate(all="ignore"):
         error = x - y
         squares = _dot(error, error)
-        both = None
+        counted = _counted(x, y, unit)
         if not math.isfinite(squares):
-            both = np.isfinite(error)
             alike = (x == y) | (np.isnan(x) & np.isnan(y)) | (np.isinf(x) & (np.abs(y) > largest * (1.0 - 2.0 * unit)))
-            nonfinite = int(np.count_nonzero(~(both | alike)))
-            error, y = error[both], y[both]
+            nonfinite = int(np.count_nonzero(~(np.isfinite(error) | alike)))
+        if counted is not None:
+            error, y = error[counted], y[counted]
             squares = _dot(error, error)
         if not error.size:
             return OwnError(place, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, unit, count, nonfinite)
@@ -168,10 +174,24 @@ def own_error(
             unit=unit,
             count=count,
             nonfinite=nonfinite,
-            is_finite=both is None,
+            is_finite=counted is None,
         )
         found = _with_slices(found, truth.shape, error, y, None, step)
     return found if moved is None else with_moved(found, dumped, truth, moved, step=step)
+
+
+def _counted(x: Array, y: Array, unit: float) -> Array | None:
+    """Return which elements count; None where all do."""
+    error = x - y
+    finite = None if math.isfinite(_dot(error, error)) else np.isfinite(error)
+    low = float(y.min()) if y.size and y.dtype.kind != "c" else -math.inf
+    if not -math.inf < low <= -MASKS:
+        return finite
+    is_mask = (y <= low / 2.0) & (np.abs(error) <= BESIDE * unit * np.abs(y))
+    scores = y[~is_mask]
+    if not scores.size or not _peak(scores) * BEYOND <= -low:
+        return finite
+    return ~is_mask if finite is None else finite & ~is_mask
 
 
 def with_moved(own: OwnError, dumped: Array, truth: Array, moved: Array, *, step: float) -> OwnError:
@@ -188,7 +208,7 @@ def with_moved(own: OwnError, dumped: Array, truth: Array, moved: Array, *, step
         y = _numbers(truth)
         gap = _numbers(moved) - y
         if not own.is_finite:
-            gap = gap[np.isfinite(_numbers(dumped) - y)]
+            gap = gap[_counted(_numbers(dumped), y, own.unit)]
         squares = _dot(gap, gap)
         if not math.isfinite(squares):
             gap[~np.isfinite(gap)] = 0.0

@@ -37,6 +37,7 @@ from probe_flow.records import (
     NodeKey,
     Phase,
     Reason,
+    Role,
     SideSummary,
 )
 from probe_flow.records.row import Row
@@ -452,3 +453,37 @@ def test_what_rounding_leaves_of_a_mask_excuses_nothing_that_reads_it(relative, 
     ]  # fmt: skip
     found, _ = conclude(rows, pairs_of(rows, {"scores": "linear", "add": "add", "softmax": "softmax"}), passes(rows))
     assert [each.node.name for each in found if each.fails] == accused_
+
+
+LEAST = {"float16": -65504.0, "bfloat16": -3.3895313892515355e38}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least", "error", "accused_"),
+    [
+        ("float16", LEAST["float16"], 6e-4, []),
+        ("float16", LEAST["float16"], 0.05, ["add"]),
+        ("bfloat16", LEAST["bfloat16"], 4e-3, []),
+        ("bfloat16", LEAST["bfloat16"], 0.2, ["add"]),
+        ("float16", -1e4, 0.05, []),  # steps beside it are 8, so that what it is off by may be that of the mask
+    ],
+)
+def test_scores_that_both_sides_mask_alike_are_judged_by_themselves(dtype, least, error, accused_):
+    def masked(name, role, place=0, off=error):
+        ends = statistics(min=least, max=2.0, mean=least / 2.0, l2norm=-7.0 * least)
+        metrics = {"euclidean_distance": 10.0 * off, "max_abs_err": 3.0 * off, "cosine": 1.0}
+        measured = Measurement.of(Mode.TENSOR, metrics, SideSummary(ends), SideSummary(ends), count=100)
+        return row(name, role, place, measurement=measured, dtype=dtype)
+
+    near = U if dtype == "float16" else 2.0**-8
+    rows = [
+        row("scores", relative=near, dtype=dtype),
+        row("add", IN, relative=near, dtype=dtype), masked("add", IN, 1, off=0.0), masked("add", OUT),
+        masked("softmax", IN), row("softmax", relative=error / 4.0, dtype=dtype, mark=5.0),
+    ]  # fmt: skip
+    kinds = {"scores": "MatMul", "add": "Add", "softmax": "SoftmaxV2"}
+    found, verdicts = conclude(
+        rows, pairs_of(rows, kinds, [edge("scores", "add"), edge("add", "softmax")]), passes(rows)
+    )
+    assert [each.node.name for each in found if each.fails] == accused_
+    assert [verdicts[n].role for n in (4, 5)] == [Role.INHERITED if accused_ else Role.CLEAN] * 2

@@ -54,3 +54,22 @@ def test_slices_are_not_asked_where_elements_are_not_finite() -> None:
     dumped = ROUNDED.copy()
     dumped[0, 7] = np.nan
     assert (compared(dumped).slice_share, compared(dumped).nonfinite) == (0.0, 64)
+
+
+@pytest.mark.parametrize("least", [-65504.0, -3.3895313892515355e38])
+@pytest.mark.parametrize(("factor", "is_right"), [(1.0, True), (1.2, False)])
+def test_numbers_that_mask_scores_do_not_count(least: float, factor: float, is_right: bool) -> None:
+    masked = np.random.default_rng(7).random(TRUTH.shape) < 0.4
+    truth = np.where(masked, TRUTH + least, TRUTH)
+    dumped = np.where(masked, least, ROUNDED * factor)  # what is added to a mask is lost
+    found, scores = compared(dumped, truth), compared(ROUNDED[~masked] * factor, TRUTH[~masked])
+    assert (found.worst[3] < 1.0) is is_right
+    assert found.worst_of_all[0] == scores.worst_of_all[0]
+    assert found.worst_of_all[1:] == pytest.approx(scores.worst_of_all[1:], rel=2e-2)  # few scores are allowed more
+
+
+def test_a_mask_that_was_lost_counts() -> None:
+    truth = np.where(np.arange(TRUTH.size).reshape(TRUTH.shape) % 2, TRUTH, -65504.0)
+    dumped = truth.copy()
+    dumped[0, 0, 0, 0] = 0.5
+    assert compared(dumped, truth).worst[3] > 1.0
