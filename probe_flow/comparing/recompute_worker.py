@@ -315,7 +315,7 @@ def _read(side: SideCall, tensors: Mapping[Place, TensorRef], place: Place, spec
 
 def _shown(function: Any, side: SideCall) -> Any:
     """Return the step of an optimizer as a dump shows it."""
-    return function.shown(
+    return function.as_shown(
         side.call,
         lambda place, spec: _read(side, side.inputs, place, spec),
         lambda place, spec: _read(side, side.results, place, spec),

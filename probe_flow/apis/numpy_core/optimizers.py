@@ -70,7 +70,7 @@ class Optimizer:
         """Return the states before, of those that are new; none where these do not say it."""
         return self._began(self._given(inputs, attributes)) if self._began else ()
 
-    def shown(
+    def as_shown(
         self, call: Call, read: Read, read_result: Read, before: Callable[[TensorSpec], Array] | None
     ) -> ShownStep:
         """Return a step as a dump shows it (`ShownStep`)."""
