@@ -207,11 +207,20 @@ class Forward:
 
 
 class Gradient:
-    """What a call gives back: of the gradients that reach it, and of what its forward call saved."""
+    """What a call gives back: of the gradients that reach it, and of what its forward call saved.
 
-    def __init__(self, rows: Sequence[Row], deviations: Deviations) -> None:
+    Args:
+        rows: all rows.
+        deviations: of them.
+        guessed: gives the deviation of a row with the error that it is likely to have.
+    """
+
+    def __init__(
+        self, rows: Sequence[Row], deviations: Deviations, guessed: Callable[[int, Deviation], Deviation]
+    ) -> None:
         self._rows = rows
         self._deviations = deviations
+        self._guessed = guessed
         self._saved_of: tuple[Call | None, Sequence[Saved]] = None, ()
 
     def allowance(
@@ -265,7 +274,8 @@ class Gradient:
         """Return what the forward call of a gradient left: the same for each of its rows, which come together."""
         if self._saved_of[0] is not call:
             rows, deviations = self._rows, self._deviations
-            found = [Saved(d, rows[n].is_produced) for n in call.forward if (d := deviations[n]) is not None]
+            known = ((n, d) for n in call.forward if (d := deviations[n]) is not None)
+            found = [Saved(self._guessed(n, d), rows[n].is_produced) for n, d in known]
             self._saved_of = call, found
         return self._saved_of[1]
 

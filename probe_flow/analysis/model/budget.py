@@ -78,7 +78,8 @@ class Allowances:
         self._casts = HiddenCasts(rows, calls)
         noise = self._flips, self._steps, self._crossed, self._lost
         self._by_statistics = StatisticsAllowances(*noise, self.sources, FigureColumn(len(rows)))
-        self._forward, self._gradient = Forward(rows, self.deviations), Gradient(rows, self.deviations)
+        self._forward = Forward(rows, self.deviations)
+        self._gradient = Gradient(rows, self.deviations, self._by_statistics.saved)
         self.is_flow_unknown = is_flow_unknown(pairs)
         self._paths = UnseenPaths(rows, pairs, calls, self.updates, self._casts, self._lost, lambda: self.links)
 

@@ -250,13 +250,19 @@ class StatisticsAllowances:
             return replace(tensor, rms=likely, peak=tensor.peak + STEP_AT_MOST * blind * tensor.top)
         return tensor if likely == tensor.rms else tensor.with_rms(likely)
 
+    def saved(self, number: int, tensor: Deviation) -> Deviation:
+        """Return what a forward call saved with the error that it is likely to have behind a suspect."""
+        guessed = self._guessed(number, tensor) if self.is_behind and tensor.unit else tensor.rms
+        return tensor if guessed <= tensor.rms else tensor.with_rms(guessed)
+
     def _guessed(self, number: int, tensor: Deviation, *, is_gradient: bool = False) -> float:
         """Return the error that a tensor's own statistics, and behind a suspect those of what it was made of, say."""
         if not self.is_behind:
             return tensor.likely
         found = of_all_figures(tensor)
         explained = min(1.0, self._explained.get(number, 0.0) / BY_ACCIDENT) * tensor.size
-        most = math.inf if is_gradient else HIDDEN_AT_MOST * max(found, tensor.unit * tensor.size)
+        is_hidden = is_gradient or (tensor.top == 1.0 and not tensor.peak)  # shares, of which the first is all of a row
+        most = math.inf if is_hidden else HIDDEN_AT_MOST * max(found, tensor.unit * tensor.size)
         return max(found, min(explained, most))
 
 

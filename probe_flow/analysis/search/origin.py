@@ -55,6 +55,8 @@ class Search:
         self.order = in_time(self.calls, self.allowances.moment)
         self.suspects: dict[int, Suspect] = {}
         self.tainted: dict[int, int] = {}
+        self.behind: dict[int, int] = {}
+        """Row that is made of what a suspect gave, though its statistics may agree -> the suspect."""
         self.wild: set[int] = set()
         self.first_nonfinite: int | None = None
         self.is_any_off = False
@@ -159,8 +161,7 @@ class Search:
         """Judge a row; return whether its error may explain others."""
         row, call = self.rows[number], self.calls.of[number]
         assert call is not None
-        # What is other data goes on through statistics that agree by chance.
-        if not (row.is_by_statistics and self.shaken.noise) and self.allowances.is_rounding(number, deviation):
+        if not self._may_hide(number) and self.allowances.is_rounding(number, deviation):
             self.scores[number] = 0.0
             return True
         if self.allowances.is_memory(number, call):
@@ -220,8 +221,9 @@ class Search:
         if score > 1.0:
             self._accuse(found, call)
         error = _error_of(row, deviation)
-        if ancestor is not None and (score > 1.0 or error > 2.0 * allowed.floor or deviation.nonfinite):
-            self.tainted[number] = ancestor
+        if ancestor is not None:
+            is_off = score > 1.0 or error > 2.0 * allowed.floor or deviation.nonfinite > 0
+            self._inherit(number, ancestor, is_off=is_off)
         elif sources is None and not is_alone and score <= 1.0 and self.suspects and error > 6.0 * allowed.floor:
             self.tainted[number] = self._root(next(iter(self.suspects)))
         return not is_alone or score <= 1.0 or figure is ErrorFigure.NONFINITE
@@ -251,6 +253,21 @@ class Search:
         known = [(n, d) for n in given if (d := self.deviations[n]) is not None]
         allowed = self.allowances.of(number, deviation, known, given, given)
         return *self.worst_figure(number, deviation, allowed, self._limits(number, call)), allowed
+
+    def _inherit(self, number: int, ancestor: int, *, is_off: bool) -> None:
+        """Take note of what a row descends from; statistics that agree may hide what it carries on."""
+        if self.rows[number].is_by_statistics:
+            self.behind[number] = ancestor
+        if is_off:
+            self.tainted[number] = ancestor
+
+    def _may_hide(self, number: int) -> bool:
+        """Whether statistics of a row that agree say little: other data, and what descends from a suspect, go on."""
+        if not self.rows[number].is_by_statistics:
+            return False
+        if self.shaken.noise or not self.suspects:
+            return bool(self.shaken.noise)
+        return any(n in self.suspects or n in self.behind for n in self.allowances.sources(number) or ())
 
     def _is_later_step(self, number: int, first: int) -> bool:
         run, before = (self.rows[n].node.execution for n in (number, first))
@@ -292,6 +309,8 @@ class Search:
     def _ancestor(self, call: Call, behind: Sequence[int], peers: Sequence[int], *, produced: bool) -> int | None:
         """Return the suspect that a row descends from, or the input of another rank that may turn out to be one."""
         known = next((self._root(n) for n in behind if n in self.suspects or n in self.tainted), None)
+        if known is None and self.behind:
+            known = next((self.behind[n] for n in behind if n in self.behind), None)
         if known is None and produced:
             known = self.damaged.get(call)
         if known is not None or self.allowances.moment is not None:  # else peers of later ranks are not judged yet
