@@ -100,6 +100,7 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
     producers = Producers(len(rows))
     gates: dict[int, tuple[NodeKey, ...]] = {}
     wrote: dict[int, int | None] = {}
+    stacked = _Stacked()
     passed: dict[object, int] = {}  # (execution, elements) -> gradient that a gate in place has yet to act on
     for number, row in zip(numbers_for(rows, len(rows)), rows, strict=False):
         if row.measurement is None:
@@ -107,6 +108,7 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
         node, role = row.node, row.slot_role
         if (place := places[id(node.execution)]) != run:  # its rows follow each other, and take from no other's
             run, last = place, {}
+            stacked.begin()
         key = _fingerprint(row, place)
         left = kept.get((programs[key[0]], key[1:])) if kept and key is not None and not row.is_produced else None
         latest = last.get(key)
@@ -121,6 +123,9 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
             producers[number], wrote[number] = (), left
         elif left is not None:
             producers[number] = (left,)
+        elif made := stacked.made_of(row):
+            producers[number] = made
+        stacked.note(number, row)
         if key is not None:
             last[key] = number
             if has_steps:
@@ -176,6 +181,52 @@ class _Weights:
             return not _is_chance(row, equal, self._pairs)
         is_of_both = equal.is_produced or _agree(row, equal) is not False
         return is_of_both or not (self.has(row, key) and self.has(equal, key))
+
+
+RECORDED = 2.0**-18
+"""Relative error of mean and norm of a few numbers, which collectors add up in float32."""
+
+
+class _Stacked:
+    """Vectors of single numbers that calls gave one after the other: gradients' norms before they are clipped.
+
+    What puts them together (`stack`) is in no dump. The golden's statistics tell it.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._values: list[float] = []
+
+    def begin(self) -> None:
+        """Begin another execution."""
+        self._numbers, self._values = [], []
+
+    def note(self, number: int, row: Row) -> None:
+        """Take note of a result that is one number."""
+        if row.is_produced and (known := _of_numbers(row, 1)) is not None:
+            self._numbers.append(number)
+            self._values.append(float(known.min or 0.0))
+
+    def made_of(self, row: Row) -> tuple[int, ...]:
+        """Return the latest results that a row that was read consists of; none where its statistics are others."""
+        count = row.measurement.count if row.measurement is not None else 0
+        if row.is_produced or not 1 < count <= len(self._values) or (known := _of_numbers(row, count)) is None:
+            return ()
+        values = self._values[-count:]
+        mean, norm = math.fsum(values) / count, math.hypot(*values)
+        is_same = (known.min, known.max) == (min(values), max(values)) and None not in (known.mean, known.l2norm)
+        gaps = abs((known.mean or 0.0) - mean), abs((known.l2norm or 0.0) - norm)
+        return tuple(self._numbers[-count:]) if is_same and max(gaps) <= RECORDED * norm else ()
+
+
+def _of_numbers(row: Row, count: int) -> Statistics | None:
+    """Return the golden's statistics of so many fractions in a line; None of others."""
+    measured, golden = row.measurement, row.pair.golden
+    if measured is None or golden is None or measured.count != count or "float" not in golden.dtype:
+        return None
+    known = measured.golden_statistics
+    is_line = len(golden.shape or ()) <= 1
+    return known if is_line and known is not None and known.min is not None else None
 
 
 def _is_chance(row: Row, equal: Row, pairs: Pairs) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.flow.calls import Call, Calls, begins_gradients
+from probe_flow.analysis.flow.calls import GRADIENTS, Call, Calls, begins_gradients
 from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
 from probe_flow.analysis.model.arithmetic import (
     ADDED,
@@ -27,7 +27,8 @@ from probe_flow.analysis.model.decisions import turned_share
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.fused_parts import FusedParts
-from probe_flow.analysis.model.growth import Allowance, of_copy
+from probe_flow.analysis.model.gradients import with_added
+from probe_flow.analysis.model.growth import Allowance, of_copy, of_stack
 from probe_flow.analysis.model.hidden_casts import HiddenCasts
 from probe_flow.analysis.model.hidden_errors import CommonFactors, CrossedEdges, FadingNoise, LostSteps, SharedRows
 from probe_flow.analysis.model.memory import Memory
@@ -115,6 +116,14 @@ class Allowances:
         if found is None and not inner:
             return () if self.given(call) else None
         return (*(found or ()), *inner)
+
+    def gathered(self, number: int) -> Sequence[int]:
+        """Return the row of the gradient that a parameter's gradient was added to, that of the micro step before."""
+        key = self.rows[number].node
+        if not key.call or not key.name.endswith(GRADIENTS):
+            return ()
+        before, slot = self.calls.by_key.get(replace(key, call=key.call - 1)), self.rows[number].pair.shown.slot
+        return [n for n in before.written if self.rows[n].pair.shown.slot == slot] if before is not None else ()
 
     @cached_property
     def across(self) -> AcrossRanks | None:
@@ -268,7 +277,9 @@ class Allowances:
         families, copies = self._computed(number, call, is_read=is_read)
         arithmetic: Arithmetic = self._gradient if call.is_gradient and not is_read else self._forward
         unseen = 0.0 if sources else self._paths.error(number, deviation, is_known=sources is not None)
-        if not by_statistics:
+        if copies and is_linked and len(behind) > 1:
+            allowed = of_stack(deviation, known)
+        elif not by_statistics:
             allowed = arithmetic.allowance(call, deviation, known, families, 0.0)
             if is_produced:
                 allowed = by_parts(call, deviation, allowed, self._fused, (self.rows, self.deviations))
@@ -280,6 +291,7 @@ class Allowances:
             if own.is_gradient and deviation.size and self._sums_rows(row):
                 common = self._common.of(row.node.execution) * allowed.scale / deviation.size
                 allowed = replace(allowed, gain=allowed.gain + common)
+        allowed = self._with_gathered(number, deviation, allowed)
         if deviation.is_bare:
             self._masked.add(number, row, allowed, inputs)
         saved = call.forward if by_statistics and arithmetic is self._gradient else ()
@@ -302,6 +314,15 @@ class Allowances:
             return of_source(allowed, deviation) if copies and sources == () and not behind else allowed
         is_update = number in self.updates.gradients and number not in self.links.wrote
         return with_unseen(allowed, unseen, deviation, is_update=is_update)
+
+    def _with_gathered(self, number: int, deviation: Deviation, allowed: Allowance) -> Allowance:
+        """Return an allowance with what the gradient that one was added to is off by."""
+        for before in self.gathered(number):
+            if (tensor := self.deviations[before]) is not None:
+                is_hidden = self.rows[number].is_by_statistics
+                known = self._by_statistics.saved(before, tensor)
+                allowed = with_added(allowed, deviation, known, is_hidden=is_hidden)
+        return allowed
 
     def _computed(self, number: int, call: Call, *, is_read: bool) -> tuple[frozenset[Family], bool]:
         """Return the arithmetic behind a row, and whether it is what another row holds; ``is_read``: by its call."""

@@ -132,6 +132,31 @@ def _added_up(output: Deviation, incoming: Sequence[Deviation]) -> float:
     return math.hypot(1.0, math.sqrt(terms / 2.0)) if terms > 1.0 and output.unit > FINE else 1.0
 
 
+HIDDEN = 2.0
+"""How much more than is likely the gradient before may be off by, where only statistics are known of it."""
+
+
+def with_added(allowed: Allowance, output: Deviation, before: Deviation, *, is_hidden: bool) -> Allowance:
+    """Return the allowance of a gradient that was added to one of an earlier micro step: its error is in the sum whole.
+
+    Args:
+        allowed: without that.
+        output: the sum.
+        before: the gradient before, with the error that it is likely to have.
+        is_hidden: whether only statistics are known.
+    """
+    error, size = (HIDDEN if is_hidden else 1.0) * before.rms, max(output.size, TINY)
+    single = error * math.sqrt(output.count) if is_hidden else before.peak
+    noise = common_share(output.count) * error
+    return replace(
+        allowed,
+        explained=min(allowed.explained + error, HUGE),
+        peak=min(allowed.peak + single, HUGE),
+        gain=min(allowed.gain + (abs(before.gain) * before.size + noise) / size, HUGE),
+        offset=min(allowed.offset + abs(before.offset) + noise, HUGE),
+    )
+
+
 MOVED_GAIN = 1.25
 """The same of operators of graphs. The gradient of a pooling goes to another element as a whole: an error ``r`` is then
 a change of scale of ``r**2 / 2``, and ``r`` may be `LIMITS.rms` times what is explained."""

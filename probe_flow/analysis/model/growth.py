@@ -362,6 +362,20 @@ def _yardstick(family: Family, tensor: Deviation) -> float:
     return min(tensor.size, tensor.spread) if is_centred else tensor.size
 
 
+def of_stack(output: Deviation, numbers: Sequence[Deviation]) -> Allowance:
+    """Return the error of a vector of single numbers: each of its elements is off by what its own number is."""
+    error = math.sqrt(math.fsum(tensor.rms**2 for tensor in numbers) / output.count)
+    most = max((tensor.peak for tensor in numbers), default=0.0)
+    return Allowance(
+        output.unit * output.size + output.step,
+        min(error, HUGE),
+        min(most + 2.0 * (output.unit * output.top + output.step), HUGE),
+        output.systematic + min(error / max(output.size, TINY), HUGE),
+        output.size,
+        min(error, HUGE) + output.unit * output.size + output.step,
+    )
+
+
 def of_copy(output: Deviation, known: Sequence[Deviation]) -> Allowance:
     """Allow a tensor that shows again what it was off by before: nothing was computed or rounded in between."""
     allowed = allowance(Family.MOVE, output, known)

@@ -186,7 +186,7 @@ class Search:
         is_alone = produced and sources is None and self.allowances.is_flow_unknown
         updated = self.allowances.updates.gradients.get(number, ())
         wild = self.wild.intersection(call.read) if produced else ()  # though it shows again what it was given
-        around = (*behind, *wild, *(call.forward if produced else updated))
+        around = (*behind, *wild, *(call.forward if produced else updated), *self.allowances.gathered(number))
         ancestor = self._ancestor(call, around, peers, produced=produced)
         # Wrong indices, masks, arguments and NaN may do anything to what is computed from them, and what is wrong
         # inside a module to what the module returns.
