@@ -6,7 +6,6 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
 
 Function: TypeAlias = "Callable[..., Any]"
+End: TypeAlias = "Callable[[Function], Function]"
 
 
 class SideCall(Struct, frozen=True):
@@ -186,11 +186,15 @@ def _timed(job: Job, *, is_here: bool) -> Outcome:
 def _outcome(job: Job, *, is_here: bool) -> Outcome:
     """Compute a call; one that is fused also with what may come last, until the golden's inputs make its result."""
     first = _outcome_with(None, job, is_here=is_here)
-    if not job.target.is_fused or _is_understood(first) or first.reason not in ("", HIDDEN):
+    if not job.target.is_fused or _is_understood(first):
         return first
-    from probe_flow.apis.numpy_core.elementwise import ACTIVATIONS
+    from probe_flow.apis.numpy_core.elementwise import fused_ends
 
-    tried = (_outcome_with(last, job, is_here=is_here) for last in ACTIVATIONS)
+    try:
+        ends = fused_ends(_function(job.target, is_here=is_here), len(job.target.call.args))
+    except UnusableError:
+        return first
+    tried = (_outcome_with(end, job, is_here=is_here) for end in ends)
     return next((each for each in tried if _is_understood(each)), first)
 
 
@@ -200,9 +204,9 @@ def _is_understood(outcome: Outcome) -> bool:
     return bool(scores) and all(score is None or score <= 1.0 for score in scores)
 
 
-def _outcome_with(last: Function | None, job: Job, *, is_here: bool) -> Outcome:
+def _outcome_with(end: End | None, job: Job, *, is_here: bool) -> Outcome:
     try:
-        found, by = _own_errors(job.target, job, last, is_here=is_here)
+        found, by = _own_errors(job.target, job, end, is_here=is_here)
     except UnusableError as error:
         return Outcome(reason=error.reason)
     golden: dict[Place, float] = {}
@@ -211,7 +215,7 @@ def _outcome_with(last: Function | None, job: Job, *, is_here: bool) -> Outcome:
     is_asked = job.is_suspect or hides or any(_worst(each, has_slices)[3] > 1.0 or each.nonfinite for each in found)
     if job.golden is not None and is_asked:
         try:
-            of_golden = _own_errors(_as_stored(job.golden), job, last, is_here=is_here)[0]
+            of_golden = _own_errors(_as_stored(job.golden), job, end, is_here=is_here)[0]
             # A weight that is off by a rounding of the target's shifts a whole channel: only all of them average out.
             is_shifted = job.golden.is_mixed
             golden = {each.place: _worst(each, has_slices and not is_shifted)[3] for each in of_golden}
@@ -340,10 +344,10 @@ def _states(job: Job, function: Any) -> Mapping[Place, Mapping[str, Any]]:
     return told
 
 
-def _own_errors(side: SideCall, job: Job, last: Function | None, *, is_here: bool) -> tuple[list[OwnError], str]:
+def _own_errors(side: SideCall, job: Job, end: End | None, *, is_here: bool) -> tuple[list[OwnError], str]:
     """Return the own errors of the results of a call, and the framework that computed it; empty for the numpy core.
 
-    ``last`` is what comes behind the function of a call.
+    ``end`` makes of the function of a call what a fused one does.
     """
     from probe_flow.apis.numpy_core.compute import own_errors
 
@@ -358,8 +362,8 @@ def _own_errors(side: SideCall, job: Job, last: Function | None, *, is_here: boo
         given: Callable[[Place, TensorSpec], NDArray[Any]] = argument
         if hasattr(function, "written"):
             function, given = _shown(function, side).step()
-        if last is not None:
-            function = _followed_by(function, last)
+        if end is not None:
+            function = end(function)
         with nullcontext() if is_here else at_most(most):
             if side.gradients is not None:
                 from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
@@ -383,13 +387,3 @@ def _own_errors(side: SideCall, job: Job, last: Function | None, *, is_here: boo
         raise UnusableError(error.diagnostic.message) from error
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, AttributeError) as error:
         raise UnusableError(f"{type(error).__name__}: {error}") from error
-
-
-def _followed_by(function: Function, last: Function) -> Function:
-    """Return a function and another behind it, which is called like the first."""
-
-    @wraps(function)
-    def both(*args: Any, **kwargs: Any) -> Any:
-        return last(function(*args, **kwargs))
-
-    return both

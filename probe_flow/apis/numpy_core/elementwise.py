@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -297,5 +299,39 @@ def _not_in_place(inplace: bool) -> None:
         raise UnusableError("it changes its inputs in place, and what they were before is not known")
 
 
-ACTIVATIONS = (relu, relu6, hardswish, silu, sigmoid, np.tanh, gelu)
-"""What compilers fuse behind a product."""
+_ACTIVATIONS = (relu, relu6, hardswish, silu, sigmoid, np.tanh, gelu)
+_JOINED: tuple[Callable[[Array, Array], Array], ...] = (
+    np.multiply, np.add, np.subtract, lambda made, other: other - made, np.divide, lambda made, other: other / made,
+)  # fmt: skip
+
+
+def fused_ends(function: Callable[..., Any], inputs: int) -> list[Callable[[Callable[..., Any]], Callable[..., Any]]]:
+    """Return what compilers may have fused behind an operator, each as what makes both of one function.
+
+    Behind a product it is an activation. Where the operator reads one input more than its function takes, its result is
+    joined with that.
+
+    Args:
+        function: of its type.
+        inputs: how many it reads.
+    """
+    known = inspect.signature(function).parameters.values()
+    places = [each for each in known if each.kind is each.POSITIONAL_OR_KEYWORD and each.default is each.empty]
+    if len(places) == inputs:
+        return [partial(_followed, last) for last in _ACTIVATIONS]
+    return [partial(_joined, last, len(places)) for last in _JOINED] if len(places) + 1 == inputs else []
+
+
+def _followed(last: Callable[[Array], Array], function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def both(*args: Any, **kwargs: Any) -> Any:
+        return last(function(*args, **kwargs))
+
+    return both
+
+
+def _joined(last: Callable[[Array, Array], Array], own: int, function: Callable[..., Any]) -> Callable[..., Any]:
+    def both(*args: Any, **kwargs: Any) -> Any:
+        return last(function(*args[:own], **kwargs), args[own])
+
+    return both

@@ -277,3 +277,47 @@ def test_a_rule_file_that_went_away_meanwhile_leaves_the_judgement(tmp_path):
     findings = compare_pairs(pairs, Asked(recompute=Recompute("auto")), context, None).findings
     assert findings[0].node.name == "conv"
     assert "not recomputed: its attributes are not known" in findings[0].evidence
+
+
+def averaged(folder, *, wrong=1.0, joined=np.multiply):
+    """Write a moving average that a device computes in one operator: a difference times a number, small beside both.
+
+    The average begins at 1, so a rounding of what the difference is made of is a fifth of it.
+    """
+    case, momentum = Case(folder), np.float16(0.01)
+    before, batch = (
+        np.ones(64, np.float16),
+        (1 + 0.05 * np.random.default_rng(7).standard_normal(64)).astype(np.float16),
+    )
+    made = joined((before - batch).astype(float), float(momentum))
+    made[np.abs(made).argmax()] *= wrong
+    given = [OmTensor(DumpTensor(each, "float16", "ND"), original_shape=each.shape) for each in (before, batch)]
+    number = OmTensor(DumpTensor(np.asarray([momentum]), "float16", "ND"), original_shape=(1,))
+    result = OmTensor(DumpTensor(made.astype(np.float16), "float16", "ND"), original_shape=made.shape)
+    case.device("Abs", "norm", inputs=[given[1]], outputs=[given[1]])
+    case.device("Sub", "both", inputs=[given[0], given[1], number], outputs=[result])
+    right = joined(before.astype("f4") - batch.astype("f4"), np.float32(0.01))
+    for name, values in {"mean": before, "x": batch, "norm": batch, "mul": right}.items():
+        case.golden.output(name, 0, values.astype(np.float32))
+    flat = {"shape": (64,), "origin_shape": (64,), "layout": "ND"}
+    rule = case.rule(
+        op("mean", "Data", number=1, originals=["mean"], outputs=[desc("mean", 0, **flat)]),
+        op("x", "Data", number=2, originals=["x"], outputs=[desc("x", 0, **flat)]),
+        op("momentum", "Const", number=3, outputs=[desc(shape=(1,))]),
+        op("norm", "Abs", number=4, inputs=["x:0"], originals=["norm"], outputs=[desc("norm", 0, **flat)]),
+        op("both", "Sub", number=5, inputs=["mean:0", "norm:0", "momentum:0"], originals=["sub", "mul"],
+           outputs=[desc("mul", 0, **flat)]),
+    )  # fmt: skip
+    return case, rule
+
+
+def test_a_wrong_channel_of_a_difference_that_is_multiplied_in_one_operator_is_named(tmp_path):
+    assert names(compared(*averaged(tmp_path / "before", wrong=1.5), "never")[0]) == []
+    findings, _ = compared(*averaged(tmp_path / "wrong", wrong=1.5), "all")
+    assert names(findings) == ["both"]
+    assert "given its own inputs, the output is off by" in findings[0].evidence
+
+
+@pytest.mark.parametrize("joined", [np.multiply, np.divide, lambda made, number: np.abs(made) ** number])
+def test_what_is_fused_behind_an_operator_is_accused_of_nothing_where_it_is_right_or_not_known(tmp_path, joined):
+    assert compared(*averaged(tmp_path, joined=joined), "all")[0] == []
