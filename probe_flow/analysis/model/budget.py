@@ -28,7 +28,7 @@ from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.fused_parts import FusedParts
 from probe_flow.analysis.model.gradients import with_added
-from probe_flow.analysis.model.growth import Allowance, of_copy, of_stack
+from probe_flow.analysis.model.growth import Allowance, is_stack, of_copy, of_stack
 from probe_flow.analysis.model.hidden_casts import HiddenCasts
 from probe_flow.analysis.model.hidden_errors import CommonFactors, CrossedEdges, FadingNoise, LostSteps, SharedRows
 from probe_flow.analysis.model.memory import Memory
@@ -277,7 +277,7 @@ class Allowances:
         families, copies = self._computed(number, call, is_read=is_read)
         arithmetic: Arithmetic = self._gradient if call.is_gradient and not is_read else self._forward
         unseen = 0.0 if sources else self._paths.error(number, deviation, is_known=sources is not None)
-        if copies and is_linked and len(behind) > 1:
+        if copies and is_stack(deviation, known):
             allowed = of_stack(deviation, known)
         elif not by_statistics:
             allowed = arithmetic.allowance(call, deviation, known, families, 0.0)

@@ -362,6 +362,11 @@ def _yardstick(family: Family, tensor: Deviation) -> float:
     return min(tensor.size, tensor.spread) if is_centred else tensor.size
 
 
+def is_stack(output: Deviation, read: Sequence[Deviation]) -> bool:
+    """Whether a vector consists of single numbers that were read, one for each of its elements."""
+    return len(read) == output.count > 1 and all(tensor.count == 1 for tensor in read)
+
+
 def of_stack(output: Deviation, numbers: Sequence[Deviation]) -> Allowance:
     """Return the error of a vector of single numbers: each of its elements is off by what its own number is."""
     error = math.sqrt(math.fsum(tensor.rms**2 for tensor in numbers) / output.count)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from comparison_rows import IN, OUT, RUN, pairs_of, passes, statistics, statistics_measured, tensor
+from comparison_rows import IN, OUT, RUN, deviation, pairs_of, passes, statistics, statistics_measured, tensor
 
 from probe_flow.analysis.flow.calls import Calls
 from probe_flow.analysis.flow.links import link
+from probe_flow.analysis.model.growth import is_stack
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import Measurement, Mode, NodeKey, Pair, Phase, Rule, SideSummary, SlotRole
 from probe_flow.records.row import Row
@@ -92,3 +93,10 @@ def test_norms_that_were_put_together_are_known_by_their_values(lost, is_known):
     made = link(rows, pairs, Calls(rows, pairs)).producers.get(len(rows) - 2, ())
     norms = [n for n, row in enumerate(rows) if row.is_produced and row.measurement.count == 1]
     assert list(made) == (norms[:-1] if is_known else [])
+
+
+def test_a_tensor_that_several_feed_is_no_vector_of_numbers():
+    number, whole = deviation(count=1), deviation(count=2)
+    assert is_stack(whole, [number, number])
+    assert not any(is_stack(whole, read) for read in ([whole, whole], [number], [number, whole], []))
+    assert not is_stack(number, [number])
