@@ -291,7 +291,7 @@ class Allowances:
             if own.is_gradient and deviation.size and self._sums_rows(row):
                 common = self._common.of(row.node.execution) * allowed.scale / deviation.size
                 allowed = replace(allowed, gain=allowed.gain + common)
-        allowed = self._with_gathered(number, deviation, allowed)
+        allowed = with_added(allowed, deviation, self._added_to(number), is_hidden=by_statistics)
         if deviation.is_bare:
             self._masked.add(number, row, allowed, inputs)
         saved = call.forward if by_statistics and arithmetic is self._gradient else ()
@@ -315,14 +315,9 @@ class Allowances:
         is_update = number in self.updates.gradients and number not in self.links.wrote
         return with_unseen(allowed, unseen, deviation, is_update=is_update)
 
-    def _with_gathered(self, number: int, deviation: Deviation, allowed: Allowance) -> Allowance:
-        """Return an allowance with what the gradient that one was added to is off by."""
-        for before in self.gathered(number):
-            if (tensor := self.deviations[before]) is not None:
-                is_hidden = self.rows[number].is_by_statistics
-                known = self._by_statistics.saved(before, tensor)
-                allowed = with_added(allowed, deviation, known, is_hidden=is_hidden)
-        return allowed
+    def _added_to(self, number: int) -> list[Deviation]:
+        """Return what the gradient that one was added to is likely to be off by."""
+        return [self._by_statistics.saved(n, d) for n in self.gathered(number) if (d := self.deviations[n]) is not None]
 
     def _computed(self, number: int, call: Call, *, is_read: bool) -> tuple[frozenset[Family], bool]:
         """Return the arithmetic behind a row, and whether it is what another row holds; ``is_read``: by its call."""

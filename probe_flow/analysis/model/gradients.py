@@ -136,15 +136,18 @@ HIDDEN = 2.0
 """How much more than is likely the gradient before may be off by, where only statistics are known of it."""
 
 
-def with_added(allowed: Allowance, output: Deviation, before: Deviation, *, is_hidden: bool) -> Allowance:
+def with_added(allowed: Allowance, output: Deviation, gathered: Sequence[Deviation], *, is_hidden: bool) -> Allowance:
     """Return the allowance of a gradient that was added to one of an earlier micro step: its error is in the sum whole.
 
     Args:
         allowed: without that.
         output: the sum.
-        before: the gradient before, with the error that it is likely to have.
+        gathered: the gradient before with the error that it is likely to have; empty for most.
         is_hidden: whether only statistics are known.
     """
+    if not gathered:
+        return allowed
+    (before,) = gathered
     error, size = (HIDDEN if is_hidden else 1.0) * before.rms, max(output.size, TINY)
     single = error * math.sqrt(output.count) if is_hidden else before.peak
     noise = common_share(output.count) * error

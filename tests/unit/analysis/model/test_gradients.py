@@ -283,7 +283,7 @@ def test_the_mean_of_what_gradients_are_multiplied_with_aligns_their_errors(mean
     weight = deviation(rms=0.0, size=0.2, spread=0.1, top=0.5, count=192)
     gradient = deviation(rms=0.0, size=0.1, spread=0.1, top=0.4, count=360)
     calls = Calls(rows, pairs_of(rows, {"product": "linear"}))
-    arithmetic = Gradient(rows, [data, weight, gradient, gradient, weight])
+    arithmetic = Gradient(rows, [data, weight, gradient, gradient, weight], lambda _, known: known)
     call = calls.of[4]
     assert arithmetic.aligned(call, weight, frozenset((Family.PRODUCT,))) == pytest.approx(due)
     assert arithmetic.aligned(call, weight, frozenset((Family.SUM,))) == 0.0
