@@ -311,7 +311,7 @@ def test_an_unknown_framework_is_refused_with_those_there_are(
         (("-f", "pytorch"), "Missing command"),
         (("-f", "compare", "-tp", "a"), "`-f` needs a framework before the command `compare`"),
         (("--debug", "-f", "version"), "`-f` needs a framework before the command `version`"),
-        (("compare", "-f", "pytorch", "-tp", "a", "-gp", "b"), "No such option '-f'"),
+        (("compare", "-f", "pytorch", "-tp", "a", "-gp", "b"), "`-f FRAMEWORK` stands before `compare`"),
         (("version", "-f", "pytorch"), "No such option '-f'"),
     ],
 )

@@ -110,7 +110,8 @@ def comparison_workflow(sides: Sides, paths: Mapping[str, Path], *, cwd: Path, w
     from probe_flow.workflow.templates.packaged import templates
 
     sets = {name: str(path) for name, path in paths.items()}
-    template = packaged_for(*sides.frameworks) or MINDSPORE_DUMPS  # a name that is no framework: the tensors tell
+    # Whether offline dumps are the wrong way round is for their match to say; what is no framework, the tensors tell.
+    template = OFFLINE_MODELS if sides.scenario == OFFLINE else packaged_for(*sides.frameworks) or MINDSPORE_DUMPS
     unused = dict.fromkeys(_REPLACED.get(template, ()), sets["target"])
     workflow = load_workflow(templates()[template], sets={**unused, **sets}, env=os.environ, cwd=cwd)
     stages = tuple(each for stage in workflow.stages for each in _adapted(stage, sides, wanted, cwd))
