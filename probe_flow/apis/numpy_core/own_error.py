@@ -151,7 +151,7 @@ def own_error(
     with np.errstate(all="ignore"):
         error = x - y
         squares = _dot(error, error)
-        counted = _counted(x, y, unit)
+        counted = _counted(error, squares, y, unit)
         if not math.isfinite(squares):
             alike = (x == y) | (np.isnan(x) & np.isnan(y)) | (np.isinf(x) & (np.abs(y) > largest * (1.0 - 2.0 * unit)))
             nonfinite = int(np.count_nonzero(~(np.isfinite(error) | alike)))
@@ -180,10 +180,9 @@ def own_error(
     return found if moved is None else with_moved(found, dumped, truth, moved, step=step)
 
 
-def _counted(x: Array, y: Array, unit: float) -> Array | None:
-    """Return which elements count; None where all do."""
-    error = x - y
-    finite = None if math.isfinite(_dot(error, error)) else np.isfinite(error)
+def _counted(error: Array, squares: float, y: Array, unit: float) -> Array | None:
+    """Return which elements count; None where all do. ``squares``: the sum of the errors' squares."""
+    finite = None if math.isfinite(squares) else np.isfinite(error)
     low = float(y.min()) if y.size and y.dtype.kind != "c" else -math.inf
     if not -math.inf < low <= -MASKS:
         return finite
@@ -208,7 +207,8 @@ def with_moved(own: OwnError, dumped: Array, truth: Array, moved: Array, *, step
         y = _numbers(truth)
         gap = _numbers(moved) - y
         if not own.is_finite:
-            gap = gap[_counted(_numbers(dumped), y, own.unit)]
+            error = _numbers(dumped) - y
+            gap = gap[_counted(error, _dot(error, error), y, own.unit)]
         squares = _dot(gap, gap)
         if not math.isfinite(squares):
             gap[~np.isfinite(gap)] = 0.0
