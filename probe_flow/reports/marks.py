@@ -109,11 +109,6 @@ LOOKS: Mapping[Mark, Look] = MappingProxyType(
 )
 """What matters most comes first."""
 
-GROUPS: tuple[tuple[Mark, ...], ...] = (
-    (Mark.ORIGIN,), (Mark.DRIFT,), (Mark.OVER,), (Mark.INHERITED,), (Mark.FINE,), (Mark.GAP, Mark.MISSING),
-)  # fmt: skip
-"""Marks that people count together, under the word of the first."""
-
 _UNKNOWN = 255
 """No rank."""
 
@@ -309,11 +304,9 @@ def is_missing(row: Row) -> bool:
 
 def marks_data() -> list[dict[str, Any]]:
     """Return the looks as JSON, in the order of `Mark`, so that a script draws by the same scale."""
-    groups = {mark: group[0].value for group in GROUPS for mark in group}
     return [
         {
             "name": mark.value,
-            "group": groups[mark],
             "word": LOOKS[mark].word,
             "sign": LOOKS[mark].sign,
             "meaning": LOOKS[mark].meaning,

@@ -160,15 +160,38 @@ def test_the_counts_are_by_role_and_agree_with_the_headline(open_report: Open) -
     assert page.js(f"return {PARTS}") == [
         "1 \u25c6 wrong here",
         "6 \u21b3 carries it on",
+        "1 \u25d0 missing",
         "6 \u25cf fine",
-        "2 \u2013 not compared (1 missing)",
+        "1 \u2013 not compared",
     ]
+    chips = page.js(
+        "return [...document.querySelectorAll('#filters .chip[data-role]')].map((chip) => chip.dataset.role)"
+    )
+    assert chips == ["origin", "inherited", "missing", "fine", "gap"]
+    page.click("#filters .chip[data-role=missing]")
+    assert page.js(f"return {BADGES}") == ["missing"]
     assert page.text("#row-rule").startswith("Row rule dump_json: 7 pass, 6 fail, 2 unmatched target")
     sizes = page.js(
         "return ['.counts b', '#row-rule'].map((s) => parseFloat(getComputedStyle(document.querySelector(s)).fontSize))"
     )
     assert page.js("return document.querySelector('#row-rule').classList.contains('muted')")
     assert sizes[1] < sizes[0]
+
+
+@pytest.mark.parametrize(
+    ("incomplete", "passed", "said"),
+    [
+        ((), True, "Gate findings passed, policy"),
+        ((), False, "Gate findings failed, policy"),
+        (("rank 3 has no pair",), True, "Gate findings not decided: the run is incomplete, policy"),
+        (("rank 3 has no pair",), False, "Gate findings failed, policy"),
+    ],
+)
+def test_a_gate_passes_complete_runs_only(
+    open_report: Open, incomplete: tuple[str, ...], passed: bool, said: str
+) -> None:
+    page = open_report(comparison(found(0, "Add_0"), gate_passed=passed, incomplete=incomplete, policy="dump_json"))
+    assert page.text("#next").split("\n")[-1].startswith(said)
 
 
 @BOTH_THEMES

@@ -126,7 +126,7 @@ class GateRecord(Record, frozen=True):
 
     Args:
         name: The gate.
-        passed: What it said.
+        passed: What it said of what was compared: nothing where the verdict of the run is `incomplete`.
         policy: What judged the rows.
     """
 

@@ -27,7 +27,7 @@ from probe_flow.record.same_places import SamePlace, same_places
 from probe_flow.record.types.conclusions import FindingRecord
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison, Flow
-from probe_flow.reports.marks import GROUPS, Mark
+from probe_flow.reports.marks import LOOKS
 from probe_flow.reports.phrases import count_missing, note_on_failing_rows
 
 MAX_GAPS = 12
@@ -103,24 +103,14 @@ def _with_whole_names(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _roles(comparison: Comparison, ranks: bytes) -> list[dict[str, Any]]:
-    """Return how many rows have which role, for those of `GROUPS` that occur.
+    """Return how many rows have which mark, those that matter most first.
 
-    ``missing`` counts those of them that lower the coverage, ``excused`` those that a waiver or the baseline takes out
-    of the gate.
+    ``excused`` counts those of them that a waiver or the baseline takes out of the gate.
     """
-    counts = {mark: ranks.count(mark.rank) for mark in Mark}
     found = zip(comparison.rows, ranks, strict=True)
     excused = Counter(rank for row, rank in found if row.verdict.excuse is not None)
-    return [
-        {
-            "name": group[0].value,
-            "count": count,
-            "missing": counts[Mark.MISSING] if Mark.MISSING in group else 0,
-            "excused": sum(excused[mark.rank] for mark in group),
-        }
-        for group in GROUPS
-        if (count := sum(counts[mark] for mark in group))
-    ]
+    counts = ((mark, ranks.count(mark.rank)) for mark in LOOKS)
+    return [{"name": mark.value, "count": count, "excused": excused[mark.rank]} for mark, count in counts if count]
 
 
 def _excuses(facts: RunRecord) -> list[str]:

@@ -13,6 +13,7 @@
     failure: "Fails",
     random_state: "Random state differs",
   };
+  const GATE_WORDS = { pass: " passed", incomplete: " not decided: the run is incomplete" }; // where nothing failed it
   const MAX_SUSPECTS = 4;
   const MAX_HEADLINE_WORD = 64; // characters
   const FIGURES = ["relative_euclidean_distance", "cosine", "max_abs_err", "max_rel_err"];
@@ -110,10 +111,9 @@
 
   function counts(summary) {
     const { el, badge, group, counted } = probeFlow;
-    const found = summary.roles.map(({ name, count, missing, excused }) => {
-      const more = [missing ? `${group(missing)} missing` : "", excused ? `${group(excused)} waived or accepted` : ""].filter(Boolean);
-      return el("li", { "data-role": name }, el("b", {}, group(count)), badge(name), more.length ? el("span", { class: "muted" }, `(${more.join(", ")})`) : null);
-    });
+    const found = summary.roles.map(({ name, count, excused }) =>
+      el("li", { "data-role": name }, el("b", {}, group(count)), badge(name), excused ? el("span", { class: "muted" }, `(${group(excused)} waived or accepted)`) : null),
+    );
     return [
       found.length ? el("ul", { class: "counts", "aria-label": "Tensors by role" }, found) : el("p", { class: "muted" }, counted(0, "row")),
       found.length ? rowRule(summary) : null,
@@ -219,7 +219,7 @@
             { class: "muted" },
             "Gate ",
             el("code", {}, summary.gate.name),
-            summary.gate.passed ? " passed" : " failed",
+            summary.gate.passed ? GATE_WORDS[summary.verdict] : " failed",
             ", policy ",
             el("code", {}, summary.gate.policy || "none"),
             ". Every row is in comparison.jsonl, with exact numbers.",

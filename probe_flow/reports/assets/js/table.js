@@ -498,7 +498,7 @@
       const executions = store.executions.map((each) => this.takes(each));
       for (let row = 0; row < store.count; row += 1) {
         mask[row] = Number(
-          (!state.roles.size || state.roles.has(probeFlow.looks.get(store.mark(row)).group)) &&
+          (!state.roles.size || state.roles.has(store.mark(row))) &&
             (!state.status || store.status(row) === state.status) &&
             (!state.phase || store.phase(row) === state.phase) &&
             (!state.nodes || state.nodes.has(store.nodeOf(row))) &&
