@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from probe_flow.elements.blocks import AT_ONCE, open_tensor
 from probe_flow.errors import FormatError, NotComparableError
-from probe_flow.records import Mode, Node, Pairs, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Mode, Node, NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Pick, Row, Rows
 from probe_flow.work import Context
 
@@ -43,9 +43,12 @@ def find_picks(rows: Rows, pairs: Pairs, context: Context) -> None:
     for row in rows if nodes else ():
         if row.node in nodes and row.measurement is not None:
             around.setdefault(row.node, []).append(row)
+    fed = _fed({node for node in nodes if all(row.is_produced for row in around[node])}, rows, pairs)
     for number in wanted:
         row = rows[number]
-        pick = _pick(row, around.get(row.node, ()), _way(pairs.target.nodes.get(row.node)), context.settings.io)
+        tensors = [(each.is_produced, each.pair.target) for each in around.get(row.node, ())]
+        tensors += [(False, tensor) for tensor in fed.get(row.node, ())]
+        pick = _pick(row, tensors, _way(pairs.target.nodes.get(row.node)), context.settings.io)
         if pick is not None:
             rows[number] = row.with_aside(pick=pick)
 
@@ -70,15 +73,31 @@ def _way(node: Node | None) -> str:
     return ("values" if match["values"] else match["way"] or "either").lower() if match else ""
 
 
-def _pick(row: Row, around: Sequence[Row], way: str, io: str) -> Pick | None:
+def _fed(nodes: Collection[NodeKey], rows: Rows, pairs: Pairs) -> Mapping[NodeKey, Sequence[TensorRef]]:
+    """Return what the graph feeds to nodes that left no inputs (``dump_mode`` output): the outputs of others."""
+    if not nodes:
+        return {}
+    readers: dict[object, list[NodeKey]] = {}
+    for edge in pairs.target.edges:
+        if edge.consumer in nodes:
+            readers.setdefault((edge.producer, edge.output), []).append(edge.consumer)
+    found: dict[NodeKey, list[TensorRef]] = {}
+    for row in rows:
+        target = row.pair.target
+        if target is not None and row.is_produced:
+            for reader in readers.get((row.node, target.slot.path[0]), ()):
+                found.setdefault(reader, []).append(target)
+    return found
+
+
+def _pick(row: Row, around: Sequence[tuple[bool, TensorRef | None]], way: str, io: str) -> Pick | None:
+    """Judge one row by the tensors of its node: (whether it gave it, tensor)."""
     target = row.pair.target
     assert target is not None
     floats = [
-        (each.is_produced, each.pair.target)
-        for each in around
-        if each.pair.target is not None
-        and each.pair.target.kind is TensorKind.TENSOR
-        and "float" in each.pair.target.dtype
+        (is_produced, tensor)
+        for is_produced, tensor in around
+        if tensor is not None and tensor.kind is TensorKind.TENSOR and "float" in tensor.dtype
     ]
     read = [tensor for is_produced, tensor in floats if not is_produced]
     given = [tensor for is_produced, tensor in floats if is_produced and _shape(tensor) == _shape(target)]

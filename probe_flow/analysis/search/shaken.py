@@ -112,7 +112,7 @@ class Shaken:
         is_reordered = max(score, deviation.relative / UNRELATED) > 1.0 and _is_reordered(row, deviation)
         if is_reordered and self._is_any_at_once:
             is_known = False  # it has the statistics of what it was made of, and that is how it was found
-        chosen = self._chosen(row, call) if row.is_produced else 0.0
+        chosen = self._chosen(row, call, around) if row.is_produced else 0.0
         if not is_known and self._decided and (is_reordered or _are_whole(row)):
             chosen = self._decided.get(row.node.execution.identity, 0.0)
         noise = chosen
@@ -152,8 +152,11 @@ class Shaken:
             self._at_once.add(number)
             self._is_any_at_once = True
 
-    def _chosen(self, row: Row, call: Call) -> float:
-        """Return the share of a result's elements that a decision before it may have picked otherwise."""
+    def _chosen(self, row: Row, call: Call, around: Sequence[int]) -> float:
+        """Return the share of a result's elements that a decision before it may have picked otherwise.
+
+        Of a call that left no inputs ``around`` has what the graph feeds to it.
+        """
         if not self._decided and not self._undumped.is_any:
             return 0.0
         key = call.key
@@ -161,7 +164,7 @@ class Shaken:
         if call.is_gradient:
             forward = NodeKey(key.execution, key.name, key.call, Phase.FORWARD)
             others = max(others, self._choosers.get(forward, -1.0))
-        if others < 0.0:
+        if others < 0.0 and not any(_is_index(self._rows[n].pair.shown) and not _agrees(self._rows[n]) for n in around):
             return 0.0
         is_open = self._undumped.is_any and (others > 0.0 or self._reads_undumped_choices(call))
         return self._decided.get(row.node.execution.identity, RANDOM if is_open else 0.0)

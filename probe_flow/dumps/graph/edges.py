@@ -26,6 +26,7 @@ def dumped_links(links: GraphLinks, dumped: Mapping[str, DumpedOp]) -> list[Link
     """Return every direct flow from a dumped output to a dumped input.
 
     An operator in between that was not dumped lets all of its inputs through: what it reads may explain what it gives.
+    One that left its outputs only (``dump_mode`` output) reads what the graph says, in the graph's order.
     """
     links = links.in_run(
         shown_shapes(
@@ -41,7 +42,11 @@ def dumped_links(links: GraphLinks, dumped: Mapping[str, DumpedOp]) -> list[Link
     origins = _Origins(links, owners, dumped)
     found: list[Link] = []
     for name, op in dumped.items():
-        sources = links.input_sources(op.parts, op.input_numels).sources
+        sources = (
+            links.input_sources(op.parts, op.input_numels).sources
+            if op.input_numels
+            else [source for source, _ in links.external_inputs(op.parts)]
+        )
         for index, source in enumerate(sources):
             if source is not None:
                 found.extend((producer, output, name, index) for producer, output in origins.of(source))

@@ -140,8 +140,9 @@ def _joined(mine: _Side, other: _Side, label: str) -> Aligned:
         if words is not None:
             return Aligned(mine.ref, other.ref, words)
     if count(mine.shape) == count(other.shape):
-        is_same = not (mine.is_fixed or other.is_fixed) or without_ones(mine.shape) == without_ones(other.shape)
-        if is_same:
+        fixed = [side for side in (mine, other) if side.is_fixed]
+        is_same = without_ones(mine.shape) == without_ones(other.shape)
+        if is_same or all(_keeps_sequence(side, label) for side in fixed):
             return Aligned(mine.ref, other.ref)
     return Aligned(mine.ref, other.ref, problem=shape_mismatch(mine.shape, other.shape))
 
@@ -177,16 +178,24 @@ def _onto(fixed: _Side, free: _Side, label: str, side: str) -> Aligned:
             if to_logical(free.shape, order) == fixed.shape:
                 return aligned(free.ref, _words(side, order, rank))
     if count(free.shape) == count(fixed.shape):
-        # Where nothing tells the order, merging axes kept the sequence that they are stored in.
-        label = label or stored_order(fixed.ref) or ""
-        if not label or _flattens_alike(fixed.shape, label):
+        if _keeps_sequence(fixed, label):
             return aligned(free.ref)
+        label = label or stored_order(fixed.ref) or ""
         # The plain side is the tensor in the order of the label with axes merged or split: give it all axes again.
         if len(free.ref.extents) == 1 and free.ref.extents[0].encoding.partition("@")[0] == "raw":
             shape = from_logical(fixed.shape, label)
             return aligned(free.ref.changed(shape=shape, logical_shape=shape), _words(side, label, rank))
     shapes = (fixed.shape, free.shape) if side == "golden" else (free.shape, fixed.shape)
     return aligned(free.ref, (), shape_mismatch(*shapes))
+
+
+def _keeps_sequence(fixed: _Side, label: str) -> bool:
+    """Tell whether merging or splitting axes of a tensor, in the order of the label, keeps the sequence NCHW.
+
+    Where nothing tells the order, it is that of the stored axes.
+    """
+    label = label or stored_order(fixed.ref) or ""
+    return not label or _flattens_alike(fixed.shape, label)
 
 
 def _flattens_alike(shape: Shape, order: str) -> bool:

@@ -308,3 +308,33 @@ def _raw(folder: Path, name: str, stored: np.ndarray, layout: str, logical: tupl
         layout=layout,
         extents=(Extent(str(path), 0, stored.nbytes),),
     )
+
+
+@pytest.mark.parametrize(("layout", "other"), [("FRACTAL_NZ", "NC1HWC0"), ("NC1HWC0", "FRACTAL_NZ")])
+def test_axes_merged_between_two_kinds_of_blocks_keep_their_sequence(tmp_path: Path, layout: str, other: str) -> None:
+    """A reshape that leaves no file lies between what one device stored in planes and the other as a matrix."""
+    from probe_flow.matching.offline.align import align
+    from probe_flow.matching.offline.axes import Told
+
+    heads = numbers(2, 27, 3, 8)
+    shapes = {"NC1HWC0": heads, "FRACTAL_NZ": heads.reshape(2, 27, 24)}
+    target, golden = (
+        _raw(tmp_path, side, to_layout(shapes[each], each), each, shapes[each].shape)
+        for side, each in (("target", layout), ("golden", other))
+    )
+    aligned = align(target, golden, told=Told("NCHW"))
+    assert aligned.problem is None
+    assert_equal(Pair.on_terms(aligned.target, aligned.golden, "0", Rule("x"), transform=aligned.transform), heads)
+
+
+def test_axes_merged_in_another_order_than_the_blocks_are_no_match(tmp_path: Path) -> None:
+    """With channels last a merged axis mixes channels and places: the same count is not the same sequence."""
+    from probe_flow.matching.offline.align import align
+    from probe_flow.matching.offline.axes import Told
+
+    planes = numbers(2, 27, 3, 8)
+    target = _raw(tmp_path, "target", to_layout(planes.reshape(2, 27, 24), "FRACTAL_NZ"), "FRACTAL_NZ", (2, 27, 24))
+    golden = _raw(tmp_path, "golden", to_layout(planes, "NC1HWC0"), "NC1HWC0", (2, 27, 3, 8))
+    problem = align(target, golden, told=Told("NHWC")).problem
+    assert problem is not None
+    assert problem.code == "shape_mismatch"
