@@ -40,8 +40,8 @@ def with_graph_facts(refs: Sequence[TensorRef], links: GraphLinks, parts: Sequen
 
 def sized_alike(refs: Sequence[TensorRef]) -> list[TensorRef]:
     """Give the tensors of a cast or change of layout, whose values are the same, the shape that one of them has."""
-    shape = next((ref.logical_shape for ref in refs if not is_unsized(ref)), None)
-    return [_of_shape(ref, shape) for ref in refs]
+    shape = next((ref.logical_shape for ref in refs if ref.logical_shape is not None and not is_unsized(ref)), None)
+    return [_recorded_of(ref, shape) if ref.kind is TensorKind.STATISTICS else _of_shape(ref, shape) for ref in refs]
 
 
 def _of_shape(ref: TensorRef, shape: tuple[int, ...] | None) -> TensorRef:
@@ -61,18 +61,22 @@ def _with_facts(ref: TensorRef, links: GraphLinks, source: Source | None) -> Ten
     known = links.output(source) if source is not None else None
     if ref.kind is not TensorKind.STATISTICS or known is None or source is None:
         return ref
-    facts: dict[str, Any] = {}
     stored_dtype = known.dtype or ""
     if not ref.dtype and stored_dtype in _DTYPES:
-        facts.update(dtype=_DTYPES[stored_dtype], stored_dtype=stored_dtype)
-    shape = links.shape(source)
-    if ref.logical_shape is None and shape is not None and _may_be(ref, shape):
-        facts["logical_shape"] = shape
-        if ref.shape is None:
-            facts["shape"] = shape
-        elif ref.recorded is not None and math.prod(shape) != math.prod(ref.shape):
-            facts["recorded"] = _without_padding(ref.recorded, math.prod(ref.shape), math.prod(shape))
-    return ref.changed(**facts) if facts else ref
+        ref = ref.changed(dtype=_DTYPES[stored_dtype], stored_dtype=stored_dtype)
+    return _recorded_of(ref, links.shape(source))
+
+
+def _recorded_of(ref: TensorRef, shape: tuple[int, ...] | None) -> TensorRef:
+    """Return recorded statistics as those of a tensor of a shape, where the file gives none and this may be it."""
+    if ref.logical_shape is not None or shape is None or not _may_be(ref, shape):
+        return ref
+    facts: dict[str, Any] = {"logical_shape": shape}
+    if ref.shape is None:
+        facts["shape"] = shape
+    elif ref.recorded is not None and math.prod(shape) != math.prod(ref.shape):
+        facts["recorded"] = _without_padding(ref.recorded, math.prod(ref.shape), math.prod(shape))
+    return ref.changed(**facts)
 
 
 def _may_be(ref: TensorRef, shape: Sequence[int]) -> bool:

@@ -148,7 +148,7 @@ class GeNodes(Struct):
         if reduced is not None:
             from probe_flow.dumps.reduced.reduced_tensors import device_refs
 
-            refs = self._with_facts(device_refs(reduced, file.file.path, key))
+            refs = self._with_facts(file, device_refs(reduced, file.file.path, key))
         elif isinstance(content, SlicedOperator):
             refs = content.refs(key)
             self.problems.extend(content.problems)
@@ -205,7 +205,7 @@ class GeNodes(Struct):
             return [npy_tensor_ref(file.file.path, key, Slot(SlotRole.OUTPUT, (0,)))]
         from probe_flow.dumps.device.statistics_csv import read_device_statistics
 
-        return self._with_facts(read_device_statistics(file.file.path, key))
+        return self._with_facts(file, read_device_statistics(file.file.path, key))
 
     def _slices(self, files: Sequence[GeFile], names: dict[str, int]) -> Iterator[tuple[Node, Sequence[TensorRef]]]:
         content = read_slices(files)
@@ -222,13 +222,15 @@ class GeNodes(Struct):
         self.problems.append(replace(error.diagnostic, path=file.file.relative))
         return error.diagnostic.message
 
-    def _with_facts(self, refs: list[TensorRef]) -> list[TensorRef]:
-        split = self.links.split(refs[0].node.name) if self.links is not None and refs else None
-        if split is None or self.links is None:
+    def _with_facts(self, file: GeFile, refs: list[TensorRef]) -> list[TensorRef]:
+        if self.links is None or not refs:
             return refs
-        from probe_flow.dumps.device_folders.graph_facts import with_graph_facts
+        from probe_flow.dumps.device_folders.graph_facts import sized_alike, with_graph_facts
 
-        return with_graph_facts(refs, self.links, split.parts)
+        split = self.links.split(refs[0].node.name)
+        if split is not None:
+            return with_graph_facts(refs, self.links, split.parts)
+        return sized_alike(refs) if is_private(file.name.op_type) else refs
 
     def _describe(
         self, key: NodeKey, files: Sequence[GeFile], header_name: str, absorbed: tuple[str, ...] = ()

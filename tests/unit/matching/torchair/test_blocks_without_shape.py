@@ -101,3 +101,24 @@ def test_statistics_of_blocks_are_those_of_the_tensor_that_feeds_the_operator(tm
     recorded = next(ref.recorded for ref in pairs.target.tensors if ref.layout == "FRACTAL_NZ")
     assert recorded is not None
     assert recorded.mean == pytest.approx(0.5, rel=1e-5)  # of 15 elements; those of the padding are zero
+
+
+def test_statistics_that_a_change_of_layout_pads_are_compared_with_those_it_read(tmp_path):
+    """The graph does not know what the device inserted: its two ends have one shape, which one of them shows."""
+    dump = GeDump(tmp_path / "msprobe_ge_dump")
+    dump.graph(GRAPH)
+    fx, folder = fx_token(tmp_path, 0), dump.token(0)
+    write_fx_node(fx, "neg-aten.neg.default", at=1, inputs=[MATRIX], outputs=[-MATRIX])
+    mean, stored = MATRIX.mean(), MATRIX.sum() / 512
+    (folder / "TransData.trans_TransData_0.10.7.1767225600000000.csv").write_text("\n".join([
+        HEADER,
+        f"Input,0,108,DT_FLOAT16,ND,3x18,53,0,{mean},54,0,0,0",
+        f"Output,0,1024,DT_FLOAT16,FRACTAL_NZ,2x1x16x16,53,0,{stored:.6g},512,0,0,0",
+    ]) + "\n")  # fmt: skip
+    write_device_op(folder, "Neg", "Neg", at=4, inputs=[MATRIX], outputs=[-MATRIX], dtype="float16")
+    pairs = match_torchair(read_torchair_ge(dump.root, side="target"), read_torchair_fx(tmp_path, side="golden"))
+    assert golden_of(pairs)["trans_TransData_0.output.0"] == "trans_TransData_0.input.0"
+    padded = next(ref for ref in pairs.target.tensors if ref.layout == "FRACTAL_NZ")
+    assert (padded.shape, padded.logical_shape) == ((2, 1, 16, 16), (3, 18))
+    assert padded.recorded is not None
+    assert padded.recorded.mean == pytest.approx(float(mean), rel=1e-5)
