@@ -15,6 +15,10 @@ from probe_flow.records import Pair, TensorKind, TensorRef
 
 _KINDS = frozenset((TensorKind.TENSOR, TensorKind.STATISTICS))
 _NAMES = ("min", "max", "mean", "l2norm")
+_COUNTS = {"nan": "nan_count", "inf": "inf_count"}
+"""What is counted of a tensor -> the figure of it. Counts tell of single NaN, where extremes are of the others; alone
+they are no comparison."""
+
 _KEPT = "reduced"
 
 
@@ -45,6 +49,8 @@ def figures_to_take(pair: Pair) -> tuple[str, ...]:
     assert other is not None
     recorded = other.recorded
     names = [name for name in _NAMES if recorded is not None and getattr(recorded, name) is not None]
+    if names:
+        names += [figure for name, figure in _COUNTS.items() if getattr(recorded, name) is not None]
     if other.checksum and hashed_dtype(other) == _own_hash_dtype(elements):
         names.append("crc32")
     return tuple(names)

@@ -195,15 +195,32 @@ def _measurement_of_recorded(target: TensorRef, golden: TensorRef, figures: Figu
 
 
 def _disagree_in_nonfinite(target: Statistics, golden: Statistics) -> bool:
-    """Whether a recorded maximum or minimum is NaN or infinite on one side and something else on the other.
+    """Whether NaN or infinities are recorded of one side and not of the other.
 
-    Of means and norms NaN alone counts: they become infinite by themselves. Kernels of MindSpore pass over NaN when
-    they look for extremes, so that sums alone tell of it.
+    Counts tell where both sides have them: devices give the extremes of the finite values. Else the extremes do. Of
+    means and norms NaN alone counts: they become infinite by themselves. Kernels of MindSpore pass over NaN when they
+    look for extremes, so that sums alone tell of it.
     """
+    if None not in (target.nan, target.inf, golden.nan, golden.inf):
+        return _disagree_in_counts(target, golden)
     if _disagree(target.max, golden.max) or _disagree(target.min, golden.min):
         return True
     mine, other = target.l2norm, golden.l2norm
     return mine is not None and other is not None and math.isnan(mine) != math.isnan(other)
+
+
+def _disagree_in_counts(target: Statistics, golden: Statistics) -> bool:
+    """The same by counts: of as many infinities the extremes may show that they have other signs.
+
+    A number that masks scores on one side may be infinite on the other.
+    """
+    if target.nan != golden.nan:
+        return True
+    if target.inf == golden.inf:
+        ends = (target.max, golden.max), (target.min, golden.min)
+        return any(_disagree(*each) for each in ends if all(end is not None and math.isinf(end) for end in each))
+    finite = min(target, golden, key=lambda side: side.inf or 0)
+    return all(end is None or _disagree(of, end) for of, end in ((-math.inf, finite.min), (math.inf, finite.max)))
 
 
 def _disagree(left: float | None, right: float | None) -> bool:

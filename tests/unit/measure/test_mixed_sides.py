@@ -67,6 +67,22 @@ class TestStatistics:
         other = measured(raw(tmp_path, "t", "op", values), recorded(shape=(3,))).measurement
         assert other.nonfinite_mismatch == 1
 
+    @pytest.mark.parametrize(
+        ("values", "nan", "inf", "mismatch"),
+        [
+            ([1.0, 2.0, 1.5], 0, 0, 0), ([1.0, 2.0, 1.5], 1, 0, 1), ([1.0, 2.0, 1.5], 0, 1, 1),
+            ([1.0, 2.0, math.nan], 1, 0, 0), ([1.0, 2.0, math.nan], 0, 0, 1), ([1.0, 2.0, math.nan], 2, 0, 1),
+            ([1.0, 2.0, -math.inf], 0, 1, 0), ([1.0, 2.0, -math.inf], 0, 0, 1), ([1.0, 2.0, -math.inf], 1, 0, 1),
+            ([1.0, 2.0, -3.4028234663852886e38], 0, 1, 0), ([1.0, 2.0, -1e9], 0, 1, 0), ([1.0, 2.0, -1e9], 1, 0, 1),
+        ],
+    )  # fmt: skip
+    def test_a_device_counts_nan_and_infinities_beside_the_extremes_of_the_rest(
+        self, tmp_path, values, nan, inf, mismatch
+    ):
+        known = Statistics(min=1.0, max=2.0, mean=1.5, nan=nan, inf=inf)
+        golden = raw(tmp_path, "g", "op", np.array(values, np.float32))
+        assert measured(recorded(statistics=known, shape=(3,)), golden).measurement.nonfinite_mismatch == mismatch
+
     def test_infinities_stay(self, tmp_path):
         values = np.array([1.0, np.inf, -np.inf], np.float16)
         known = Statistics(min=-math.inf, max=math.inf)
@@ -253,7 +269,9 @@ def test_which_pairs_are_mixed(tmp_path):
 def test_what_is_taken_of_the_elements(tmp_path):
     elements = raw(tmp_path, "t", "op", VALUES)
     partial = recorded(statistics=Statistics(max=1.0, l2norm=2.0, nan=3), checksum="ab")
-    assert figures_to_take(Pair(elements, partial, "g", Rule("r"))) == ("max", "l2norm", "crc32")
+    assert figures_to_take(Pair(elements, partial, "g", Rule("r"))) == ("max", "l2norm", "nan_count", "crc32")
+    counts_alone = recorded(statistics=Statistics(nan=3, inf=0))
+    assert figures_to_take(Pair(elements, counts_alone, "g", Rule("r"))) == ()
     assert figures_to_take(Pair(recorded(checksum="ab", dtype=""), elements, "g", Rule("r"))) == (
         "min", "max", "mean", "l2norm",
     )  # fmt: skip

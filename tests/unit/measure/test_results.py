@@ -126,6 +126,10 @@ def test_statistics_are_compared_as_recorded():
         ({"l2norm": math.nan}, {"l2norm": 1.0}, 1), ({"l2norm": 1.0}, {"l2norm": math.nan}, 1),
         ({"l2norm": math.nan}, {"l2norm": math.nan}, 0), ({"l2norm": math.nan}, {"l2norm": None}, 0),
         ({"l2norm": math.inf}, {"l2norm": 1.0}, 0), ({"max": True, "min": False}, {"max": True, "min": True}, 0),
+        ({"nan": 1, "inf": 0}, {"nan": 0, "inf": 0}, 1), ({"nan": 1, "inf": 0}, {"nan": 1, "inf": 0}, 0),
+        ({"nan": 1, "inf": 0}, {"nan": None, "inf": None}, 0), ({"nan": 0, "inf": 3}, {"nan": 0, "inf": 1}, 1),
+        ({"nan": 0, "inf": 1, "max": math.inf}, {"nan": 0, "inf": 1, "max": -math.inf}, 1),
+        ({"nan": 0, "inf": 1}, {"nan": 0, "inf": 1, "max": math.inf}, 0),
     ],
 )  # fmt: skip
 def test_extremes_and_norms_show_nan_and_extremes_infinities_of_one_side(target, golden, mismatch):
