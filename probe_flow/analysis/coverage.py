@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from probe_flow.analysis.search.diagnosis import doubtful_rows
 from probe_flow.analysis.silent_operators import SilentOperator
-from probe_flow.analysis.tensor_fates import COMPARED, Fates, fate_of, fates_of_sides, why_nothing
+from probe_flow.analysis.tensor_fates import COMPARED, Fates, fate_of, fates_of_sides, is_empty, why_nothing
 from probe_flow.errors import Diagnostic
 from probe_flow.records import (
     Coverage,
@@ -49,11 +49,13 @@ class Required(Struct, frozen=True):
         coverage: least share of outputs compared on either side.
         executions: whether each execution must be on both sides.
         entries: whether each entry of a mapping must match something.
+        two_dumps: whether the sides must be two dumps.
     """
 
     coverage: float = 0.9
     executions: bool = True
     entries: bool = True
+    two_dumps: bool = True
 
 
 def cover(
@@ -188,7 +190,8 @@ def incompleteness(
             files = "1 file" if count == 1 else f"{count} files"
             causes.append(f"nobody knows whose values {files} of the {side} hold: no `mapping.csv` names them")
     is_nothing = not any(
-        verdict.status in COMPARED and not rows[number].pair.rule.is_self for number, verdict in enumerate(verdicts)
+        verdict.status in COMPARED and not row.pair.rule.is_self and not is_empty(row)
+        for row, verdict in zip(rows, verdicts, strict=True)
     )
     without_values = _without_values(rows) if is_nothing else None
     if is_nothing:

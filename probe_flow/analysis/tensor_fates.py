@@ -141,11 +141,18 @@ def fate_of(tensor: TensorRef, row: Row, verdict: Verdict) -> str:
     return "expected" if row.measurement is not None or row.pair.is_opaque else "missing"
 
 
+def is_empty(row: Row) -> bool:
+    """Return True for a row whose tensors were measured and have no elements, so that they cannot but agree."""
+    return row.measurement is not None and row.measurement.count == 0
+
+
 def why_nothing(rows: Sequence[Row]) -> str:
-    """Return why none of the rows was compared: none is a pair, or what most of the pairs cannot be measured for."""
+    """Return why nothing of any row was compared: none is a pair, none holds an element, or most cannot be measured."""
     pairs = [row for row in rows if row.pair.target is not None and row.pair.golden is not None]
     if not pairs:
         return "no target tensor has a golden partner"
+    if all(map(is_empty, pairs)):
+        return "no tensor that both sides have holds an element"
     said = Counter(row.failure.message for row in pairs if row.failure is not None)
     most = "".join(f" ({'' if count == len(pairs) else 'e.g. '}{message})" for message, count in said.most_common(1))
     return f"no pair could be measured and judged{most}"

@@ -66,7 +66,7 @@ def gate_passes(gate: str, findings: Sequence[Finding], verdicts: Sequence[Verdi
 
 
 SAME_DUMP = "same dump on both sides"
-"""What stands beside the verdict of a comparison of a dump with itself."""
+"""What is said of a comparison of a dump with itself: it is incomplete, unless that is meant."""
 
 SAMPLED_FILES = 32
 """Pairs whose files are looked at to see whether both sides are one dump."""
@@ -142,7 +142,9 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
         incomplete, doubts = (*incomplete, *left_open(excused.findings)), near_ties(excused.findings)
     problems = *_reference_problems(rows, pairs), *left_out(rows, scope.max_elements)
     compared = with_verdicts(rows, excused.verdicts)
-    same = _same_dump(pairs)
+    is_same = _is_same_dump(pairs)
+    if is_same and asked.required.two_dumps:
+        incomplete = (f"nothing was tested: {SAME_DUMP}; name the dump of the other side", *incomplete)
     details = look_closer(compared, context, max_elements=scope.max_elements)
     return Comparison(
         pairs=_as_compared(pairs),
@@ -160,7 +162,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
                 only=asked.only.comparison if suspects and asked.only else None,
                 max_elements=scope.max_elements,
             ),
-            *([SAME_DUMP] if same is not None else []),
+            *([SAME_DUMP] if is_same and not asked.required.two_dumps else []),
             *doubts,
         ),
         policy=policy.name,
@@ -173,7 +175,6 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
             *problems,
             *_idle_arguments(asked, ids),
             *excused.problems,
-            *([same] if same is not None and not _is_told(same, context) else []),
         ),
         details=details,
         waivers=excused.waivers,
@@ -298,38 +299,24 @@ def _as_compared(pairs: Pairs) -> Pairs:
     return replace(pairs, target=target, golden=golden, reference=reference, measured={})
 
 
-def _same_dump(pairs: Pairs) -> Diagnostic | None:
-    """Return a warning (PF2110) where the tensors of both sides lie in the very same files.
+def _is_same_dump(pairs: Pairs) -> bool:
+    """Return True where the tensors of both sides lie in the very same files.
 
     Files are told apart by device and inode, so that links and other spellings of a path are seen through. Some pairs
     stand for all.
     """
     first = next(_of_two_sides(pairs), None)
     if first is None or not _is_same_file(*(tensor.source for tensor in first)):
-        return None
+        return False
     step = max(1, sum(1 for _ in _of_two_sides(pairs)) // SAMPLED_FILES)
     sampled = islice(_of_two_sides(pairs), 0, None, step)
-    some = dict.fromkeys((target.source, golden.source) for target, golden in sampled)
-    if not some or not all(_is_same_file(*files) for files in some):
-        return None
-    return Diagnostic(
-        "PF2110",
-        f"target and golden are the same dump: `{pairs.target.root}` and `{pairs.golden.root}` hold the same files",
-        severity=Severity.WARNING,
-        help="a dump always agrees with itself; name the other side's dump",
-        path=pairs.golden.root,
-    )
+    return all(_is_same_file(*files) for files in {(target.source, golden.source) for target, golden in sampled})
 
 
 def _of_two_sides(pairs: Pairs) -> Iterator[tuple[TensorRef, TensorRef]]:
     for pair in pairs.pairs:
         if pair.target is not None and pair.golden is not None and not pair.rule.is_self:
             yield pair.target, pair.golden
-
-
-def _is_told(problem: Diagnostic, context: Context) -> bool:
-    """Whether the plan already warns of it, as it does where both paths are spelt alike."""
-    return any(told.code == problem.code for told in context.facts.problems)
 
 
 def _is_same_file(one: str | None, other: str | None) -> bool:

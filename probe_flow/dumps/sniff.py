@@ -13,6 +13,7 @@ from probe_flow.dumps.dump_json.tensor_files import FOLDER
 from probe_flow.dumps.registry import DUMP_JSON, NPY, OM, READERS, TORCHAIR_GE, Folders, ReaderSpec
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
 from probe_flow.files.existing import first_names, is_file, is_there, real_path, why_missing
+from probe_flow.files.walk import MAX_DEPTH
 from probe_flow.packages import BrokenPackageError
 
 _KINDS_OF_FILES = MappingProxyType({".json": DUMP_JSON, ".npy": NPY})
@@ -20,7 +21,6 @@ _KINDS_OF_FILES = MappingProxyType({".json": DUMP_JSON, ".npy": NPY})
 MAX_NAMES = 20_000
 """Names looked at below a path; dumps show what they are within the first few."""
 
-_MAX_DEPTH = 8
 _MAX_LISTED = 5
 _ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".zst", ".7z", ".rar")
 
@@ -50,7 +50,7 @@ def kind_of_dump(path: str) -> str:
         raise IncompleteError(Diagnostic("PF3409", message, path=path, help=cure)) from error
     ours = [READERS[name] for name in READERS.built_in]
     found = _shown((reader for reader in ours if not reader.is_last), names)
-    if OM in found and (TORCHAIR_GE in found or any(map(is_torchair, place.resolve().parts[-_MAX_DEPTH:]))):
+    if OM in found and (TORCHAIR_GE in found or any(map(is_torchair, place.resolve().parts[-MAX_DEPTH:]))):
         # The files of both look alike; what tells them apart may lie beside them, or above the path.
         found.setdefault(TORCHAIR_GE, found.pop(OM))
     return _only(found, path) if found else _of_packages(path, names, ["/".join((*a[1:], b)) for a, b in names])
@@ -117,7 +117,7 @@ def _names(root: Path) -> Iterator[tuple[Folders, str]]:
 
     for folder, below, files in os.walk(root, onerror=fail):
         folders = (root.resolve().name, *Path(folder).relative_to(root).parts)
-        below[:] = sorted(name for name in below if name != FOLDER) if len(folders) <= _MAX_DEPTH else []
+        below[:] = sorted(name for name in below if name != FOLDER) if len(folders) <= MAX_DEPTH else []
         yield from ((folders, name) for name in sorted(files))
 
 

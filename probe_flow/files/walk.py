@@ -14,8 +14,8 @@ from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.existing import is_file
 from probe_flow.records import Problem
 
-MAX_DEPTH = 8
-"""Folder levels below the root that are read; the deepest known layout has six."""
+MAX_DEPTH = 64
+"""Folder levels below the root that are read; of some dumps they are the scopes of operators."""
 
 
 class DumpFolder(Struct, frozen=True, gc=False):
@@ -113,14 +113,10 @@ def no_dump_file(file: DumpFile, wanted: str) -> Diagnostic:
     return Diagnostic("PF3201", message, help="check the path of the dump", path=file.path)
 
 
-def list_dump(root: Path, *, max_depth: int = MAX_DEPTH) -> DumpListing:
+def list_dump(root: Path) -> DumpListing:
     """List every regular file below `root` (resolved), depth first in name order.
 
     Links to files are taken when they stay below the root; links to folders are never entered.
-
-    Args:
-        root: the folder.
-        max_depth: folder levels below it that are entered; for dumps whose folders are names of operators.
     """
     files: list[DumpFile] = []
     problems: list[Problem] = []
@@ -141,10 +137,10 @@ def list_dump(root: Path, *, max_depth: int = MAX_DEPTH) -> DumpListing:
                 problems.append(_unreadable(folder.relative + name, error))
                 continue
             if stat.S_ISDIR(status.st_mode):
-                if len(folders) < max_depth:
+                if len(folders) < MAX_DEPTH:
                     below.append((*folders, name))
                 else:
-                    problems.append(_too_deep(folder.relative + name, max_depth))
+                    problems.append(_too_deep(folder.relative + name))
             elif (file := _take_file(root, folder, name, status, problems)) is not None:
                 files.append(file)
         pending.extend(reversed(below))
@@ -200,11 +196,10 @@ def _link(relative: str, what: str, severity: Severity) -> Problem:
     )
 
 
-def _too_deep(relative: str, max_depth: int) -> Problem:
+def _too_deep(relative: str) -> Problem:
     return Diagnostic(
         "PF3212",
-        f"the folder `{relative}` lies more than {max_depth} levels below the dump folder and is not read",
-        severity=Severity.WARNING,
+        f"the folder `{relative}` lies more than {MAX_DEPTH} levels below the dump folder and is not read",
         help="give the dump folder itself as `path`",
         path=relative,
     )

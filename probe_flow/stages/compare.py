@@ -117,6 +117,9 @@ class Require(Model):
     entries: bool = Field(
         default=True, description="Whether each entry of a mapping file or of `pair_ranks` must match something."
     )
+    two_dumps: bool = Field(
+        default=True, description="Whether the sides must be two dumps: one compared with itself always agrees."
+    )
 
 
 class Analysis(Model):

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import stat
 import tarfile
 from pathlib import Path
@@ -58,7 +59,7 @@ def ranks(root: Path, numbers: tuple[int, ...], *, step: int | None = None, **va
     ],
 )
 def test_a_file_lies_in_the_output_folder_and_the_run_beside_it(show, tmp_path, command, golden, name):
-    done = show(command, BASE, golden)
+    done = show(command, BASE, golden and shutil.copytree(golden, tmp_path / "golden"))
 
     assert done.code == 0, done.err
     (file,) = files_in(tmp_path / "out")

@@ -54,9 +54,6 @@ from probe_flow.records import (
 )
 from probe_flow.records.frameworks import TFDBG
 
-MAX_DEPTH = 64
-"""The folders of a run are the scopes of its operators."""
-
 _FILE = re.compile(r"(?P<node>.+)_(?P<slot>\d{1,6})_(?P<op>Debug[A-Za-z]+)_(?P<time>\d{1,20})(?:-\d{1,9})?", re.DOTALL)
 """The time is in microseconds; a number behind it tells files of one microsecond apart."""
 
@@ -169,7 +166,7 @@ class _Reader(Struct):
 
     def read(self, run: Run) -> Sequence[DumpFile]:
         """Read one run and return its files."""
-        listing = list_dump(run.folder, max_depth=MAX_DEPTH)
+        listing = list_dump(run.folder)
         self.problems.extend(replace(each, path=below(run, each.path)) for each in listing.problems)
         graph = {node.name: node for node in _graphs(run, listing, self.problems)}
         found = _of_one_device(list(_tensor_files(run, listing, self.problems)), run, self.problems)

@@ -34,9 +34,6 @@ _COMPARES = "compare"
 _NOT_KEPT = ("waivers", "baseline", "only")
 """Options of comparing stages that look at the day, at a file that another command writes, or at other results."""
 
-_SAME_DUMP = "PF2110"
-"""Said by the plan, else by the comparison; what one of them says, the other need not."""
-
 _MODEL_FILE = "model_file"
 """Attribute of dumps that name a file elsewhere, the model that they are of."""
 
@@ -72,8 +69,7 @@ class KeptComparisons:
     """
 
     def __init__(self, folder: Path | None, plan: Plan, catalogs: KeptCatalogs) -> None:
-        is_off = is_extended() or any(warning.code == _SAME_DUMP for warning in plan.warnings)
-        found = [] if folder is None or is_off else [*_chains(folder, plan, catalogs)]
+        found = [] if folder is None or is_extended() else [*_chains(folder, plan, catalogs)]
         self._chains = {chain.result.stage.name: chain for chain in found}
         self._result_of = {chain.pairs.stage.name: chain.result.stage.name for chain in found}
         self._roots = {each.stage.name: _roots(each) for chain in found for each in chain.dumps}
@@ -233,7 +229,6 @@ def _is_sure(comparison: Comparison) -> bool:
     """Whether a comparison depends on nothing but the files of its dumps, and nothing of it was left out by chance."""
     return not (
         any(verdict.status is Status.ERROR for verdict in verdicts_of(comparison.rows))
-        or any(problem.code == _SAME_DUMP for problem in comparison.problems)
         or any(_MODEL_FILE in catalog.attrs for catalog in comparison.pairs.catalogs)
         or comparison.pairs.files
     )

@@ -296,11 +296,21 @@ def test_unused_entries_make_a_run_incomplete_unless_a_part_is_meant():
     assert causes([row("a")], unused=unused, entries=False) == ()
 
 
-def recorded(*figures, mode=Mode.STATISTICS, **counts):
+def recorded(*figures, mode=Mode.STATISTICS, count=4, **counts):
     """A row whose sides both have these figures: minimum, maximum, mean, norm."""
     side = SideSummary(Statistics(*figures, **counts))
     pair = Pair(tensor("a"), tensor("a"), "g", Rule("exact"))
-    return Row(pair, Measurement.of(mode, {}, side, side, count=4))
+    return Row(pair, Measurement.of(mode, {}, side, side, count=count))
+
+
+@pytest.mark.parametrize("mode", [Mode.TENSOR, Mode.STATISTICS, Mode.CHECKSUM])
+def test_tensors_without_elements_compare_nothing(mode):
+    empty = recorded(mode=mode, count=0)
+    assert causes([empty, empty]) == ("nothing was compared: no tensor that both sides have holds an element",)
+    assert causes([empty, unmeasured(SHAPES)], coverage=0.1) == (
+        "nothing was compared: no pair could be measured and judged (e.g. element counts differ)",
+    )
+    assert causes([empty, row("a")]) == ()
 
 
 NAN, INF = float("nan"), float("inf")

@@ -189,7 +189,7 @@ def test_a_failing_file_waits_twice_as_long_each_time(tmp_path, changes, clock):
 
 
 def test_folders_too_deep_are_counted(tmp_path, changes):
-    tmp_path.joinpath(*"abcdefghij").mkdir(parents=True)
+    tmp_path.joinpath(*"a" * 65).mkdir(parents=True)
     changes.scan()
     assert changes.skipped["folder too deep"] == 1
 

@@ -32,6 +32,15 @@ def test_every_array_is_a_node_called_as_its_file_and_none_depends_on_another(tm
     assert (catalog.flow, catalog.framework.name, catalog.side, catalog.problems) == (Flow.NONE, "arrays", "golden", ())
 
 
+def test_folders_may_be_the_scopes_of_a_network(tmp_path: Path) -> None:
+    name = "model/vision/tower/encoder/layers/0/self_attn/q_proj/lora_A/default/weight"
+    catalog = read_arrays(store(tmp_path, f"{name}.npy"), side="golden")
+
+    assert [key.name for key in catalog.nodes] == [name]
+    assert not catalog.problems
+    assert kind_of_dump(str(tmp_path)) == "arrays"
+
+
 def test_one_array_is_a_dump_of_its_own(tmp_path: Path) -> None:
     catalog = read_arrays(store(tmp_path, "x.npy", "y.npy") / "y.npy", side="target")
     assert [key.name for key in catalog.nodes] == ["y"]

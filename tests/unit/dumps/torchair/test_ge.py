@@ -27,7 +27,7 @@ from torchair_builders import (
 from probe_flow.dumps.file_names import parse_ge_name
 from probe_flow.dumps.selection import Selection
 from probe_flow.dumps.torchair.ge import read_torchair_ge
-from probe_flow.errors import CODES, IncompleteError, UsageError
+from probe_flow.errors import CODES, IncompleteError, Severity, UsageError
 from probe_flow.records import Catalog, TensorKind
 
 
@@ -486,9 +486,13 @@ class TestOddFiles:
         os.mkfifo(dump.token(0) / f"Neg.Neg.9.7.{FIRST_US + 9}")
         assert codes(read(dump.root)) == {"PF3205": 1}
 
-    def test_folders_below_the_limit_are_reported(self, dump):
-        (dump.root / "/".join("abcdefghij")).mkdir(parents=True)
-        assert codes(read(dump.root)) == {"PF3212": 1}
+    def test_folders_below_the_limit_make_a_run_incomplete(self, dump):
+        deep = dump.root / "/".join("a" * 64)
+        deep.mkdir(parents=True)
+        assert not read(dump.root).problems
+        (deep / "b").mkdir()
+        (problem,) = read(dump.root).problems
+        assert (problem.code, problem.severity) == ("PF3212", Severity.ERROR)
 
     def test_a_folder_that_may_not_be_listed_is_reported(self, dump, monkeypatch):
         locked, listdir = dump.token(1), os.listdir
