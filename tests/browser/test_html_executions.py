@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from report_builders import comparison, missing_golden, origin
 from report_pictures import executed, sample
 
-from probe_flow.records import Comparison, Role, Status
+from probe_flow.records import Comparison, Execution, NodeKey, Role, Status
 
 pytestmark = pytest.mark.browser
 
@@ -90,6 +90,17 @@ def test_operators_stand_by_rank_and_by_step(open_report: Open) -> None:
     assert "4 operators by 2 steps" in page.js("return document.querySelector('#heat-map').ariaLabel")
     choose(page, "heat-axis", "2")
     assert "4 operators by 6 executions" in page.js("return document.querySelector('#heat-map').ariaLabel")
+
+
+def test_an_execution_in_which_nothing_was_to_be_compared_has_no_column(open_report: Open) -> None:
+    found = sample()
+    alone = missing_golden(len(found.rows), "Iterations", expected=True)
+    nowhere = replace(alone.pair.target, node=NodeKey(Execution(), "Iterations"))
+    rows = (*found.rows, replace(alone, pair=replace(alone.pair, target=nowhere)))
+    page = opened(open_report, comparison(*rows, findings=found.findings, gate_passed=False))
+    for axis, columns in enumerate(("3 ranks", "2 steps", "6 executions")):
+        choose(page, "heat-axis", str(axis))
+        assert columns in page.js("return document.querySelector('#heat-map').ariaLabel")
 
 
 def test_arrow_keys_start_at_the_origin_and_tell_the_cells(open_report: Open) -> None:

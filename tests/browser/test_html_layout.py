@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from report_builders import comparison, good_row, origin, row, tensor
+from msgspec.structs import replace
+from report_builders import comparison, good_row, measurement, origin, row, tensor
 from report_pictures import COLOURS, WRITTEN, sample
 
-from probe_flow.records import Role, Status
+from probe_flow.records import Role, SideSummary, Statistics, Status
 
 pytestmark = pytest.mark.browser
 
@@ -42,6 +43,24 @@ return [...document.querySelectorAll('body *')].filter((each) => {
   return width && right > document.documentElement.clientWidth + 1 && !held(each.parentElement);
 }).map((each) => `${each.tagName} ${each.id} ${each.className}`);
 """
+BROKEN = """
+// Numbers in tables and sentences that stand in several lines.
+const found = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const { data, parentElement } = walker.currentNode;
+  if (parentElement.closest('.path, .files, .name, #provenance')) continue;
+  for (const { 0: text, index } of data.matchAll(/[-\\u2212]?\\d[\\d.]*(e[-\\u2212]?\\d+)?/g)) {
+    const range = document.createRange();
+    range.setStart(walker.currentNode, index);
+    range.setEnd(walker.currentNode, index + text.length);
+    const boxes = [...range.getClientRects()].filter((box) => box.width);
+    if (new Set(boxes.map((box) => Math.round(box.top))).size > 1) found.push(text);
+  }
+}
+return found;
+"""
+PANEL = "document.querySelector('.panel-body')"
 LINES = """
 const headline = document.getElementById('headline');
 return headline.clientHeight / parseFloat(getComputedStyle(headline).lineHeight);
@@ -100,6 +119,25 @@ def test_nothing_reaches_over_the_edge_of_the_page(open_report: Open, at_width: 
     assert page.js(BEYOND) == []
     head = "document.querySelector('.panel-head')"
     assert page.js(f"return {head}.scrollWidth - {head}.clientWidth") == 0
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_no_number_is_broken(open_report: Open, at_width: AtWidth, width: int) -> None:
+    name = f"Begin/{'inner/' * 9}Gelu_0"
+    one, other = (
+        SideSummary(Statistics(min=-value, max=value, mean=1e-5, l2norm=1.0)) for value in (0.0098765, 0.0012345)
+    )
+    known = measurement({"cosine": 0.98765, "max_abs_err": 1.2345e-5}, target=one, golden=other)
+    evidence = " ".join(f"{'n' * number} 7.6e-05" for number in range(40))
+    broken = replace(origin(0, name), evidence=evidence)
+    sides = {"target": tensor(name), "golden": tensor(name, side="golden")}
+    shown = row(0, **sides, measured=known, status=Status.FAIL, role=Role.ORIGIN)
+    page = open_report(comparison(shown, findings=(broken,), gate_passed=False))
+    at_width(page, width)
+    page.click("#open-origin")
+    page.wait("!document.getElementById('panel').hidden")
+    assert page.js(BROKEN) == []
+    assert page.js(f"return {PANEL}.scrollWidth - {PANEL}.clientWidth") == 0
 
 
 def test_an_open_panel_hides_no_link(open_report: Open, at_width: AtWidth) -> None:

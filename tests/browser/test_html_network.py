@@ -25,7 +25,7 @@ TEXTS = (
 SAID = "[...document.querySelectorAll('#network-box .unit')].map((unit) => unit.ariaLabel)"
 COUNT = "document.getElementById('network-count').innerText"
 CURRENT = "document.querySelector('#network-box .unit.current')?.ariaLabel ?? ''"
-ENTER = "\ue007"
+ENTER, UP, RIGHT, DOWN = "\ue007", "\ue013", "\ue014", "\ue015"
 LUMINANCE = """
 const part = (c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
 const luminance = (color) => {
@@ -140,6 +140,27 @@ def test_an_operator_opens_its_worst_row_by_click_and_by_key(open_report: Open) 
     page.keys(ENTER, "#network-box .unit:nth-of-type(5)")
     assert page.text("#panel-title").startswith("softmax")
     assert page.js(f"return {CURRENT}").startswith("softmax")
+
+
+def test_tab_stops_at_one_operator_and_arrows_reach_all(open_report: Open) -> None:
+    page = open_report(chain([f"op_{number}" for number in range(300)], failing="op_299"))
+    stops = "document.querySelectorAll('#network [tabindex=\"0\"]').length"
+    here = "document.activeElement.getAttribute('aria-label')"
+    assert page.js(f"return {stops}") == 1
+    page.keys(DOWN, "#network-box [tabindex='0']")
+    assert page.js(f"return {here}").startswith("op_1, ")
+    for number in range(2, 100):
+        page.keys(RIGHT, "#network-box [tabindex='0']")
+        assert page.js(f"return {here}").startswith(f"op_{number}, ")
+    page.keys(UP, "#network-box [tabindex='0']")
+    box, place = page.js(
+        "return ['#network-box', '#network-box :focus'].map((s) => {"
+        " const { top, bottom } = document.querySelector(s).getBoundingClientRect(); return [top, bottom]; })"
+    )
+    assert box[0] <= place[0] <= place[1] <= box[1], "the one with the focus is in sight"
+    page.keys(ENTER, "#network-box [tabindex='0']")
+    assert page.text("#panel-title").startswith("op_98")
+    assert page.js(f"return {stops}") == 1
 
 
 def test_of_a_large_network_what_is_near_the_selected_operator_is_drawn(open_report: Open) -> None:

@@ -60,13 +60,18 @@
 
   /** A text whose long names end their lines behind a slash, not inside of a word; what is copied stays as it is. */
   function breakable(text) {
-    return String(text).split(/(?<=[\w)]\/)(?=\w)/).flatMap((part, place) => (place ? [el("wbr"), part] : [part]));
+    return String(text).split(/(?<=[\w)]\/)(?=\w)/).flatMap((part, place) => (place ? [el("wbr"), unbroken(part)] : [unbroken(part)]));
+  }
+
+  /** A text whose numbers do not end their lines behind a minus: browsers take `1e-05` for two words. */
+  function unbroken(text) {
+    return text.split(/(\d[\d.]*e-\d+)/i).map((part, place) => (place % 2 ? el("span", { class: "whole" }, part) : part));
   }
 
   /** A long name that shows both ends; where one points it is told whole, and copied and found it is whole too. */
   function abridged(name, most = MAX_WORD) {
     const text = visible(name);
-    if (text.length <= most) return text;
+    if (text.length <= most) return breakable(text);
     const { head, tail } = ends(text, most);
     const middle = el("span", { class: "middle" }, text.slice(head.length, -tail.length));
     return el("span", { class: "abridged", title: text }, el("span", { class: "cut" }, head), middle, tail);

@@ -3,18 +3,23 @@
 (() => {
   const PARTS = ["rank", "step", "graph", "micro_step"];
   const PRODUCED = new Set(["output", "parameter_grad"]);
-  /** What may stand along the top: parts with several values and, where two parts vary, every execution. */
+  /**
+   * What may stand along the top: parts with several values and, where two parts vary, every execution. One in which
+   * nothing was to be compared (arrays of a golden that has no ranks) has no column.
+   */
   function axesOf(store) {
-    const varying = PARTS.filter((part) => new Set(store.executions.map((each) => each[part])).size > 1);
-    const axes = varying.map((part) => ({ part, title: part.replace("_", " "), ...columnsOf(store, part) }));
-    if (varying.length < 2) return axes;
-    const every = store.executions.map((each, place) => place);
-    return [...axes, { part: null, title: "execution", labels: store.executions.map((each) => each.label), columnOf: every, values: every }];
+    const asked = new Set();
+    for (let row = 0; row < store.count; row += 1) if (store.mark(row) !== "gap") asked.add(store.execution(row));
+    const places = [...asked].sort((one, other) => one - other);
+    const axes = PARTS.map((part) => ({ part, title: part.replace("_", " "), ...columnsOf(store, places, part) })).filter((axis) => axis.values.length > 1);
+    if (axes.length < 2) return axes;
+    const columnOf = store.executions.map((each, place) => places.indexOf(place));
+    return [...axes, { part: null, title: "execution", labels: places.map((place) => store.executions[place].label), columnOf, values: places }];
   }
 
-  function columnsOf(store, part) {
-    const values = [...new Set(store.executions.map((each) => each[part]))].sort(ascending);
-    return { values, labels: values.map((value) => String(value ?? "\u2013")), columnOf: store.executions.map((each) => values.indexOf(each[part])) };
+  function columnsOf(store, places, part) {
+    const values = [...new Set(places.map((place) => store.executions[place][part]))].sort(ascending);
+    return { values, labels: values.map((value) => String(value ?? "\u2013")), columnOf: store.executions.map((each, place) => (places.includes(place) ? values.indexOf(each[part]) : -1)) };
   }
 
   function ascending(one, other) {
@@ -138,7 +143,7 @@
       this.worst = new Uint8Array(size);
       this.low = Infinity;
       this.high = 0;
-      const taken = store.executions.map((each) => takes(each, axis.part));
+      const taken = store.executions.map((each, place) => axis.columnOf[place] >= 0 && takes(each, axis.part));
       for (let row = 0; row < store.count; row += 1) {
         const node = store.nodeOf(row);
         if (node === null || !taken[store.node.execution(node)]) continue;

@@ -29,6 +29,7 @@
       const first = store.summary.findings.find((finding) => finding.row !== null)?.row;
       this.focus = this.unitOf(first ?? null) ?? 0;
       this.draw();
+      this.enter(this.focus);
       this.reveal(this.focus);
     }
 
@@ -41,14 +42,33 @@
     select(row) {
       if (this.card.hidden) return;
       const unit = this.unitOf(row);
-      if (unit !== null && !this.drawn.has(unit)) {
+      this.box.querySelector(".unit.current")?.classList.remove("current");
+      if (unit === null) return;
+      this.enter(unit).classList.add("current");
+      this.reveal(unit);
+    }
+
+    /** Return the box of an operator, drawn where it was not, as the one that Tab stops at. */
+    enter(unit) {
+      if (!this.drawn.has(unit)) {
         this.focus = unit;
         this.draw();
       }
-      this.box.querySelector(".unit.current")?.classList.remove("current");
-      if (unit === null) return;
-      this.drawn.get(unit).element.classList.add("current");
-      this.reveal(unit);
+      this.box.querySelector("[tabindex='0']")?.setAttribute("tabindex", -1);
+      const { element } = this.drawn.get(unit);
+      element.setAttribute("tabindex", 0);
+      return element;
+    }
+
+    /** Arrows go through the operators in order of execution, those not drawn as well. */
+    key(event, unit) {
+      const { list } = this.units;
+      const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+      if (step) this.enter(Math.max(0, Math.min(unit + step, list.length - 1))).focus();
+      else if (event.key === "Enter" || event.key === " ") this.onOpen(list[unit].row);
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
     }
 
     reveal(unit) {
@@ -65,7 +85,7 @@
       const between = edges.filter(({ from, to }) => places.has(from) && places.has(to));
       const labels = shown.map((unit) => labelOf(list[unit], this.store));
       const layout = probeFlow.placedInLayers(labels, between.map(({ from, to }) => ({ from: places.get(from), to: places.get(to) })));
-      const elements = shown.map((unit, place) => this.unit(list[unit], labels[place], layout.boxes[place]));
+      const elements = shown.map((unit, place) => this.unit(unit, labels[place], layout.boxes[place]));
       this.drawn = new Map(shown.map((unit, place) => [unit, { element: elements[place], place: layout.boxes[place] }]));
       fill(
         this.box,
@@ -95,22 +115,16 @@
       return [...found].sort((one, other) => one - other);
     }
 
-    unit(unit, label, place) {
+    unit(number, label, place) {
+      const unit = this.units.list[number];
       const left = place.x - place.width / 2;
-      const open = () => this.onOpen(unit.row);
-      const key = (event) => {
-        if (event.key !== "Enter" && event.key !== " ") return;
-        event.preventDefault();
-        event.stopPropagation();
-        open();
-      };
       const parts = unit.originals.length ? `, made of ${unit.originals.join(", ")}` : "";
       const { word, sign } = probeFlow.looks.get(unit.state);
       const excess = unit.row === null ? null : this.store.excess(unit.row);
       const said = `${unit.names.join(" and ")}, ${unit.types.join(" and ")}${parts}: ${word}${timesLimit(excess)}`;
-      const isOpened = unit.row === null ? {} : { tabindex: 0, role: "button", click: open, keydown: key };
-      const texts = label.lines.map((line, number) => {
-        const y = place.y + PADDING + LINE * (number + 1) - BASELINE + (line.isInner ? GAP + INNER / 2 : 0);
+      const actions = { click: () => this.onOpen(unit.row), keydown: (event) => this.key(event, number) };
+      const texts = label.lines.map((line, below) => {
+        const y = place.y + PADDING + LINE * (below + 1) - BASELINE + (line.isInner ? GAP + INNER / 2 : 0);
         return svg("text", { class: line.class, x: left + PADDING + (line.isInner ? INDENT : 0), y }, line.text);
       });
       const inner = label.innerHeight
@@ -120,7 +134,7 @@
       body.style.fill = `var(--${probeFlow.fillOf(unit.state, excess)})`;
       return svg(
         "g",
-        { class: `unit ${unit.state}`, "aria-label": said, ...isOpened },
+        { class: `unit ${unit.state}`, "aria-label": said, tabindex: -1, role: "button", ...actions },
         svg("title", {}, said),
         body,
         inner,

@@ -204,7 +204,7 @@
     }
 
     sides(row) {
-      const { el, words } = probeFlow;
+      const { called, el, words } = probeFlow;
       const { store } = this;
       const names = Object.keys(store.sides).filter((side) => (store.sides[side].node(row) ?? null) !== null);
       const has = (field) => names.some((side) => store.sides[side][field](row) !== null);
@@ -218,7 +218,7 @@
           "tr",
           {},
           el("th", { scope: "row" }, label),
-          cells.map((cell) => el("td", {}, probeFlow.abridged(cell))),
+          cells.map((cell) => el("td", {}, cell)),
           withDifference ? el("td", { class: extra === "differs" ? "differs" : null }, extra ?? "") : null,
           withRelative ? el("td", {}, relative ?? "") : null,
         );
@@ -235,9 +235,9 @@
           el(
             "tbody",
             {},
-            line("name", names.map((side) => `${store.sideName(side, row)} ${store.sides[side].direction(row)} ${store.sides[side].index(row) ?? ""}`.trim())),
-            names.some((side) => store.sideEntry(side, row)) ? line("in the dump", names.map((side) => store.sideEntry(side, row) ?? store.node.name(store.sides[side].node(row)))) : null,
-            facts.map(([field, label]) => line(label, names.map((side) => store.sides[side][field](row) ?? "\u2013"), this.differs(field, row, withDifference))),
+            line("name", names.map((side) => called(`${store.sideName(side, row)} ${store.sides[side].direction(row)} ${store.sides[side].index(row) ?? ""}`.trim()))),
+            names.some((side) => store.sideEntry(side, row)) ? line("in the dump", names.map((side) => called(store.sideEntry(side, row) ?? store.node.name(store.sides[side].node(row))))) : null,
+            facts.map(([field, label]) => line(label, names.map((side) => called(store.sides[side][field](row) ?? "\u2013")), this.differs(field, row, withDifference))),
             statistics.map((field) => line(field, names.map((side) => probeFlow.figure(store.sides[side][field](row), 6)), withDifference ? this.difference(field, row) : "", relative(field))),
           ),
         ),

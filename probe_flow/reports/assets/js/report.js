@@ -11,6 +11,7 @@
     ["arrows", "in the tree: move, open and close; Enter shows the rows below"],
     ["arrows", "in the graph: move, open and close; Enter opens the call, n and p go to what is not fine or fits the filters"],
     ["arrows", "in the heat map: move between cells; Enter opens the row"],
+    ["arrows", "in the network: move between operators, as they were executed; Enter opens one"],
     ["o", "go to the first finding"],
     ["?", "this list"],
   ];
