@@ -53,6 +53,21 @@ class FrameworkCommand(click.Command):
         return f"Framework of the dumps, {' or '.join(f'`{name}`' for name in self.frameworks)}; may be left out."
 
 
+class DrawingFile(click.Path):
+    """A file for a drawing, whose name says which kind it is: SVG, or text for graphviz."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; refuse one whose name says anything else."""
+        path = Path(value)
+        if path.suffix.lower() not in ("", ".svg", ".dot", ".gv"):
+            named = path.with_suffix(".svg")
+            self.fail(f"`{path}`: a drawing is SVG, as in `{named}`, or with `.dot` text for graphviz", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def read_sets(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
     """Return ``--set NAME=VALUE`` options by name; each name may be set once."""
     sets: dict[str, str] = {}

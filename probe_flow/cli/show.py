@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from probe_flow.cli.options import run_argument, run_or_newest
+from probe_flow.cli.options import DrawingFile, run_argument, run_or_newest
 from probe_flow.cli.plan_options import format_option, verbose_option
 from probe_flow.cli.terminal.console import show, wants_color
 from probe_flow.cli.terminal.links import linked
@@ -60,7 +60,7 @@ _THRESHOLD = "METRIC=VALUE"
 @click.option("--attrs", is_flag=True, help="With --node: every attribute.")
 @click.option(
     "--svg",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=DrawingFile(),
     metavar="FILE",
     help="With --node: draw the neighbourhood; a name that ends in `.dot` gives the text for graphviz.",
 )

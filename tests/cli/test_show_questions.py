@@ -307,6 +307,7 @@ def test_a_rank_or_step_that_was_not_compared_is_not_answered_as_if_it_were_well
         (["--node", "Gelu_1", "--tensor", "x"], 2, "PF7205"),
         (["--depth", "2"], 2, "`--depth` belongs to `--node NAME`"),
         (["--node", "Gelu*", "--svg", "x.svg"], 2, "`--svg` belongs to `--node NAME`"),
+        (["--node", "Add_1", "--svg", "x.png"], 2, "`x.png`: a drawing is SVG, as in `x.svg`, or with `.dot`"),
         (["--origin", "--dump", "target=x"], 2, "`--dump` belongs to `--tensor NAME`"),
         (["--node", "Gello"], 2, "did you mean `Gelu"),
         (["--tensor", "nothing_like_it"], 2, "PF7201"),

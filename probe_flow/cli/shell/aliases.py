@@ -17,6 +17,7 @@ import click
 
 from probe_flow.api.dumps import asker_of
 from probe_flow.cli.number import Number
+from probe_flow.cli.options import DrawingFile
 from probe_flow.cli.peer.peer_syntax import PeerCommand
 from probe_flow.cli.shell.prompt import Prompt, pass_asker
 from probe_flow.errors import Diagnostic, UsageError, WorkflowError
@@ -81,7 +82,7 @@ def _vc(prompt: Prompt, *, target: Path | None, golden: Path | None, graph: Path
 @click.option("-g", "graph", help="Id of the graph.")
 @click.option("-a", "attributes", is_flag=True, help="Every attribute.")
 @click.option("-s", "depth", type=click.IntRange(0, 100), default=0, help="Neighbours up to so many steps away.")
-@click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Draw them to this SVG file.")
+@click.option("-o", "output", type=DrawingFile(), help="Draw them to this SVG file.")
 @pass_asker
 def _ni(
     asker: Asker,
