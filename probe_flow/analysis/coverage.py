@@ -11,6 +11,7 @@ from msgspec import Struct
 from probe_flow.analysis.search.diagnosis import doubtful_rows
 from probe_flow.analysis.silent_operators import SilentOperator
 from probe_flow.analysis.tensor_fates import COMPARED, Fates, fate_of, fates_of_sides, is_empty, why_nothing
+from probe_flow.dumps.selection import is_part
 from probe_flow.errors import Diagnostic
 from probe_flow.records import (
     Coverage,
@@ -370,7 +371,7 @@ def caveats(
         max_elements: how many elements of each tensor were measured; 0 = all.
     """
     parts = []
-    if any(catalog.attrs.get("select") for catalog in (pairs.target, pairs.golden)):
+    if is_part(pairs.target) or is_part(pairs.golden):
         parts.append("selected part of the dumps")
     if only is not None:
         parts.append(f"suspects of `{only}`")

@@ -29,19 +29,20 @@ class Selection(Struct, frozen=True):
     """What `select:` asks for; None selects everything.
 
     An execution whose rank, step or graph id the dump does not tell is never excluded by that key: see `unanswered`.
+    Keys that left an execution out are noted in ``left_out``: to ask for all that a dump holds is to ask for no part.
     """
 
     ranks: Sequence[int] | None = None
     steps: Sequence[int] | None = None
     graphs: Sequence[int | str] | None = None
     nodes: Sequence[str] | None = None
+    left_out: set[str] = set()
 
     def takes_execution(self, rank: int | None, step: int | None, graph: int | str | None) -> bool:
-        return (
-            (self.ranks is None or rank is None or rank in self.ranks)
-            and (self.steps is None or step is None or step in self.steps)
-            and (self.graphs is None or graph is None or graph in self.graphs)
-        )
+        asked = ("ranks", self.ranks, rank), ("steps", self.steps, step), ("graphs", self.graphs, graph)
+        against = [key for key, wanted, own in asked if wanted is not None and own is not None and own not in wanted]
+        self.left_out.update(against)
+        return not against
 
     def node_filter(self) -> Callable[[str], bool]:
         """Return the test of node names: any of the glob patterns, case matters."""
@@ -67,7 +68,8 @@ class Selection(Struct, frozen=True):
     def as_attrs(self) -> dict[str, object]:
         """Return the keys that are set, for `Catalog.attrs`: a matcher must not call filtered tensors missing."""
         keys = {"ranks": self.ranks, "steps": self.steps, "graphs": self.graphs, "nodes": self.nodes}
-        return {name: tuple(values) for name, values in keys.items() if values is not None}
+        asked = {name: tuple(values) for name, values in keys.items() if values is not None}
+        return {**asked, "left_out": tuple(sorted(self.left_out))} if asked else {}
 
 
 EVERYTHING = Selection()
@@ -77,6 +79,12 @@ def selected_nodes(catalog: Catalog) -> Sequence[str] | None:
     """Return the glob patterns of the nodes that were asked for when a dump was read; None for all."""
     select = catalog.attrs.get("select")
     return select.get("nodes") if isinstance(select, Mapping) else None
+
+
+def is_part(catalog: Catalog) -> bool:
+    """Return True for a dump of which a selection left executions out, or takes some nodes only."""
+    select = catalog.attrs.get("select")
+    return isinstance(select, Mapping) and ("nodes" in select or bool(select.get("left_out")))
 
 
 def choose(

@@ -67,6 +67,11 @@ def test_a_second_comparison_keeps_the_first_table(probe_flow, tmp_path, monkeyp
     assert kept.exists()
 
 
+def test_the_only_step_is_no_part_of_the_dumps(probe_flow):
+    sides = ("-tp", TORCHAIR / "msprobe_ge_dump", "-gp", TORCHAIR / "msprobe_fx_dump")
+    assert "partly" not in probe_flow("compare", *sides, "--step", "0", "-o", "out").last_line
+
+
 def test_a_rank_that_no_side_has_is_not_green(probe_flow):
     sides = ("-tp", TORCHAIR / "msprobe_ge_dump", "-gp", TORCHAIR / "msprobe_fx_dump")
     done = probe_flow("compare", *sides, "--rank", "7", "-o", "out")

@@ -180,6 +180,13 @@ def test_ranks_and_steps_are_selected(probe_flow, tmp_path):
     assert found.name.startswith("compare_result_rank1_")
 
 
+@pytest.mark.parametrize(
+    ("asked", "is_part"), [(("--rank", "0,1"), False), (("--step", "0"), False), (("--rank", "1"), True)]
+)
+def test_a_selection_that_leaves_nothing_out_is_no_part(probe_flow, asked, is_part):
+    assert ("selected part" in probe_flow("compare", *RANKS, *asked, "-o", "out").last_line) is is_part
+
+
 @pytest.mark.parametrize("value", ["x", "3-1", "1,,2", "-1", "99999999"])
 def test_a_list_of_ranks_that_is_none_is_refused(probe_flow, value):
     done = probe_flow("compare", *RANKS, f"--rank={value}")

@@ -36,11 +36,12 @@ class DumpFile(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """The files of a dump in order of step and rank, its root folder, and what was left out."""
+    """The files of a dump in order of step and rank, its root folder, what was left out, and whether by a selection."""
 
     root: Path
     files: tuple[DumpFile, ...]
     problems: tuple[Diagnostic, ...]
+    is_part: bool
 
 
 def find_dump_files(
@@ -83,7 +84,7 @@ def find_dump_files(
             )
         )
     kept.sort(key=lambda item: (str(item.execution.graph), _number(item.execution.step), _number(item.execution.rank)))
-    return Found(root, tuple(kept), tuple(problems))
+    return Found(root, tuple(kept), tuple(problems), len(kept) < len(files))
 
 
 def _number(value: int | None) -> int:

@@ -66,6 +66,8 @@ def read_dump_json(
     except OSError as error:
         message = f"`{path}` cannot be searched: {error.strerror or error}"
         raise IncompleteError(Diagnostic("PF3409", message, path=str(path))) from error
+    if found.is_part:
+        select.left_out.add("executions")
     reading = Reading(problems=list(found.problems))
     failures: list[Diagnostic] = []
     packs = 1 < len(found.files) == len({file.execution for file in found.files})

@@ -231,7 +231,8 @@ def test_selection(tmp_path):
     catalog = read(tmp_path, select=Selection(steps=[1], graphs=[1], ranks=[0], nodes=["re*", "add"]))
     assert identities(catalog) == [(0, 1, 1)]
     assert names(catalog) == ["add", "relu"]
-    assert catalog.attrs["select"] == {"ranks": (0,), "steps": (1,), "graphs": (1,), "nodes": ("re*", "add")}
+    asked = {"ranks": (0,), "steps": (1,), "graphs": (1,), "nodes": ("re*", "add")}
+    assert catalog.attrs["select"] == {**asked, "left_out": ("steps",)}
 
 
 def test_a_graph_selection_cannot_exclude_folders_that_name_no_graph(tmp_path):

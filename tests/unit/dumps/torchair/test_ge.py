@@ -556,7 +556,12 @@ class TestSelection:
         assert len(read(tmp_path).executions) == 8
         chosen = read(tmp_path, select=Selection(ranks=[1], steps=[0], graphs=[2]))
         assert [execution.identity for execution in chosen.executions] == [(1, 2, 0, None)]
-        assert chosen.attrs["select"] == {"ranks": (1,), "steps": (0,), "graphs": (2,)}
+        assert chosen.attrs["select"] == {
+            "ranks": (1,),
+            "steps": (0,),
+            "graphs": (2,),
+            "left_out": ("graphs", "ranks", "steps"),
+        }
         assert chosen.problems == ()
 
     def test_node_patterns(self, dump):
