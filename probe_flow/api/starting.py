@@ -35,7 +35,8 @@ class Found(Struct, frozen=True):
     Args:
         side: ``target`` or ``golden``.
         path: as it was typed.
-        framework: what wrote the dump.
+        kind: of the dump, a name of `READERS`.
+        framework: what wrote it.
         tensors, nodes, executions: how many there are in it.
         problems: what its reader found wrong.
         files: that its tensors are read from, links to folders followed.
@@ -44,6 +45,7 @@ class Found(Struct, frozen=True):
 
     side: str
     path: Path
+    kind: str
     framework: Framework
     tensors: int
     nodes: int
@@ -84,14 +86,17 @@ def look_at(side: str, path: Path) -> Found:
         IncompleteError: nothing in it can be read.
     """
     from probe_flow.api.dumps import read_dump
+    from probe_flow.dumps.sniff import kind_of_dump
 
-    framework = framework_at(path, None)
+    kind = kind_of_dump(str(path))
+    framework = framework_at(path, kind)
     catalog = read_dump(path, side=side)
     executions = {key.execution for key in catalog.nodes}
     problems = tuple(each for each in catalog.problems if each.severity is not Severity.NOTE)
     return Found(
         side,
         path,
+        kind,
         framework,
         len(catalog.tensors),
         len(catalog.nodes),
@@ -161,6 +166,8 @@ def _found(side: str, path: Path) -> Found | ProbeFlowError:
 
 
 def _proposal(found: tuple[Found, Found], template: str, folder: Path) -> Proposal:
+    from probe_flow.dumps.registry import DUMP_JSON
+
     if template == OFFLINE_MODELS and found[1].framework == NPY:
         template = _OF_ARRAYS
     values = _values(template)
@@ -171,8 +178,8 @@ def _proposal(found: tuple[Found, Found], template: str, folder: Path) -> Propos
         params[side.side] = {"type": "path", "default": _shown(side.path, folder), "help": declared["help"]}
     stages: dict[str, Any] = {name: dict(stage) for name, stage in values["stages"].items()}
     for side in found:
-        if template in (OFFLINE_MODELS, _OF_ARRAYS):
-            stages[side.side]["uses"] = f"dump.{side.framework.name}"
+        if side.kind != DUMP_JSON:  # which has a stage for each framework
+            stages[side.side]["uses"] = f"dump.{side.kind}"
     if template == ACROSS:
         del stages["pairs"]["mapping"]
         stages["pairs"]["uses"] = "match.structure"

@@ -185,10 +185,11 @@ def command(
     Two dumps described by dump.json files, of PyTorch or MindSpore programs or one of each; a GE dump with an FX
     dump or with a GE dump made with fusion off (-m torchair: a golden side with a graph text is a GE dump); or the
     dump of an offline model with the outputs of its original model (-m offline_data), or with that model itself, which
-    is run on the inputs that the dump recorded (-m offline_model; where CANN is, an .om may stand for its dump). The
-    record of the run, and all other results, are written into `probe_flow` below the output folder, where they replace
-    those of an earlier run; without an output folder into a new folder below `probe_flow_runs`. For anything else write
-    a workflow file: `probe-flow templates` lists examples.
+    is run on the inputs that the dump recorded (-m offline_model; where CANN is, an .om may stand for its dump); or any
+    two folders of `.npy` arrays of equal names. Other dumps are compared by `probe-flow start`, or a workflow file:
+    `probe-flow templates` lists examples. The record of the run, and all other results, are written into `probe_flow`
+    below the output folder, where they replace those of an earlier run; without an output folder into a new folder
+    below `probe_flow_runs`.
     """
     from probe_flow.api.running import How
     from probe_flow.cli.peer.compare_sides import check_framework, choose_sides

@@ -180,5 +180,5 @@ def _different_kinds(heads: Mapping[Path, DumpHead | None]) -> Diagnostic:
         f"the two sides do not go together: {' and '.join(found)}",
         help="name two `dump.json` files or folders that hold one, a GE and an FX dump with `-m torchair`, or the dump "
         "of an offline model and the outputs of its original model with `-m offline_data`, or two folders of `.npy` "
-        "arrays",
+        "arrays; `probe-flow start TARGET GOLDEN` knows more kinds",
     )
