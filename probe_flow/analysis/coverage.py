@@ -247,12 +247,12 @@ def _without_values(rows: Sequence[Row]) -> str | None:
 
 
 def examination_gaps(
-    verdicts: Sequence[Verdict], coverage: Mapping[str, Coverage], *, required: float
+    rows: Sequence[Row], verdicts: Sequence[Verdict], coverage: Mapping[str, Coverage], *, required: float
 ) -> tuple[str, ...]:
     """Return why the examination of one dump counts as incomplete, as `incompleteness` does for a comparison."""
     unreadable = sum(1 for verdict in verdicts if verdict.status is Status.ERROR)
     causes = [f"{unreadable} selected tensor{'s' if unreadable > 1 else ''} could not be read"] if unreadable else []
-    if not any(verdict.status in COMPARED for verdict in verdicts):
+    if not any(verdict.status in COMPARED and not is_empty(row) for row, verdict in zip(rows, verdicts, strict=True)):
         causes.append("nothing was examined: the dump has no values, and no minimum or maximum of them")
     if required:
         causes.extend(_too_few(coverage, required, "examined"))

@@ -69,7 +69,7 @@ def _examine(dump: Catalog, asked: Asked, context: Context, search: Search, poli
         coverage=coverage,
         gate=asked.gate,
         gate_passed=gate_passes(asked.gate, excused.findings, excused.verdicts),
-        incomplete=examination_gaps(verdicts, coverage, required=asked.required.coverage),
+        incomplete=examination_gaps(rows, verdicts, coverage, required=asked.required.coverage),
         caveats=caveats(pairs, coverage, required=asked.required),
         policy=policy,
         problems=(*dump.problems, *silence_problems(silent, pairs), *excused.problems),

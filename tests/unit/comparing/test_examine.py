@@ -119,6 +119,15 @@ def test_where_nothing_is_known_of_the_values_the_run_is_not_green(tmp_path: Pat
     ]
 
 
+def test_arrays_without_elements_are_not_finite_values(tmp_path: Path) -> None:
+    (tmp_path / "dump").mkdir()
+    np.save(tmp_path / "dump" / "x.npy", np.zeros((0, 4), np.float32))
+    done = run(tmp_path / "dump", tmp_path / "out")
+    assert (done.exit_code, done.verdict) == (3, "incomplete")
+    np.save(tmp_path / "dump" / "y.npy", np.zeros(4, np.float32))
+    assert run(tmp_path / "dump", tmp_path / "other").exit_code == 0
+
+
 def test_an_array_that_is_cut_is_an_error_and_the_run_incomplete(tmp_path: Path) -> None:
     WRITERS["arrays"](tmp_path / "dump")
     path = tmp_path / "dump" / "x.npy"
