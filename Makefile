@@ -4,11 +4,12 @@ VENV ?= .venv
 MINDSPORE_VENV ?= .venv-mindspore
 MODELS_VENV ?= .venv-models
 VIEWER_VENV ?= .venv-viewer
+LOWEST_VENV ?= .venv-lowest
 BIN := $(VENV)/bin
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-frameworks test-mindspore test-models test-viewer fuzz lint bench bench-quick bench-guard docs docs-site wheel help
+.PHONY: run test test-frameworks test-mindspore test-models test-viewer test-lowest fuzz lint bench bench-quick bench-guard docs docs-site wheel help
 
 $(VENV)/core.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -37,6 +38,11 @@ $(MODELS_VENV)/frameworks.stamp: pyproject.toml constraints-models.txt
 	$(PYTHON) -m venv $(MODELS_VENV)
 	$(MODELS_VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints-models.txt \
 	  -e '.[dev,onnx,caffe,tensorflow]'
+	touch $@
+
+$(LOWEST_VENV)/dev.stamp: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv $(LOWEST_VENV)
+	$(LOWEST_VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[dev]'
 	touch $@
 
 $(VENV)/docs.stamp: $(VENV)/core.stamp
@@ -85,6 +91,9 @@ test-models: $(MODELS_VENV)/frameworks.stamp ## run the tests that need onnxrunt
 
 test-viewer: $(VENV)/dev.stamp $(VIEWER_VENV)/viewer.stamp ## open our graphs in the viewer of msprobe's users
 	PROBE_FLOW_VIEWER=$(abspath $(VIEWER_VENV))/bin/tensorboard $(BIN)/pytest -n 0 -m viewer tests/viewer
+
+test-lowest: $(LOWEST_VENV)/dev.stamp ## run the tests with the least versions that pyproject.toml allows
+	$(LOWEST_VENV)/bin/pytest -n $(JOBS) -m 'not frameworks'
 
 fuzz: $(VENV)/dev.stamp ## look for inputs that crash a reader, for an hour (FUZZ_SECONDS=, FUZZ_EXECUTIONS=, TARGETS='npy om')
 	PYTHONPATH=tests:tests/support:tools/samples $(BIN)/python -m fuzz $(TARGETS)

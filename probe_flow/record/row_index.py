@@ -349,7 +349,7 @@ def read_index(path: Path, *, limit: int) -> StoredIndex | None:
     """
     try:
         return _unpacked(read_whole(path, limit))
-    except (OSError, ValueError, RecursionError):  # also what is no JSON, and JSON of other types
+    except (OSError, msgspec.MsgspecError, ValueError, RecursionError):  # also what is no JSON, and JSON of other types
         return None
 
 

@@ -84,7 +84,9 @@ def test_the_framework_behind_the_command_is_told_where_it_stands(probe_flow, co
     done = probe_flow(command, "-f", "pytorch")
     assert done.code == 2
     assert f"`-f FRAMEWORK` stands before `{command}`, as in `probe-flow -f " in done.err
-    assert "No such option '-x'" in probe_flow(command, "-x", "pytorch").err
+    other = probe_flow(command, "-x", "pytorch").err
+    assert "No such option" in other
+    assert "FRAMEWORK" not in other
 
 
 @pytest.mark.parametrize("name", ["mine.yaml", "sub/mine.yml"])

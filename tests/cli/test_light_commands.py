@@ -312,7 +312,7 @@ def test_an_unknown_framework_is_refused_with_those_there_are(
         (("-f", "compare", "-tp", "a"), "`-f` needs a framework before the command `compare`"),
         (("--debug", "-f", "version"), "`-f` needs a framework before the command `version`"),
         (("compare", "-f", "pytorch", "-tp", "a", "-gp", "b"), "`-f FRAMEWORK` stands before `compare`"),
-        (("version", "-f", "pytorch"), "No such option '-f'"),
+        (("version", "-f", "pytorch"), "No such option"),
     ],
 )
 def test_a_framework_that_is_missing_or_stands_elsewhere(

@@ -51,7 +51,7 @@ class Reader(Generic[T]):
         """
         try:
             return self._decode(data)
-        except (ValueError, RecursionError):
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             # Where it is wrong, in words; and texts with lone surrogates, which only Python's own reader takes.
             return self.convert(json.loads(data, parse_constant=_no_number))
 
