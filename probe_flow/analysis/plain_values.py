@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
+from probe_flow.masks import LIMITS, mask_of
 from probe_flow.records import Mode, Statistics
 from probe_flow.records.row import Row
-
-LARGEST = (2.0 - 2.0**-52) * 2.0**1023, (2.0 - 2.0**-23) * 2.0**127, (2.0 - 2.0**-7) * 2.0**127, 65504.0
-"""Largest finite numbers of float64, float32, bfloat16 and float16 (IEEE 754; bfloat16 has 7 bits behind the point)."""
 
 SMALLEST = 2.0**-1022, 2.0**-126, 2.0**-14
 """Smallest normal numbers of float64, of float32 and bfloat16, and of float16."""
@@ -18,7 +16,7 @@ STEP = 2.0**-52, 2.0**-23, 2.0**-7, 2.0**-10
 
 TYPE_LIMITS = {
     sign * value: sign * number
-    for number, values in enumerate((LARGEST, SMALLEST, STEP), 1)
+    for number, values in enumerate((LIMITS, SMALLEST, STEP), 1)
     for value in values
     for sign in (1, -1)
 }
@@ -31,24 +29,13 @@ def is_same_limit(target: float | None, golden: float | None) -> bool:
     return limit is not None and golden is not None and TYPE_LIMITS.get(golden) == limit
 
 
-MASKS = 9000.0
-"""Size below which numbers mask nothing (`metrics/masks`, which few comparisons need)."""
-
 BESIDE = 2.0**-9
 """Largest error that scores beside a power of ten leave, relative to it: both sides may have one of 2**-10."""
 
 
 def is_masked(statistics: Statistics) -> bool:
     """Return whether an extreme is what scores are masked with."""
-    return any(end is not None and _mask_of(end) is not None for end in (statistics.min, statistics.max))
-
-
-def _mask_of(number: float) -> float | None:
-    if abs(number) < MASKS:
-        return None
-    from probe_flow.metrics.masks import mask_of
-
-    return mask_of(number)
+    return any(end is not None and mask_of(end) is not None for end in (statistics.min, statistics.max))
 
 
 def is_mask_rounding(target: float | None, golden: float | None, peak: float) -> bool:
@@ -58,10 +45,10 @@ def is_mask_rounding(target: float | None, golden: float | None, peak: float) ->
 
 
 def _masks_of(target: float | None, golden: float | None) -> tuple[float, float] | None:
-    """Return the numbers that two extremes of one sign mask scores with (`metrics/masks`); None where one does not."""
+    """Return the numbers that two extremes of one sign mask scores with (`masks`); None where one does not."""
     if target is None or golden is None or (target > 0.0) != (golden > 0.0):
         return None
-    mine, other = _mask_of(target), _mask_of(golden)
+    mine, other = mask_of(target), mask_of(golden)
     return None if mine is None or other is None else (mine, other)
 
 

@@ -20,7 +20,7 @@ from probe_flow.analysis.limits import LIMITS
 from probe_flow.analysis.search.diagnosis import Diagnosis
 from probe_flow.elements.blocks import AT_ONCE, open_tensor
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError
-from probe_flow.measure.aligned_sides import aligned_sides
+from probe_flow.measure.sides import aligned_sides
 from probe_flow.records import NodeKey, TensorKind, TensorRef
 from probe_flow.records.row import CHANNEL, Row, Rows
 from probe_flow.work import Context

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import FormatError, NotComparableError
 from probe_flow.jobs import in_batches
-from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.measure.batches import Task
 from probe_flow.measure.result_keys import Sources, key_of, label_of, task_text
+from probe_flow.measure.sides import aligned_sides
 from probe_flow.metrics.kernel.error_maps import LAYOUT, ErrorMaps, indexed_shape
 from probe_flow.metrics.kernel.kept_blocks import count_of_first
 from probe_flow.metrics.sums.record import BLOCK

@@ -32,7 +32,7 @@ from probe_flow.comparing.recompute_worker import SideCall
 from probe_flow.elements.blocks import array_of
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError
 from probe_flow.files.machine import at_most
-from probe_flow.measure.aligned_sides import aligned_sides
+from probe_flow.measure.sides import aligned_sides
 from probe_flow.records import Mode, Node, NodeKey, Pairs, TensorRef
 from probe_flow.records.row import Quantised, Recomputed, Row, Rows
 from probe_flow.work import Context

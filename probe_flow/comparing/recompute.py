@@ -40,7 +40,7 @@ from probe_flow.comparing.recompute_worker import (
     recompute_here,
 )
 from probe_flow.errors import Diagnostic
-from probe_flow.measure.aligned_sides import aligned_sides
+from probe_flow.measure.sides import aligned_sides
 from probe_flow.records import NodeKey, Pair, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.frameworks import TORCHAIR_GE
 from probe_flow.records.row import Row, Rows

@@ -14,7 +14,7 @@ from probe_flow.analysis.search.reference_check import with_figures
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.measure.run import measure_pairs, planned_texts
 from probe_flow.metrics.catalogue.derive import WHOLE, Scope
-from probe_flow.metrics.catalogue.third_side import PREFIX, of_two_sides
+from probe_flow.metrics.catalogue.registry import PREFIX, of_two_sides
 from probe_flow.records import Measurement, Mode, NodeKey, Pair, Pairs, Rule, TensorKind, TensorRef
 from probe_flow.records.row import Row, ThirdSide
 from probe_flow.work import Context

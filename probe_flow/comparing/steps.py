@@ -26,8 +26,7 @@ from probe_flow.measure.results import left_out
 from probe_flow.measure.run import find_lone_tensors, measure_pairs
 from probe_flow.metrics.catalogue.derive import Scope
 from probe_flow.metrics.catalogue.metrics import METRIC_SETS
-from probe_flow.metrics.catalogue.registry import metric_ids
-from probe_flow.metrics.catalogue.third_side import of_two_sides
+from probe_flow.metrics.catalogue.registry import metric_ids, of_two_sides
 from probe_flow.records import (
     ALL_PASS,
     Catalog,

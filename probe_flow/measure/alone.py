@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from probe_flow.errors import Diagnostic
-from probe_flow.measure.mixed_sides import Reduced
+from probe_flow.measure.sides import Reduced
 from probe_flow.records import Figures, Measurement, Mode, SideSummary, Statistics, TensorKind, TensorRef
 
 LARGEST = "max_abs"

@@ -21,7 +21,7 @@ from probe_flow.elements.extent_bytes import SpareMemory
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity, UsageError
 from probe_flow.files.small_files import SmallFiles
 from probe_flow.jobs import in_batches
-from probe_flow.measure.mixed_sides import Reduced
+from probe_flow.measure.sides import Reduced
 from probe_flow.measure.small_pairs import SmallPairs
 from probe_flow.metrics.accumulators.registry import MeasureOptions, kinds_of
 from probe_flow.metrics.backends.choice import Backend

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from probe_flow.files.small_files import SmallFiles
 from probe_flow.measure.batches import Task
-from probe_flow.measure.mixed_sides import Reduced, reduced_of, reduced_text
 from probe_flow.measure.result_keys import Sources, key_of, label_of, task_text
+from probe_flow.measure.sides import Reduced, reduced_of, reduced_text
 from probe_flow.metrics.kernel.record_text import record_of, record_text
 from probe_flow.metrics.sums.record import Record, SpanRecord
 from probe_flow.work import ResultCache

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.measure.aligned_sides import aligned_sides
-from probe_flow.measure.mixed_sides import figures_to_take, hashed_dtype, is_mixed
+from probe_flow.measure.sides import aligned_sides, figures_to_take, hashed_dtype, is_mixed
 from probe_flow.metrics.catalogue.derive import WHOLE, Scope, derive, side_summary
 from probe_flow.metrics.catalogue.statistics import COMPARED, compare_statistics
 from probe_flow.metrics.kernel.kept_blocks import Blocks
@@ -226,7 +225,7 @@ def _disagree_in_counts(target: Statistics, golden: Statistics) -> bool:
 def _disagree(left: float | None, right: float | None) -> bool:
     if left is None or right is None or (math.isfinite(left) and math.isfinite(right)):
         return False
-    from probe_flow.metrics.masks import hold_alike
+    from probe_flow.masks import hold_alike
 
     return not bool(hold_alike(np.array([left], np.float64), np.array([right], np.float64))[0])
 
@@ -313,7 +312,7 @@ def left_out(rows: Iterable[Row], max_elements: int) -> tuple[Diagnostic, ...]:
 
 
 def _of_masks(target: Side, golden: Side, mismatched: int) -> tuple[str, ...]:
-    """Say where infinity on one side agrees with a number on the other (`metrics/masks`)."""
+    """Say where infinity on one side agrees with a number on the other (`masks`)."""
     mine, theirs = (side.positive_inf + side.negative_inf for side in (target, golden))
     if mismatched or mine == theirs:
         return ()

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from probe_flow.elements.blocks import NO_CONTENTS
 from probe_flow.errors import Diagnostic
 from probe_flow.files.machine import return_free_memory
-from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.measure.batches import (
     Task,
     TaskResult,
@@ -30,7 +29,6 @@ from probe_flow.measure.batches import (
     serial_bytes,
 )
 from probe_flow.measure.kept_results import KeptResults, Part
-from probe_flow.measure.mixed_sides import Reduced, element_side, figures_to_take, is_mixed, with_statistics
 from probe_flow.measure.result_keys import Identify, Sources, identity, task_text, tensor_key
 from probe_flow.measure.results import (
     derived_ids,
@@ -38,6 +36,7 @@ from probe_flow.measure.results import (
     measurement_of_record,
     measurement_without_data,
 )
+from probe_flow.measure.sides import Reduced, aligned_sides, element_side, figures_to_take, is_mixed, with_statistics
 from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.metrics.backends.choice import backend_named
 from probe_flow.metrics.catalogue.derive import WHOLE, Scope

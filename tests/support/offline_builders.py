@@ -19,7 +19,7 @@ from probe_flow.matching.offline.by_ids import Selection
 from probe_flow.matching.offline.match_offline import match_offline
 from probe_flow.matching.offline.models import RuleBook
 from probe_flow.matching.rules.merge import FusionRules
-from probe_flow.measure.aligned_sides import aligned_sides
+from probe_flow.measure.sides import aligned_sides
 from probe_flow.records import Catalog, Pair, Pairs, SlotRole, TensorRef
 
 

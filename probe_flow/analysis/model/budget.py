@@ -36,7 +36,7 @@ from probe_flow.analysis.model.rounding import rounding_between
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, MaskedScores, beside_masks, is_masked, with_noise
 from probe_flow.analysis.model.unseen_paths import UnseenPaths
 from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
-from probe_flow.analysis.plain_values import MASKS
+from probe_flow.masks import LEAST
 from probe_flow.records import FigureColumn, NodeKey, Pairs
 from probe_flow.records.row import Row
 
@@ -213,7 +213,7 @@ class Allowances:
         if call is None or self.updates.may_hide(number) or self.updates.noise(number, call, deviation):
             return False
         row = self.rows[number]
-        outweighs = deviation.is_bare or (deviation.top >= MASKS and deviation.rms > 0.0 and not row.is_by_statistics)
+        outweighs = deviation.is_bare or (deviation.top >= LEAST and deviation.rms > 0.0 and not row.is_by_statistics)
         if outweighs and is_masked(row):
             return False
         is_crossed = self._crossed.meet(number, call, self.sources)
@@ -230,11 +230,9 @@ class Allowances:
         self, number: int, deviation: Deviation, inputs: Sequence[tuple[int, Deviation]]
     ) -> tuple[Deviation, Sequence[tuple[int, Deviation]]]:
         """Return what a row is judged by, and the inputs that explain it: of masked tensors that of their scores."""
-        row = self.rows[number]
-        if deviation.top < MASKS or row.is_by_statistics or not is_masked(row):
-            return deviation, inputs
-        found, scores = beside_masks(row, deviation, inputs)
-        self.deviations.put(number, found)
+        found, scores = beside_masks(self.rows[number], deviation, inputs)
+        if found is not deviation:
+            self.deviations.put(number, found)
         return found, scores
 
     def is_guess(self, call: Call) -> bool:

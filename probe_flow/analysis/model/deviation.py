@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from probe_flow.analysis.model.rounding import SYSTEMATIC, UNLOST, WITHIN_FRAMEWORK, Rounding, storage, wide_as_recorded
 from probe_flow.analysis.narrowed import rounded_before
 from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE, is_record, nearest_record
-from probe_flow.analysis.plain_values import MASKS, is_mask_rounding, is_masked, mask_otherwise
+from probe_flow.analysis.plain_values import is_mask_rounding, is_masked, mask_otherwise
+from probe_flow.masks import LEAST
 from probe_flow.records import Measurement, Mode, Statistics, Value
 from probe_flow.records.row import Row
 
@@ -363,7 +364,7 @@ def _statistic_errors(
 ) -> tuple[float, float, float, float]:
     if target == golden:
         return _NO_ERRORS
-    if max(abs(golden[0] or 0.0), abs(golden[1] or 0.0)) >= MASKS:
+    if max(abs(golden[0] or 0.0), abs(golden[1] or 0.0)) >= LEAST:
         ends = zip(target[:2], golden[:2], strict=True)
         low, high = (other if mask_otherwise(mine, other) else mine for mine, other in ends)
         if (low, high) != target[:2]:  # what outweighs all others is in mean and norm, too

@@ -18,7 +18,7 @@ from probe_flow.analysis.model.deviation import Deviation, deviation_of, quantis
 from probe_flow.analysis.model.rounding import UNLOST, Rounding, storage
 from probe_flow.analysis.narrowed import PLAIN_BITS, PLAIN_INTEGER
 from probe_flow.analysis.number_types import HALF_RANGE, SIGNIFICANT_BITS, WIDE
-from probe_flow.analysis.plain_values import MASKS
+from probe_flow.masks import LEAST
 from probe_flow.records import Mode, Value
 from probe_flow.records.columns.figure_columns import RecordedColumns
 from probe_flow.records.figures import AT_ONCE, FEW, MANY, Numbers
@@ -165,7 +165,7 @@ class _Plain:
         own = self._columns.of([rows[place].pair.target for place, _ in chosen])
         other = self._columns.of([rows[place].pair.golden for place, _ in chosen])
         ends = other.values[:, :2]  # those of masked scores are for `deviation_of`
-        is_plain = (np.abs(ends) < MASKS).all(axis=1) | (ends == own.values[:, :2]).all(axis=1)
+        is_plain = (np.abs(ends) < LEAST).all(axis=1) | (ends == own.values[:, :2]).all(axis=1)
         is_plain &= other.are_none[:, _STATISTICS:].all(axis=1)
         for cells in (own, other):
             is_plain &= cells.are_floats[:, :_STATISTICS].all(axis=1)

@@ -19,6 +19,7 @@ from probe_flow.analysis import plain_values
 from probe_flow.analysis.model.deviation import PEAK_OVER_RMS, TINY, Deviation, unknown_scale
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.number_types import UNIT, common_share
+from probe_flow.masks import LEAST
 from probe_flow.records import NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Quantised, Row
 
@@ -197,8 +198,10 @@ def beside_masks(
     error is theirs, and what it is relative to is the largest input that masks nothing. The same is returned where
     there is none, and where what rounding leaves of a mask depends on the score that was added to it.
     """
-    scores = [(number, each) for number, each in inputs if each.unit and each.top < plain_values.MASKS]
-    if own.is_bare or not scores:
+    if own.is_bare or own.top < LEAST or row.is_by_statistics or not is_masked(row):
+        return own, inputs
+    scores = [(number, each) for number, each in inputs if each.unit and each.top < LEAST]
+    if not scores:
         return own, inputs
     largest = max((each for _, each in scores), key=lambda each: each.top)
     target, golden = row.pair.target, row.pair.golden

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.apis.calls import Path
+from probe_flow.masks import LEAST
 
 Array = NDArray[Any]
 
@@ -28,8 +29,8 @@ PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""
 
 
-MASKS, BEYOND = 9000.0, 64.0
-"""Size from which numbers mask scores, and how many times as large as any score they are."""
+BEYOND = 64.0
+"""How many times as large as any score numbers are that mask scores."""
 
 BESIDE = 4.0
 """Roundings that a score moves a mask by, at most: in 16 bits what is added to it is lost, or a step."""
@@ -184,7 +185,7 @@ def _counted(error: Array, squares: float, y: Array, unit: float) -> Array | Non
     """Return which elements count; None where all do. ``squares``: the sum of the errors' squares."""
     finite = None if math.isfinite(squares) else np.isfinite(error)
     low = float(y.min()) if y.size and y.dtype.kind != "c" else -math.inf
-    if not -math.inf < low <= -MASKS:
+    if not -math.inf < low <= -LEAST:
         return finite
     is_mask = (y <= low / 2.0) & (np.abs(error) <= BESIDE * unit * np.abs(y))
     scores = y[~is_mask]

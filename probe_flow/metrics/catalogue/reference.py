@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from probe_flow.metrics.catalogue.metric import Metric
 from probe_flow.metrics.catalogue.metrics import BUILT_IN, METRIC_SETS
-from probe_flow.metrics.catalogue.third_side import THIRD_SIDE
+from probe_flow.metrics.catalogue.registry import THIRD_SIDE
 from probe_flow.records import Mode
 
 _INTRODUCTION = """\

@@ -1,4 +1,4 @@
-"""The metrics there are: ours and those of installed packages (entry point `probe_flow.metrics`, by id).
+"""The metrics there are, of two sides and of three: ours and those of packages (entry point `probe_flow.metrics`).
 
 Loading this module loads no numpy, so that workflow files can be checked against it.
 """
@@ -11,10 +11,60 @@ from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 from probe_flow.metrics.accumulators.registry import ACCUMULATORS, MeasureOptions
-from probe_flow.metrics.catalogue.metric import Metric
+from probe_flow.metrics.catalogue.metric import Better, Metric
 from probe_flow.metrics.catalogue.metrics import BUILT_IN, METRIC_SETS
-from probe_flow.metrics.catalogue.third_side import PREFIX, THIRD_SIDE
 from probe_flow.packages import PackageError, Registry
+
+PREFIX = "reference."
+"""Ids of metrics between target and reference begin with it."""
+
+_SOURCE = "benchmark standard of the vendor's operator check"
+
+THIRD_SIDE: tuple[Metric, ...] = (
+    Metric(
+        "excess_error",
+        "√Σ(t - r)² / max(√Σ(g - r)², f·√Σr²) with r = reference; f = 2⁻¹¹ for float16, 2⁻⁸ for bfloat16, 2⁻¹⁴ for "
+        "float32 targets. 0/0: 0; x/0: inf.",
+        "[0, inf]",
+        "1",
+        _SOURCE,
+    ),
+    Metric(
+        "excess_peak",
+        "max |t - r| / max(max |g - r|, f·max |r|) with r and f as in `excess_error`.",
+        "[0, inf]",
+        "1",
+        _SOURCE,
+    ),
+    Metric(
+        "golden_error",
+        "√Σ(g - r)² / √Σr² with r = reference: the golden's own error.",
+        "[0, inf]",
+        "1",
+        "common definition",
+        Better.NEITHER,
+    ),
+    Metric(
+        "noise_error",
+        "√Σ(x - x')² / √Σx² of a side x and a repeated run x' of it, the largest of them.",
+        "[0, inf]",
+        "1",
+        "common definition",
+        Better.NEITHER,
+    ),
+)
+"""What takes more than two dumps. With a reference, metrics of two sides are there again (`PREFIX`)."""
+
+
+def of_two_sides(ids: Iterable[str]) -> tuple[str, ...]:
+    """Return the ids of metrics between two sides that these ids ask for, once each.
+
+    >>> of_two_sides(["cosine", "reference.cosine", "reference.rmse", "excess_error"])
+    ('cosine', 'rmse')
+    """
+    own = {metric.id for metric in THIRD_SIDE}
+    return tuple(dict.fromkeys(metric_id.removeprefix(PREFIX) for metric_id in ids if metric_id not in own))
+
 
 _OF_THREE = frozenset(metric.id for metric in THIRD_SIDE)
 

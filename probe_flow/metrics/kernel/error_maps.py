@@ -82,7 +82,7 @@ def indexed_shape(tensor: TensorRef, numel: int) -> tuple[int, ...]:
 
 def _compared(target: NDArray[Any], golden: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Say which elements are finite on both sides, and which are the same where one is not."""
-    from probe_flow.metrics.masks import hold_alike
+    from probe_flow.masks import hold_alike
 
     kind = np.complex128 if np.iscomplexobj(target) or np.iscomplexobj(golden) else np.float64
     x, y = target.astype(kind), golden.astype(kind)

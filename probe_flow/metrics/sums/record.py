@@ -71,7 +71,7 @@ class Errors(NamedTuple):
 
     Args:
         compared: those positions.
-        mismatched: positions where NaN or infinities disagree in kind or sign, masks left out (`metrics/masks`).
+        mismatched: positions where NaN or infinities disagree in kind or sign, masks left out (`masks`).
         unequal: positions with different values, the mismatched ones and masks included.
         target_exponent, golden_exponent, error_exponent: scales of the sums: ``dot`` is divided by 2 to the sum of the
             first two, squares by 4 to their own, ``golden_abs`` and ``error_abs`` by 2 to their own.

@@ -28,7 +28,7 @@ def measure_nonfinite(target: Values, golden: Values, eps: float, scratch: Scrat
             side_of(reals(common_golden), bounds_of(reals(common_golden)), values.work)[0],
         )
         errors, pair_errors = errors_of(common_target, common_golden, sides, eps, scratch)
-    from probe_flow.metrics.masks import are_equal, hold_alike
+    from probe_flow.masks import are_equal, hold_alike
 
     special = np.flatnonzero(~both)
     sides_there = target[special], golden[special]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from probe_flow.comparing.closer_looks import LookBatch, look_at, look_of
 from probe_flow.errors import Diagnostic, Severity, did_you_mean
-from probe_flow.measure.aligned_sides import aligned_sides
+from probe_flow.measure.sides import aligned_sides
 from probe_flow.records import Comparison, Group, Mode, Row
 from probe_flow.reports.elements.element_view import ElementView, plain_prefix
 

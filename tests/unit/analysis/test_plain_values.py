@@ -2,11 +2,9 @@
 
 import math
 
-import numpy as np
 import pytest
 
-from probe_flow.analysis.plain_values import MASKS, gap, mask_otherwise
-from probe_flow.metrics.masks import masks_in
+from probe_flow.analysis.plain_values import gap, mask_otherwise
 
 # `torch.finfo` of float64, float32, bfloat16 and float16, as torch prints them.
 LOWEST = -1.7976931348623157e308, -3.4028234663852886e38, -3.3895313892515355e38, -65504.0
@@ -53,9 +51,3 @@ def test_what_is_no_number_of_that_kind_is_another_argument(target, golden):
 )
 def test_a_score_may_have_been_added_to_the_number_that_masks_it(target, golden, due):
     assert mask_otherwise(target, golden) is due
-
-
-def test_smaller_numbers_are_no_masks():
-    """Where `plain_values` does not ask, `metrics/masks` finds none."""
-    sizes = np.geomspace(1e-3, MASKS, 4000)
-    assert np.isnan(masks_in(np.concatenate((-sizes, sizes)))).all()

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from raw_pairs import context, pairs_of, raw
 
-from probe_flow.measure.mixed_sides import Reduced, figures_to_take, is_mixed, reduced_of, reduced_text
 from probe_flow.measure.results import incomparable
 from probe_flow.measure.run import measure_pairs, planned_texts
+from probe_flow.measure.sides import Reduced, figures_to_take, is_mixed, reduced_of, reduced_text
 from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.records import Execution, Mode, NodeKey, Pair, Rule, Slot, SlotRole, Statistics, TensorKind, TensorRef
 from probe_flow.work import Context, Settings

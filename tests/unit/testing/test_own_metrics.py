@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from probe_flow.metrics.catalogue.registry import METRICS
-from probe_flow.metrics.catalogue.third_side import THIRD_SIDE
+from probe_flow.metrics.catalogue.registry import METRICS, THIRD_SIDE
 from probe_flow.records import Mode
 from probe_flow.testing.metrics import Floats, MetricTests
 

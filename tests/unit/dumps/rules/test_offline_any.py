@@ -12,7 +12,7 @@ from probe_flow.dumps.rules.records import RuleFile, RuleGraph, RuleOp, RuleOutp
 from probe_flow.errors import UsageError
 from probe_flow.matching.offline.match_offline import match_offline
 from probe_flow.matching.offline.models import RuleBook
-from probe_flow.measure.aligned_sides import aligned_sides
+from probe_flow.measure.sides import aligned_sides
 from probe_flow.records import (
     Catalog,
     Execution,

@@ -15,9 +15,15 @@ from probe_flow.metrics.catalogue.derive import derive
 from probe_flow.metrics.catalogue.metric import Metric
 from probe_flow.metrics.catalogue.metrics import BUILT_IN, METRIC_SETS
 from probe_flow.metrics.catalogue.reference import reference_page
-from probe_flow.metrics.catalogue.registry import METRICS, find_metric, metric_ids, options_for
+from probe_flow.metrics.catalogue.registry import (
+    METRICS,
+    THIRD_SIDE,
+    find_metric,
+    metric_ids,
+    of_two_sides,
+    options_for,
+)
 from probe_flow.metrics.catalogue.statistics import compare_statistics
-from probe_flow.metrics.catalogue.third_side import THIRD_SIDE, of_two_sides
 from probe_flow.metrics.kernel.compare import measure
 from probe_flow.metrics.sums.record import Record
 from probe_flow.records import Mode, Statistics

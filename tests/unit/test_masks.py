@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from probe_flow.metrics.masks import hold_alike, mask_of, masks_in
+from probe_flow.masks import LEAST, hold_alike, mask_of, masks_in
 
 FLOAT32, BFLOAT16, FLOAT64 = 3.4028234663852886e38, 3.3895313892515355e38, 1.7976931348623157e308
 
@@ -40,3 +40,9 @@ def test_infinity_is_a_mask_as_a_number_on_the_other_side_is_with_the_same_sign(
     one = np.array([-math.inf, -math.inf, -1e9, math.inf, -math.inf, math.nan, -1e9, 2.0])
     other = np.array([-FLOAT32, -12000.0, -math.inf, -FLOAT32, -math.inf, -1e9, -1e9, 2.0])
     assert hold_alike(one, other).tolist() == [True, False, True, False, True, False, True, True]
+
+
+def test_smaller_numbers_are_no_masks():
+    """Where `mask_of` does not look, `masks_in` finds none."""
+    sizes = np.geomspace(1e-3, LEAST, 4000)
+    assert np.isnan(masks_in(np.concatenate((-sizes, sizes)))).all()

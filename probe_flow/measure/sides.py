@@ -1,7 +1,7 @@
-"""Pairs of which one side has its elements and the other only statistics of them: the elements are reduced on the fly.
+"""Both sides of a pair as they are read to be compared: axes in one order, elements beside statistics reduced.
 
-Only what the other side recorded is computed, in the form in which it was recorded, and then the two are compared like
-any two recorded sets of figures.
+Of a side that has its elements, where the other has statistics, only what that one recorded is computed, in the form in
+which it was recorded; then the two are compared like any two recorded sets of figures.
 """
 
 from __future__ import annotations
@@ -27,6 +27,22 @@ class Reduced(NamedTuple):
 
     names: tuple[str, ...]
     figures: tuple[float, ...]
+
+
+def aligned_sides(pair: Pair) -> tuple[TensorRef, TensorRef]:
+    """Return target and golden of a two-sided pair as they are to be read, element by element alike.
+
+    Raises:
+        ValueError: when a word of its transform does not fit: a fault of the matcher, which knows the shapes.
+    """
+    assert pair.target is not None
+    assert pair.golden is not None
+    if not pair.transform:
+        return pair.target, pair.golden
+    from probe_flow.elements.axis_order import aligned
+
+    sides = aligned({"target": pair.target, "golden": pair.golden}, pair.transform)
+    return sides["target"], sides["golden"]
 
 
 def is_mixed(pair: Pair) -> bool:

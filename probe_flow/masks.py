@@ -15,14 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+LEAST = 9000.0
+"""Size below which numbers mask nothing, whatever score is beside them."""
+
 SCORE = 256.0
 """Largest score that is looked for beside a limit that masks it, which is 65,504 at least."""
 
 SHIFT = 2.0**-10
 """The same beside a number that was written, relative to it: 10 beside -1e4."""
 
-_LIMITS = np.array([65504.0, (2.0 - 2.0**-7) * 2.0**127, (2.0 - 2.0**-23) * 2.0**127, (2.0 - 2.0**-52) * 2.0**1023])
-"""Largest finite numbers of float16, bfloat16, float32 and float64."""
+LIMITS = 65504.0, (2.0 - 2.0**-7) * 2.0**127, (2.0 - 2.0**-23) * 2.0**127, (2.0 - 2.0**-52) * 2.0**1023
+"""Largest finite numbers of float16, bfloat16, float32 and float64 (IEEE 754; bfloat16 has 7 bits behind the point)."""
 
 _WRITTEN = np.sort(np.array([10.0**power for power in range(4, 308)] + [2.0**31, 2.0**32, 9e15]))
 """Powers of ten from the one that BERT masks with, and others that programs are known for."""
@@ -35,7 +38,7 @@ def masks_in(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     sizes = np.abs(numbers)
     found = np.where(np.isinf(numbers), numbers, np.nan)
-    for ends, reach, may_be in ((_WRITTEN, SHIFT * _WRITTEN, numbers < 0.0), (_LIMITS, SCORE, True)):
+    for ends, reach, may_be in ((_WRITTEN, SHIFT * _WRITTEN, numbers < 0.0), (np.array(LIMITS), SCORE, True)):
         nearest = np.clip(np.searchsorted(ends, sizes), 1, ends.size - 1)
         nearest -= ends[nearest] - sizes > sizes - ends[nearest - 1]
         is_near = np.abs(sizes - ends[nearest]) <= (reach[nearest] if isinstance(reach, np.ndarray) else reach)
@@ -45,7 +48,7 @@ def masks_in(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def mask_of(number: float) -> float | None:
     """Return the mask that a number is, as `masks_in` does; None where it is none, as no whole number is."""
-    if not isinstance(number, float):
+    if not isinstance(number, float) or abs(number) < LEAST:
         return None
     found = float(masks_in(np.array([number]))[0])
     return None if math.isnan(found) else found
