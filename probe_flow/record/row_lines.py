@@ -20,7 +20,6 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.columns.figure_columns import FIGURES, MeasuredColumns, SideColumns
-from probe_flow.records.tensor import holders
 
 
 class RowLines:
@@ -81,14 +80,15 @@ class RowLines:
         node, name = None, ""
         path: str | None = None
         file = "null"
-        for tensor, holder, checksum, low, high, mean, norm, nan, inf in zip(
-            tensors, holders(tensors), side.checksums(rows), *numbers, strict=True
+        for tensor, checksum, low, high, mean, norm, nan, inf in zip(
+            tensors, side.checksums(rows), *numbers, strict=True
         ):
             if tensor is None:
                 found.append("null")
                 continue
             if tensor.node is not node:
                 node, name = tensor.node, _name(tensor.node)
+            holder = tensor.holder
             if holder is not path:
                 path, file = holder, "null" if holder is None else json_text(self._reader.relative(holder))
             traits = self._traits_of(tensor)

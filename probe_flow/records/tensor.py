@@ -67,21 +67,6 @@ def item_names(tensors: Iterable[TensorRef]) -> Iterator[str | None]:
 _OF_TYPE = frozenset(TensorType.__struct_fields__)
 
 
-def holders(tensors: Iterable[TensorRef | None]) -> Iterator[str | None]:
-    """Yield `TensorRef.holder` of tensors, None for none; neighbours whose data are all in one file are asked once."""
-    data: object = None
-    only: str | None = None
-    for tensor in tensors:
-        if tensor is None:
-            yield None
-            continue
-        if tensor.data is not data:
-            data = tensor.data
-            only = data.place if isinstance(data, TensorTable) and not data.begins else None
-        traits = tensor.traits
-        yield tensor.holder if only is None or traits.encoding is not None else traits.facts.source or only
-
-
 class TensorRef(Struct, frozen=True, gc=False, eq=False):
     """One tensor of a dump: what it is and where its bytes lie.
 

@@ -27,7 +27,6 @@ from probe_flow.records import (
     TensorType,
 )
 from probe_flow.records.columns.figure_columns import FIGURES, MetricColumns, SideColumns
-from probe_flow.records.tensor import holders
 from probe_flow.reports.html.columns import (
     NO_PLACE,
     Alike,
@@ -275,7 +274,7 @@ def _place_of(place: Callable[[str | None], int], of: Callable[[Any], str | None
 
 def _files(tensors: _Tensors) -> Alike[str | None]:
     """Return the paths of the files that have the bytes."""
-    found = [*holders(tensors)]
+    found = [None if tensor is None else tensor.holder for tensor in tensors]
     return Alike(found, found)
 
 

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from probe_flow.metrics.catalogue.registry import METRICS
-from probe_flow.metrics.catalogue.third_side import PREFIX
+from probe_flow.metrics.catalogue.registry import METRICS, PREFIX
 from probe_flow.record.rows import shape_of
 from probe_flow.records import Measurement, Mode, Row, SideSummary
 from probe_flow.reports.tables.offline.groups import NOT_COMPUTED
