@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.flow.links import calls_of
@@ -42,6 +43,31 @@ def diagnose(rows: Sequence[Row], pairs: Pairs) -> Diagnosis:
     found = search.run()
     vars(search.allowances).clear()  # parts lead back to the whole: it would stay until garbage is looked for
     return found
+
+
+class Case(NamedTuple):
+    """What a row is judged by.
+
+    Args:
+        deviation: of the row; of a masked tensor that of its scores.
+        sources: the rows that it was made of; None where nobody knows.
+        peers: rows of other ranks that it was made of.
+        behind: all of these, what memory handed on among them.
+        known: those that were measured, with their deviations.
+        allowed: what the row may be off by.
+        limits: how many times that each figure may be.
+        figure, score: the worst figure by that alone.
+    """
+
+    deviation: Deviation
+    sources: Sequence[int] | None
+    peers: Sequence[int]
+    behind: Sequence[int]
+    known: Sequence[tuple[int, Deviation]]
+    allowed: Allowance
+    limits: Limits
+    figure: ErrorFigure
+    score: float
 
 
 class Search:
@@ -164,22 +190,12 @@ class Search:
         if not self._may_hide(number) and self.allowances.is_rounding(number, deviation):
             self.scores[number] = 0.0
             return True
-        if self.allowances.is_memory(number, call):
+        case = self._case(number, deviation, call)
+        if case is None:
             self.allowances.forget(number)
             return False
-        sources = self.allowances.sources(number)
-        produced = row.is_produced
-        peers = self.allowances.given(call) if produced and sources is not None else ()
-        behind = (*self.allowances.memory.through(sources or ()), *peers)
-        known: Sequence[tuple[int, Deviation]] = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
-        deviation, known = self.allowances.beside_masks(number, deviation, known)
-        allowed = self.allowances.of(number, deviation, known, behind, sources)
-        limits = self._limits(number, call)
-        figure, score = self.worst_figure(number, deviation, allowed, limits)
-        if (score > 1.0 or deviation.nonfinite) and self.allowances.memory.is_written_in_part(number, call):
-            self.allowances.forget(number)
-            return False
-        self.is_any_off = True
+        deviation, sources, peers, behind, known, allowed, limits, figure, score = case
+        self.is_any_off, produced = True, row.is_produced
         if row.pick is not None:
             figure, score = ErrorFigure.PICK, self._pick_score(row.pick, call)
         # Without a path to the errors before it, an output is judged by what outputs are usually off by.
@@ -199,13 +215,11 @@ class Search:
             is_undumped=score > 1.0 and self.undumped.made(number, self.allowances.maker(number, call)),
         )  # fmt: skip
         figure, score, allowed = self._as_a_whole(number, call, deviation, (figure, score, allowed))
-        begins = deviation.nonfinite and not is_wild and not any(d.nonfinite for _, d in known)
-        if begins and not self._clears(number, ErrorFigure.NONFINITE):
-            first = self.first_nonfinite
-            if first is not None and (sources is None or (not sources and self._is_later_step(number, first))):
-                ancestor = self._root(first)  # nobody knows what wrote it, or a step that was NaN left it
-            else:
-                figure, score = ErrorFigure.NONFINITE, math.inf
+        if not is_wild and self._begins_nonfinite(number, case):
+            left = self._left_nonfinite(number, sources)
+            figure, score, ancestor = (
+                (ErrorFigure.NONFINITE, math.inf, ancestor) if left is None else (figure, score, left)
+            )
         if score > 1.0 and is_doubtful(row, deviation):
             self.allowances.forget(number)
             return False
@@ -220,13 +234,39 @@ class Search:
         self.scores[number] = score
         if score > 1.0:
             self._accuse(found, call)
-        error = _error_of(row, deviation)
         if ancestor is not None:
-            is_off = score > 1.0 or error > 2.0 * allowed.floor or deviation.nonfinite > 0
-            self._inherit(number, ancestor, is_off=is_off)
-        elif sources is None and not is_alone and score <= 1.0 and self.suspects and error > 6.0 * allowed.floor:
-            self.tainted[number] = self._root(next(iter(self.suspects)))
+            self._inherit(number, ancestor, score, deviation, allowed)
+        elif sources is None and not is_alone and score <= 1.0:
+            self._may_inherit(number, deviation, allowed)
         return not is_alone or score <= 1.0 or figure is ErrorFigure.NONFINITE
+
+    def _case(self, number: int, deviation: Deviation, call: Call) -> Case | None:
+        """Return what a row is judged by; None where it shows memory, and not what its call computed."""
+        if self.allowances.is_memory(number, call):
+            return None
+        sources = self.allowances.sources(number)
+        peers = self.allowances.given(call) if self.rows[number].is_produced and sources is not None else ()
+        behind = (*self.allowances.memory.through(sources or ()), *peers)
+        known: Sequence[tuple[int, Deviation]] = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
+        deviation, known = self.allowances.beside_masks(number, deviation, known)
+        allowed = self.allowances.of(number, deviation, known, behind, sources)
+        limits = self._limits(number, call)
+        figure, score = self.worst_figure(number, deviation, allowed, limits)
+        if (score > 1.0 or deviation.nonfinite) and self.allowances.memory.is_written_in_part(number, call):
+            return None
+        return Case(deviation, sources, peers, behind, known, allowed, limits, figure, score)
+
+    def _begins_nonfinite(self, number: int, case: Case) -> bool:
+        """Whether NaN or infinities that one side alone has begin at a row."""
+        begins = case.deviation.nonfinite and not any(d.nonfinite for _, d in case.known)
+        return bool(begins) and not self._clears(number, ErrorFigure.NONFINITE)
+
+    def _left_nonfinite(self, number: int, sources: Sequence[int] | None) -> int | None:
+        """Return the suspect behind NaN that nobody knows the writer of, or that an earlier step left; else None."""
+        first = self.first_nonfinite
+        if first is not None and (sources is None or (not sources and self._is_later_step(number, first))):
+            return self._root(first)
+        return None
 
     def _accuse(self, found: Suspect, call: Call) -> None:
         """Suspect a row, and take what the modules around its call give for damaged."""
@@ -254,12 +294,18 @@ class Search:
         allowed = self.allowances.of(number, deviation, known, given, given)
         return *self.worst_figure(number, deviation, allowed, self._limits(number, call)), allowed
 
-    def _inherit(self, number: int, ancestor: int, *, is_off: bool) -> None:
+    def _inherit(self, number: int, ancestor: int, score: float, deviation: Deviation, allowed: Allowance) -> None:
         """Take note of what a row descends from; statistics that agree may hide what it carries on."""
-        if self.rows[number].is_by_statistics:
+        row = self.rows[number]
+        if row.is_by_statistics:
             self.behind[number] = ancestor
-        if is_off:
+        if score > 1.0 or deviation.nonfinite > 0 or _error_of(row, deviation) > 2.0 * allowed.floor:
             self.tainted[number] = ancestor
+
+    def _may_inherit(self, number: int, deviation: Deviation, allowed: Allowance) -> None:
+        """Let a row of which nobody knows what it was made of descend from the first suspect, if it is far off."""
+        if self.suspects and _error_of(self.rows[number], deviation) > 6.0 * allowed.floor:
+            self.tainted[number] = self._root(next(iter(self.suspects)))
 
     def _may_hide(self, number: int) -> bool:
         """Whether statistics of a row that agree say little: other data, and what descends from a suspect, go on."""
