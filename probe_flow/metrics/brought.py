@@ -11,27 +11,23 @@ from probe_flow.metrics.backends.choice import backend_named
 from probe_flow.metrics.kernel.compare import measure
 from probe_flow.metrics.kernel.kept_blocks import Blocks
 from probe_flow.metrics.kernel.record_text import record_of, record_text
-from probe_flow.metrics.sums.block_sums import Scratch
 from probe_flow.metrics.sums.record import Record, SpanRecord
 
 
-def measured_text(
-    target: Blocks, golden: Blocks, options: MeasureOptions | None = None, scratch: Scratch | None = None
-) -> str:
+def measured_text(target: Blocks, golden: Blocks, options: MeasureOptions | None = None) -> str:
     """Measure two tensors and return the text for `Pairs.measured`.
 
     Args:
         target, golden: the tensors, with as many elements.
         options: of the metrics that will be derived (`metrics.catalogue.registry.options_for`); a metric that needs
             more than they name is None for this pair.
-        scratch: buffers of the calling thread; made anew when None.
 
     Raises:
         NotComparableError: PF5102 if the element counts differ.
         UsageError: PF5116 if the backend cannot be used.
     """
     backend = backend_named(options.backend if options is not None else "numpy")
-    return kept_text(backend.label, measure(target, golden, options, scratch))
+    return kept_text(backend.label, measure(target, golden, options))
 
 
 def kept_text(backend: str, part: SpanRecord | Record) -> str:

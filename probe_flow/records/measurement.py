@@ -345,11 +345,6 @@ class Measurement(Struct, frozen=True, gc=False, eq=False):
         """The statistics of `golden`."""
         return self._statistics("golden", self.given.golden)
 
-    @property
-    def reference_statistics(self) -> Statistics | None:
-        """The statistics of `reference`."""
-        return self._statistics("reference", self.given.reference)
-
     def _side(self, side: str, given: Side) -> SideSummary | None:
         if isinstance(given, SideSummary):
             return given

@@ -6,20 +6,12 @@ import random
 
 import pytest
 
-pytestmark = pytest.mark.frameworks
+pytestmark = [pytest.mark.frameworks, pytest.mark.usefixtures("one_thread")]
 torch = pytest.importorskip("torch")
 
 from generate.evidence.faults import Fault, spoiler  # noqa: E402
 from generate.evidence.scores import scored  # noqa: E402
 from generate.evidence.suites import FAULTY, HEALTHY  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def drawn(suite, name, number, seed=2411):

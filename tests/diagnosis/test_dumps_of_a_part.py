@@ -6,21 +6,13 @@ import random
 
 import pytest
 
-pytestmark = pytest.mark.frameworks
+pytestmark = [pytest.mark.frameworks, pytest.mark.usefixtures("one_thread")]
 torch = pytest.importorskip("torch")
 
 from generate.evidence.parts import keep_part  # noqa: E402
 from generate.evidence.scores import MODES, compared  # noqa: E402
 from generate.evidence.sides import run  # noqa: E402
 from generate.evidence.suites import FAULTY, HEALTHY  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def partly(suite, name, number, kind, folder):

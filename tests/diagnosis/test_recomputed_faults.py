@@ -6,20 +6,12 @@ import random
 
 import pytest
 
-pytestmark = pytest.mark.frameworks
+pytestmark = [pytest.mark.frameworks, pytest.mark.usefixtures("one_thread")]
 torch = pytest.importorskip("torch")
 
 from generate.recomputed_faults import compared, draw, origins, write_pair  # noqa: E402
 
 from probe_flow.records import FindingKind  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def pairs_of(suite, folder, count, seed=24):

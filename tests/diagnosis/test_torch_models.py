@@ -12,19 +12,11 @@ import pytest
 
 from probe_flow.cli.main import main
 
-pytestmark = pytest.mark.frameworks
+pytestmark = [pytest.mark.frameworks, pytest.mark.usefixtures("one_thread")]
 torch = pytest.importorskip("torch")
 
 from generate.dump_json_models import make  # noqa: E402
 from torch_collector import record  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def sgd(parameters):

@@ -15,7 +15,7 @@ import pytest
 import probe_flow as pf
 from probe_flow.cli.main import main
 
-pytestmark = pytest.mark.frameworks
+pytestmark = [pytest.mark.frameworks, pytest.mark.usefixtures("one_thread")]
 torch = pytest.importorskip("torch")
 
 STEPS = 3
@@ -24,14 +24,6 @@ OPTIMIZERS = {
     "rmsprop": lambda parameters: torch.optim.RMSprop(parameters, momentum=0.5, foreach=False),
     "momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9, foreach=False),
 }
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Attention(torch.nn.Module):

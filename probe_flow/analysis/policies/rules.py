@@ -12,11 +12,9 @@ from probe_flow.analysis.policies.bounds import Bound
 from probe_flow.records import Measurement, Status, Verdict
 from probe_flow.records.row import Row
 
-WHERE_KEYS = ("node", "op_type", "direction", "dtype")
-
 
 class Rule(Struct, frozen=True):
-    """One rule; ``where`` maps a key of `WHERE_KEYS` to glob patterns of which one must fit."""
+    """One rule; ``where``: ``node``, ``op_type``, ``direction`` or ``dtype`` -> glob patterns of which one must fit."""
 
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
     passes: Mapping[str, Bound] = field(default_factory=dict)

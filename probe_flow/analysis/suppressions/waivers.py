@@ -20,7 +20,7 @@ class Waiver(Struct, frozen=True):
     """One waiver.
 
     Args:
-        where: key of `probe_flow.analysis.policies.rules.WHERE_KEYS` -> glob patterns of which one must fit.
+        where: ``node``, ``op_type``, ``direction`` or ``dtype`` -> glob patterns of which one must fit.
         bounds: metric id -> bound that a row must still meet.
         reason, owner: for people.
         expires: last day on which it holds.

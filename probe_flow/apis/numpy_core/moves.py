@@ -302,11 +302,6 @@ def ms_gather(input_params: Array, input_indices: Array, axis: int, batch_dims: 
     return input_params.take(_places(input_indices, input_params.shape[axis]), axis=axis)
 
 
-def onnx_gather(data: Array, indices: Array, *, axis: int = 0) -> Array:
-    """Return the same along the first axis where none is given; places may count from the end."""
-    return data.take(indices, axis=axis)
-
-
 def one_hot(input: Array, num_classes: int = -1) -> Array:
     """Return 1 at the place that each element names, 0 elsewhere."""
     classes = int(input.max()) + 1 if num_classes == -1 else num_classes

@@ -74,11 +74,6 @@ def _size(number: int, dims: Sequence[int]) -> int:
     return -(-math.prod(dims) * bits // 8)
 
 
-def weight_bytes(tensor: TensorProto) -> int:
-    """Return the bytes of a constant tensor."""
-    return _size(tensor.data_type, tensor.dims)
-
-
 def runs_of(sizes: Sequence[int | None], limit: int, longest: int) -> Iterator[tuple[int, int]]:
     """Yield begin and end of runs whose sizes together stay within a limit; one that is larger is a run of its own.
 

@@ -56,7 +56,6 @@ class TensorEvent(Struct, frozen=True):
     Args:
         node: true name of the operator.
         slot: which of its outputs.
-        debug_op: what was written of it, `IDENTITY` for the tensor itself.
         dtype: TensorFlow's number.
         shape: as written.
         offset: first byte in the file; 0 where nothing was written.
@@ -65,7 +64,6 @@ class TensorEvent(Struct, frozen=True):
 
     node: str
     slot: int
-    debug_op: str
     dtype: int
     shape: tuple[int, ...]
     offset: int = 0
@@ -119,8 +117,7 @@ def _tensor_event(path: str) -> TensorEvent:
             what = "another kind of event" if file.size else "nothing: the run did not end, or still writes"
             raise _no_tensor(path, f"is no tensor: it holds {what}")
         name = message.text(message.last(value, _VALUE_NODE)) or message.text(message.last(value, _VALUE_TAG))
-        node, slot, debug_op = _parsed(name, path)
-        return checked(message.tensor(tensor, node, slot, debug_op), path)
+        return checked(message.tensor(tensor, *_parsed(name, path)), path)
 
 
 def read_graph_event(path: str) -> list[GraphNode]:
@@ -140,12 +137,12 @@ def read_graph_event(path: str) -> list[GraphNode]:
         return [message.node(each) for each in message.all(message.whole(), _GRAPH_NODE)]
 
 
-def _parsed(name: str, path: str) -> tuple[str, int, str]:
-    node, _, debug_op = name.rpartition(":")
-    node, _, slot = node.rpartition(":")
+def _parsed(name: str, path: str) -> tuple[str, int]:
+    """Return operator and output number of ``node:slot:what was written of it``."""
+    node, _, slot = name.rpartition(":")[0].rpartition(":")
     if not node or not (slot.isascii() and slot.isdigit()) or len(slot) > 6:
         raise _no_tensor(path, "does not say whose tensor it is")
-    return node, int(slot), debug_op
+    return node, int(slot)
 
 
 def checked(event: TensorEvent, path: str) -> TensorEvent:
@@ -204,7 +201,7 @@ class Message(Struct):
             return ""
         return self.wire.text(field.start, field.stop)
 
-    def tensor(self, tensor: Field, node: str, slot: int, debug_op: str) -> TensorEvent:
+    def tensor(self, tensor: Field, node: str, slot: int) -> TensorEvent:
         """Return what a TensorProto says, unchecked."""
         dtype, content = 0, (0, 0)
         shape: tuple[int, ...] = ()
@@ -215,7 +212,7 @@ class Message(Struct):
                 shape = self._shape(field)
             elif field.number == _TENSOR_CONTENT and field.wire == DELIMITED:
                 content = (field.start, field.stop - field.start)
-        return TensorEvent(node, slot, debug_op, dtype, shape, *content)
+        return TensorEvent(node, slot, dtype, shape, *content)
 
     def _shape(self, shape: Field) -> tuple[int, ...]:
         dims: list[int] = []

@@ -63,7 +63,7 @@ def read_traces(path: str, problems: list[Problem]) -> list[Trace]:
         if facts.mode != FULL_TENSOR or facts.tensor is None:
             figures += 1
             continue
-        tensor = message.tensor(facts.tensor, facts.name, facts.slot, "")
+        tensor = message.tensor(facts.tensor, facts.name, facts.slot)
         try:
             found.append(Trace(_time(message, event), facts.context, checked(tensor, path)))
         except FormatError as error:

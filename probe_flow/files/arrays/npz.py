@@ -11,7 +11,7 @@ import re
 import struct
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -115,11 +115,6 @@ def npy_bytes(array: Array) -> bytes:
     return npy_header(array.dtype, array.shape) + array.tobytes()
 
 
-def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
-    """Return the `.npz` file of small arrays (below 4 GiB in all); the same arrays give the same bytes."""
-    return joined([member(key, npy_bytes(array)) for key, array in arrays.items()])
-
-
 class Member(NamedTuple):
     """A member of a `.npz` file, ready for any place in it: what stands there, and its entry in the directory."""
 
@@ -138,7 +133,7 @@ def member(key: str, content: bytes) -> Member:
 
 
 def joined(members: Sequence[Member]) -> bytes:
-    """Return the `.npz` file of members, in their order."""
+    """Return the `.npz` file of members (below 4 GiB in all), in their order."""
     directory: list[bytes] = []
     at = 0
     for stored, entry, name in members:

@@ -7,7 +7,7 @@ elements are all equal (a fresh `gamma`) tells nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from probe_flow.records import Statistics, TensorRef
 
@@ -37,12 +37,6 @@ def likeness(one: TensorRef, other: TensorRef) -> float | None:
     scale = max(value for value in scales if value is not None)
     difference = _difference(first, second, scale)
     return next((score for bound, score in _STEPS if difference <= bound), 0.0)
-
-
-def mean_likeness(twosomes: Iterable[tuple[TensorRef, TensorRef]]) -> float | None:
-    """Return the mean likeness of the twosomes that tell something, None when none does."""
-    found = [value for one, other in twosomes if (value := likeness(one, other)) is not None]
-    return math.fsum(found) / len(found) if found else None
 
 
 def fingerprint(tensors: Sequence[TensorRef]) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ A common subsequence over what they are and which shapes they have, between the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from probe_flow.matching.name.calls import CallPairs
 from probe_flow.matching.name.name_space import GRADIENTS
@@ -14,8 +14,6 @@ from probe_flow.matching.shared.alignment import common_subsequence
 from probe_flow.records import NodeKind, Phase
 
 FUZZY_CONFIDENCE = 0.6
-
-_Signature = Callable[[Side, int], Hashable]
 
 
 def add_fuzzy(target: Side, golden: Side, calls: CallPairs) -> frozenset[int]:

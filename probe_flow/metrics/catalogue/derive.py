@@ -83,7 +83,7 @@ def _computed(ids: tuple[str, ...], _changes: int) -> tuple[tuple[str, Compute |
     )
 
 
-def side_summary(side: Side, *, checksum: str | None = None) -> SideSummary:
+def side_summary(side: Side) -> SideSummary:
     """Return the statistics of one side: over its finite values, NaN and infinities counted.
 
     Minimum and maximum are ints for integer and bools for bool tensors. A tensor without finite values has none.
@@ -97,8 +97,7 @@ def side_summary(side: Side, *, checksum: str | None = None) -> SideSummary:
             l2norm=l2norm_of(side),
             nan=side.nan,
             inf=side.positive_inf + side.negative_inf,
-        ),
-        checksum,
+        )
     )
 
 

@@ -36,11 +36,6 @@ def relative_eps(target_dtype: str, golden_dtype: str) -> float:
     return EPS32 if narrow else EPS64
 
 
-def backend_label(options: MeasureOptions) -> str:
-    """Return name and version of the backend, for the run's record."""
-    return backend_named(options.backend).label
-
-
 def measure_span(
     target: Blocks,
     golden: Blocks,

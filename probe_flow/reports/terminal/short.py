@@ -134,8 +134,8 @@ class _Short:
         """Return the line that names the dumps, or the verdict."""
         return self._part(_ALWAYS, lambda out: self._print_line(out, text, style)) if text else []
 
-    def _unbroken(self, rank: int, text: str, style: str = "") -> list[_Part]:
-        return self._part(rank, lambda out: out.unbroken(text, style)) if text else []
+    def _unbroken(self, rank: int, text: str) -> list[_Part]:
+        return self._part(rank, lambda out: out.unbroken(text)) if text else []
 
     def _part(self, rank: int, printed: Callable[[Printer], None]) -> list[_Part]:
         """Return what is printed as a part, nothing where that is nothing."""

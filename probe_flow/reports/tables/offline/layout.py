@@ -37,7 +37,6 @@ from probe_flow.reports.tables.offline.reasons import full_reason, no_target_dum
 from probe_flow.reports.tables.torchair.layout import RESULTS
 
 OVERFLOW, MODEL_FLAGS = "overflow", "model_flags"
-COLUMN_CHOICES = (OVERFLOW, MODEL_FLAGS)
 """Columns that an offline table has when they are asked for."""
 
 LINE_END = "\r\n"
@@ -66,7 +65,7 @@ class Columns(Struct, frozen=True):
 
     @classmethod
     def of(cls, comparison: Comparison, asked: Sequence[str], operators: Operators) -> Columns:
-        """Return the columns of a comparison; ``asked`` are some of `COLUMN_CHOICES`."""
+        """Return the columns of a comparison; ``asked``: `OVERFLOW`, `MODEL_FLAGS`, both or none."""
         pairs = comparison.pairs
         return cls(
             operators.is_selection,
@@ -114,7 +113,7 @@ def offline_table(comparison: Comparison, *, columns: Sequence[str] = ()) -> Tab
 
     Args:
         comparison: what is reported.
-        columns: some of `COLUMN_CHOICES`.
+        columns: `OVERFLOW`, `MODEL_FLAGS`, both or none.
     """
     operators = Operators(comparison.pairs)
     chosen = Columns.of(comparison, columns, operators)

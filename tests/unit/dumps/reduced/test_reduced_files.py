@@ -15,7 +15,7 @@ from peak_memory import peak_bytes
 from probe_flow.dumps.reduced.reduced_files import MAX_TENSORS, ReducedArray, ReducedDevice, ReducedTensor
 from probe_flow.dumps.reduced.reduced_names import reduced_name, source_name
 from probe_flow.errors import FormatError
-from probe_flow.files.arrays.npz import npy_bytes, npz_bytes
+from probe_flow.files.arrays import npz
 
 FX = "add_1-aten.add.Tensor.OUTPUT.0.20260101000000000009"
 GE = "Add.Add_2.44.6.1706596912161941"
@@ -111,7 +111,7 @@ def test_every_file_of_the_public_example_is_read(torchair_case):
 
 
 def member(**arrays):
-    return npz_bytes({key: np.asarray(value) for key, value in arrays.items()})
+    return npz.joined([npz.member(key, npz.npy_bytes(np.asarray(value))) for key, value in arrays.items()])
 
 
 def bomb():
@@ -122,7 +122,7 @@ def bomb():
 
 
 def claimed(shape):
-    return npy_bytes(np.zeros(2)).replace(b"(2,)", shape)
+    return npz.npy_bytes(np.zeros(2)).replace(b"(2,)", shape)
 
 
 DEVICES = {
@@ -141,12 +141,12 @@ DEVICES = {
 ARRAYS = {
     "empty": b"",
     "text": b"hello",
-    "one number": npy_bytes(np.zeros(1)),
-    "a tensor": npy_bytes(np.zeros((2, 2))),
-    "two records": npy_bytes(np.zeros(2, [("min", "f8")])),
-    "text in a record": npy_bytes(np.array([("x",)], [("min", "U1")])),
-    "cut off": npy_bytes(np.zeros(2))[:-1],
-    "surplus": npy_bytes(np.zeros(2)) + b"x",
+    "one number": npz.npy_bytes(np.zeros(1)),
+    "a tensor": npz.npy_bytes(np.zeros((2, 2))),
+    "two records": npz.npy_bytes(np.zeros(2, [("min", "f8")])),
+    "text in a record": npz.npy_bytes(np.array([("x",)], [("min", "U1")])),
+    "cut off": npz.npy_bytes(np.zeros(2))[:-1],
+    "surplus": npz.npy_bytes(np.zeros(2)) + b"x",
     "absurd shape": claimed(b"(9999999999999999,)"),
     "negative shape": claimed(b"(-2,)"),
 }
@@ -209,7 +209,7 @@ def test_bytes_before_the_members_are_passed_over_in_every_archive_that_has_them
         path.write_bytes(before)
         with zipfile.ZipFile(path, "a") as archive:
             for key, rows in (("inputs", [[value, 2.0]]), ("outputs", [[-value, 0.5]])):
-                archive.writestr(zipfile.ZipInfo(f"{key}.npy"), npy_bytes(np.array(rows)))
+                archive.writestr(zipfile.ZipInfo(f"{key}.npy"), npz.npy_bytes(np.array(rows)))
         found = ReducedDevice.read(path)
         assert (found.inputs[0].figures, found.outputs[0].figures) == ((value, 2.0), (-value, 0.5))
 
@@ -230,7 +230,7 @@ def test_a_large_file_is_not_read(tmp_path):
 
 
 MIB = 2**20
-NO_ROWS = npy_bytes(np.zeros((0, 2)))
+NO_ROWS = npz.npy_bytes(np.zeros((0, 2)))
 
 
 def one_content(path, names, content):
@@ -292,13 +292,13 @@ BOMBS = {
         "is damaged",
     ),
     "tensors of one byte": (
-        lambda path: deflated(path, {"inputs": npy_bytes(np.zeros((7 * MIB, 2), np.bool_))}),
+        lambda path: deflated(path, {"inputs": npz.npy_bytes(np.zeros((7 * MIB, 2), np.bool_))}),
         "are too many",
     ),
     "text of a million parts": (
         lambda path: deflated(
             path,
-            {"inputs": NO_ROWS, "outputs": NO_ROWS, "op_name": npy_bytes(np.zeros(15 * MIB, "S1"))},
+            {"inputs": NO_ROWS, "outputs": NO_ROWS, "op_name": npz.npy_bytes(np.zeros(15 * MIB, "S1"))},
         ),
         "15728640 texts stand where 1 should",
     ),
@@ -371,7 +371,7 @@ def test_brackets_that_nest_deep_are_refused(tmp_path):
 def test_numpy_reads_what_the_writer_writes(tmp_path, array):
     array = np.asarray(array)
     path = tmp_path / "a.npz"
-    path.write_bytes(npz_bytes({"x": array, "y": np.arange(2)}))
+    path.write_bytes(member(x=array, y=np.arange(2)))
     with np.load(path, allow_pickle=False) as loaded:
         assert loaded["x"].dtype == array.dtype
         assert loaded["x"].shape == array.shape

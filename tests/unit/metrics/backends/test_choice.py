@@ -14,7 +14,7 @@ from probe_flow.metrics.accumulators.registry import MeasureOptions
 from probe_flow.metrics.backends import choice as backends
 from probe_flow.metrics.backends import code_files
 from probe_flow.metrics.backends.choice import NUMPY, WORTH_COMPILED_BYTES, backend_named
-from probe_flow.metrics.kernel.compare import backend_label, measure
+from probe_flow.metrics.kernel.compare import measure
 from probe_flow.testing.builders import ArrayBlocks
 
 COMPILED_CODE = "probe_flow.metrics.backends.compiled_code"
@@ -96,7 +96,7 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
 
 
 def test_the_label_names_backend_and_version() -> None:
-    assert backend_label(MeasureOptions()) == NUMPY.label == f"numpy {np.__version__}"
+    assert backend_named(MeasureOptions().backend).label == NUMPY.label == f"numpy {np.__version__}"
 
 
 def test_results_are_kept_whatever_the_backend() -> None:

@@ -27,7 +27,7 @@ from probe_flow.metrics.accumulators.significant import Significant
 from probe_flow.metrics.backends import choice, compiled_code, numba_backend
 from probe_flow.metrics.backends.choice import WORTH_COMPILED_BYTES, backend_named
 from probe_flow.metrics.backends.compiled_code import compiled_pass
-from probe_flow.metrics.kernel.compare import backend_label, measure, measure_span
+from probe_flow.metrics.kernel.compare import measure, measure_span
 from probe_flow.metrics.sums.record import BLOCK, Accumulator, Record, fold
 
 pytestmark = pytest.mark.frameworks
@@ -264,7 +264,7 @@ def test_views_of_any_kind_give_the_same_record_and_are_not_written() -> None:
 def test_auto_takes_numba_for_much_work_once_its_passes_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "is_compiled", lambda _accumulators: True)
     assert backend_named("auto", WORTH_COMPILED_BYTES).name == "numba"
-    assert backend_label(COMPILED) == f"numba {numba_backend.VERSION}"
+    assert backend_named(COMPILED.backend).label == f"numba {numba_backend.VERSION}"
 
 
 @pytest.mark.parametrize("name", [name for name in ACCUMULATORS if kinds_of((name,)).of_blocks])
