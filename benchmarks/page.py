@@ -117,7 +117,7 @@ turn more than seconds.
 ## What the cases are
 
 - `startup`: `--help`, `version` and `validate` of a workflow; how many heavy modules (numpy, dask ...) they load.
-- `bundled`: a workflow on the packaged dumps, 84 KB, with the byte code of our modules kept and without. It loads 348
+- `bundled`: a workflow on the packaged dumps, 84 KB, with the byte code of our modules kept and without. It loads 342
   modules of ours (`tests/repo/test_lazy_imports.py` counts them; a table above may be of an earlier version), nearly
   all of which do work in it. Against the version before the work on speed began (aaec585a), in turn on a busy machine,
   it takes 0.66 of the CPU time (15 pairs, 0.55 to 0.75; 0.57 of 0.86 s). While it kept results of small pairs, for

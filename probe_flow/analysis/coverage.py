@@ -98,7 +98,7 @@ def _that_may_say_nothing(rows: Sequence[Row]) -> Iterator[int]:
         return
     import numpy as np
 
-    from probe_flow.records.columns.figure_columns import RecordedColumns
+    from probe_flow.records.figure_columns import RecordedColumns
 
     columns = RecordedColumns()
     for begin in range(0, len(rows), AT_ONCE):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from probe_flow.api.stored_run import Run
     from probe_flow.engine.run.plan import Plan
     from probe_flow.engine.run.tasks import Progress
-    from probe_flow.workflow.model.resolved import Workflow
+    from probe_flow.workflow.model import Workflow
 
 NAME = "pf.compare"
 """What messages call the workflow of a call."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from probe_flow.api.stored_run import Run
     from probe_flow.engine.run.plan import Plan
     from probe_flow.engine.run.tasks import Progress
-    from probe_flow.workflow.model.resolved import Workflow
+    from probe_flow.workflow.model import Workflow
 
 _STOPPED = 128
 """What exit codes of signals are above."""

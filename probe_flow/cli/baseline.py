@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from probe_flow.cli.number import tolerance_option
-from probe_flow.cli.plan_options import format_option
+from probe_flow.cli.options import format_option
 
 WORSE = 1
 

@@ -8,7 +8,7 @@ import textwrap
 import click
 from msgspec.structs import asdict
 
-from probe_flow.cli.plan_options import format_option
+from probe_flow.cli.options import format_option
 from probe_flow.errors import CODES, Code, did_you_mean
 
 

@@ -6,8 +6,7 @@ import json
 
 import click
 
-from probe_flow.cli.options import load, set_option
-from probe_flow.cli.plan_options import plan_options
+from probe_flow.cli.options import load, plan_options, set_option
 from probe_flow.cli.terminal.console import show
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from probe_flow.cli.plan_options import execution_options
+from probe_flow.cli.options import execution_options
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from probe_flow.cli.options import load, set_option
-from probe_flow.cli.plan_options import (
+from probe_flow.cli.options import (
     format_option,
+    load,
     plan_options,
+    set_option,
     verbose_option,
     verdict_options,
     with_min_coverage,

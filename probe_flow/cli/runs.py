@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from probe_flow.cli.plan_options import format_option
+from probe_flow.cli.options import format_option
 from probe_flow.cli.terminal.console import show
 from probe_flow.errors import ProbeFlowError, UsageError
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from probe_flow.cli.options import DrawingFile, run_argument, run_or_newest
-from probe_flow.cli.plan_options import format_option, verbose_option
+from probe_flow.cli.options import DrawingFile, format_option, run_argument, run_or_newest, verbose_option
 from probe_flow.cli.terminal.console import show, wants_color
 from probe_flow.cli.terminal.links import linked
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError

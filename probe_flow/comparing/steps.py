@@ -258,7 +258,7 @@ def _put_away(rows: int, holders: Iterable[object]) -> None:
     """Have the figures of many rows in a file, of those whose tables are these or are held by these."""
     if rows < MANY:
         return
-    from probe_flow.files.numbers.filed_numbers import NumberFile
+    from probe_flow.files.filed_numbers import NumberFile
 
     put, last = NumberFile().put, None
     for holder in holders:

@@ -142,7 +142,7 @@ _OURS = (
         ARRAYS,
         _is_any_array,
         "`*.npy` of any name (arrays without any order)",
-        "probe_flow.dumps.arrays.reader:read_arrays",
+        "probe_flow.dumps.arrays:read_arrays",
         is_last=True,
     ),
 )

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from probe_flow.records import Measurement, Row, SideSummary, TensorRef
-from probe_flow.records.columns.figure_columns import RecordedColumns
+from probe_flow.records.figure_columns import RecordedColumns
 from probe_flow.records.model_graph import GraphKind, GraphMode, ModelGraph
 
 Rows = Callable[[int], Sequence[Row | None]]

@@ -12,7 +12,7 @@ import numpy as np
 
 from probe_flow.metrics.catalogue.statistics import COMPARED, compare_statistics
 from probe_flow.records import Figures, Measurement, Mode, Pair, Statistics, TensorKind
-from probe_flow.records.columns.figure_columns import RecordedColumns
+from probe_flow.records.figure_columns import RecordedColumns
 from probe_flow.records.figures import AT_ONCE
 from probe_flow.records.pairs import numbers_for
 

@@ -218,7 +218,7 @@ class _Work:
         self.failures: dict[int, Diagnostic] = {}
         self.measurements: list[Measurement | None] | MeasuredColumn = [None] * len(pairs)
         if isinstance(pairs, Many):
-            from probe_flow.files.numbers.filed_numbers import GrowingNumbers
+            from probe_flow.files.filed_numbers import GrowingNumbers
             from probe_flow.records.tables.row_table import MeasuredColumn
 
             self.measurements = MeasuredColumn(pairs)

@@ -19,7 +19,7 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
-from probe_flow.records.columns.figure_columns import FIGURES, MeasuredColumns, SideColumns
+from probe_flow.records.figure_columns import FIGURES, MeasuredColumns, SideColumns
 
 
 class RowLines:

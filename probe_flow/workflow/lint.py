@@ -19,7 +19,7 @@ from probe_flow.stages.base import IsPath, Kind
 from probe_flow.workflow.loading.extends import Layers, workflow_file
 from probe_flow.workflow.loading.fields import marked
 from probe_flow.workflow.loading.loader import load_workflow
-from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
+from probe_flow.workflow.model import ResolvedStage, Workflow
 from probe_flow.workflow.sources import Sources
 from probe_flow.workflow.templates.packaged import packaged_root
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.packages import Registry
 from probe_flow.stages.base import StageType
-from probe_flow.workflow.model.models import NAME, WorkflowFile
+from probe_flow.workflow.model import NAME, WorkflowFile
 
 SCHEMA_FILE = "workflow.schema.json"
 SCHEMA_ID = "urn:probe-flow:workflow:1"

@@ -293,7 +293,7 @@ def test_an_offline_model_is_the_target_of_a_comparison(
     ais_bench: Path, probe_flow: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from probe_flow.cli.peer import offline_model
-    from probe_flow.workflow.model.resolved import Workflow
+    from probe_flow.workflow.model import Workflow
 
     seen: list[Workflow] = []
 

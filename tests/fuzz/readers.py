@@ -28,7 +28,7 @@ from probe_flow.dumps.rules.rule_file import read_rule_file, read_rule_files
 from probe_flow.dumps.sniff import kind_of_dump
 from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
-from probe_flow.dumps.torchair.source_lines import read_source_lines
+from probe_flow.dumps.torchair.graph_files import read_source_lines
 from probe_flow.errors import FormatError
 from probe_flow.files.torch.torch_file import read_torch_header
 from probe_flow.mappings.api_mapping_file import read_api_mapping

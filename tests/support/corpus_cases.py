@@ -9,7 +9,7 @@ from pathlib import Path
 from probe_flow.errors import Diagnostic, WorkflowError
 from probe_flow.errors.render import render_all
 from probe_flow.workflow.loading.loader import load_workflow
-from probe_flow.workflow.model.resolved import Workflow
+from probe_flow.workflow.model import Workflow
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 _HEADER = re.compile(rb"^# (set|env): ([^=\n]+)=([^\n]*)$", re.MULTILINE)

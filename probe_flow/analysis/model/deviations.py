@@ -20,7 +20,7 @@ from probe_flow.analysis.narrowed import PLAIN_BITS, PLAIN_INTEGER
 from probe_flow.analysis.number_types import HALF_RANGE, SIGNIFICANT_BITS, WIDE
 from probe_flow.masks import LEAST
 from probe_flow.records import Mode, Value
-from probe_flow.records.columns.figure_columns import RecordedColumns
+from probe_flow.records.figure_columns import RecordedColumns
 from probe_flow.records.figures import AT_ONCE, FEW, MANY, Numbers
 from probe_flow.records.row import Row
 
@@ -121,7 +121,7 @@ def _put_of(count: int) -> Callable[[Numbers], Numbers]:
     """Return what puts figures away, if so many rows have some."""
     if count < MANY:
         return lambda numbers: numbers
-    from probe_flow.files.numbers.filed_numbers import NumberFile
+    from probe_flow.files.filed_numbers import NumberFile
 
     return NumberFile().put
 

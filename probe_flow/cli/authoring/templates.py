@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from probe_flow.cli.plan_options import format_option
+from probe_flow.cli.options import format_option
 from probe_flow.cli.terminal.console import show
 
 if TYPE_CHECKING:

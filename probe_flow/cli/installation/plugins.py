@@ -10,7 +10,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from probe_flow.cli.plan_options import format_option
+from probe_flow.cli.options import format_option
 from probe_flow.cli.terminal.console import show
 from probe_flow.errors import Diagnostic, did_you_mean
 

@@ -7,7 +7,7 @@ import platform
 
 import click
 
-from probe_flow.cli.plan_options import format_option
+from probe_flow.cli.options import format_option
 from probe_flow.version import __version__
 
 

@@ -53,7 +53,7 @@ def command(*, texts: tuple[str, ...], dump: str, output: str, leaves_source: bo
     from probe_flow.cli.terminal.console import show
     from probe_flow.dumps.mindspore_graph.ir_code import IrIndex
     from probe_flow.dumps.mindspore_graph.ir_files import read_ir_files
-    from probe_flow.transform.code_mapping.map_code import map_code
+    from probe_flow.transform.code_mapping import map_code
 
     files, problems = read_ir_files([Path(text) for text in texts])
     outcome = map_code(

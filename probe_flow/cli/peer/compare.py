@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from probe_flow.cli.elsewhere import Lack
+from probe_flow.cli.options import execution_options, verdict_options, with_min_coverage
 from probe_flow.cli.peer.compare_workflow import FLAGS, NO_FILE, RULE_FLAGS, Wanted
 from probe_flow.cli.peer.peer_syntax import FRAMEWORKS, PeerCommand
-from probe_flow.cli.plan_options import execution_options, verdict_options, with_min_coverage
 from probe_flow.errors import Diagnostic, UsageError
 
 _PART = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?", re.ASCII)

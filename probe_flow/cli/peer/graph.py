@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from probe_flow.cli.options import execution_options, verdict_options
 from probe_flow.cli.peer.graph_workflow import LATER, Wanted, graph_options, pairing, show_graphs
 from probe_flow.cli.peer.peer_syntax import FRAMEWORKS, PeerCommand
-from probe_flow.cli.plan_options import execution_options, verdict_options
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 
 _SIDES = {"npu_path": "target", "bench_path": "golden"}

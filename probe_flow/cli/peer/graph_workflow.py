@@ -23,7 +23,7 @@ from probe_flow.dumps.dump_json.head import read_head
 from probe_flow.errors import Diagnostic, UsageError
 
 if TYPE_CHECKING:
-    from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
+    from probe_flow.workflow.model import ResolvedStage, Workflow
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -129,7 +129,7 @@ def show_graphs(context: click.Context, paths: Mapping[str, Path], wanted: Wante
         wanted: everything else.
     """
     from probe_flow.api.running import How
-    from probe_flow.cli.plan_options import with_min_coverage
+    from probe_flow.cli.options import with_min_coverage
     from probe_flow.cli.terminal.running import show_run
     from probe_flow.engine.run.plan import make_plan
 

@@ -21,7 +21,7 @@ from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.existing import is_folder
 
 if TYPE_CHECKING:
-    from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
+    from probe_flow.workflow.model import ResolvedStage, Workflow
 
 TEMPLATES: Mapping[str, str] = MappingProxyType(
     {

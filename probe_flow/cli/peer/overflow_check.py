@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
+from probe_flow.cli.options import execution_options
 from probe_flow.cli.peer.peer_syntax import FRAMEWORKS, PeerCommand
-from probe_flow.cli.plan_options import execution_options
 
 WORKFLOW = "overflow_check"
 """The packaged workflow that the command line stands for."""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
+from probe_flow.cli.options import execution_options
 from probe_flow.cli.peer.peer_syntax import PeerCommand
-from probe_flow.cli.plan_options import execution_options
 from probe_flow.errors import IncompleteError, Severity, did_you_mean
 
 SHOWN = 20

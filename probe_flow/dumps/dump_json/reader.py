@@ -117,7 +117,7 @@ def _taken(file: DumpFile, number: int, patterns: Sequence[str] | None, reading:
 
 def _pack(reading: Reading) -> bool:
     """Pack the executions that were read, each of one file; return False, and do not, where they hold elements."""
-    from probe_flow.files.numbers.filed_numbers import NumberFile
+    from probe_flow.files.filed_numbers import NumberFile
     from probe_flow.records.tables.catalogs import Packing
 
     if any(tensor.kind is TensorKind.TENSOR for tensor in reading.tensors):

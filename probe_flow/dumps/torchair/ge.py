@@ -18,8 +18,7 @@ from probe_flow.dumps.reduced.reduced_tensors import reduced_beside_tensors, tas
 from probe_flow.dumps.selection import EVERYTHING, Duplicates, Selection, keeps_no_node
 from probe_flow.dumps.torchair.ge_files import GeFiles, sort_ge_files
 from probe_flow.dumps.torchair.ge_runs import GeExecutions, resolve_executions
-from probe_flow.dumps.torchair.graph_files import graph_file_name
-from probe_flow.dumps.torchair.source_lines import SourceTexts
+from probe_flow.dumps.torchair.graph_files import SourceTexts, graph_file_name
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.files.walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.records import Catalog, Edge, Execution, Flow, Graph, Node, NodeKey, Problem, SlotRole, TensorRef

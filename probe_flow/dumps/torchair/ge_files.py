@@ -18,8 +18,7 @@ from probe_flow.dumps.device_folders.layout import (
     not_a_dump_file,
 )
 from probe_flow.dumps.file_names import GeFileName, is_hashed, parse_fx_name, parse_ge_name, real_name, stem_of
-from probe_flow.dumps.torchair.graph_files import GraphFileName, graph_file_name
-from probe_flow.dumps.torchair.source_lines import source_file_name
+from probe_flow.dumps.torchair.graph_files import GraphFileName, graph_file_name, source_file_name
 from probe_flow.files.walk import DumpFile, DumpListing
 from probe_flow.records import Problem
 

@@ -20,7 +20,7 @@ from probe_flow.engine.run.plan import Plan, needs
 from probe_flow.engine.run.record import base_record
 from probe_flow.stages.base import Kind
 from probe_flow.work import Context, Settings
-from probe_flow.workflow.model.resolved import options_for_run
+from probe_flow.workflow.model import options_for_run
 
 NEVER = "never measured"
 

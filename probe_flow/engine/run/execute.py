@@ -65,7 +65,7 @@ from probe_flow.records import Catalog, Comparison
 from probe_flow.stages.base import Kind
 from probe_flow.stages.sizes import size_bytes
 from probe_flow.work import Context, Settings
-from probe_flow.workflow.model.resolved import options_for_run
+from probe_flow.workflow.model import options_for_run
 
 
 class RunOutcome(Struct, frozen=True):

@@ -24,7 +24,7 @@ from probe_flow.files.existing import exists
 from probe_flow.records import Catalog
 from probe_flow.stages.base import Kind
 from probe_flow.version import __version__
-from probe_flow.workflow.model.resolved import ResolvedStage
+from probe_flow.workflow.model import ResolvedStage
 
 _ASKS_PACKAGES = "dump.auto"
 """Has the readers of packages read what none of ours knows."""

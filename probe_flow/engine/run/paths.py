@@ -18,7 +18,7 @@ from probe_flow.files.existing import exists
 from probe_flow.files.small_files import SETTLE_NS
 from probe_flow.stages.base import IsPath, StageOptions
 from probe_flow.workflow.loading.fields import marked
-from probe_flow.workflow.model.resolved import RUN_OUTPUT
+from probe_flow.workflow.model import RUN_OUTPUT
 
 MAX_ENTRIES = 200_000
 """Directory entries looked at per path; more only make the plan slower, not better."""

@@ -16,7 +16,7 @@ from probe_flow.engine.schedulers.executor import Executor, plan_executor
 from probe_flow.errors import Diagnostic, Severity, Span, UsageError, WorkflowError, did_you_mean
 from probe_flow.files.existing import exists, is_readable, why_missing
 from probe_flow.stages.base import Kind
-from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
+from probe_flow.workflow.model import ResolvedStage, Workflow
 from probe_flow.workflow.sources import COMMAND_LINE, OPTION, PYTHON
 
 

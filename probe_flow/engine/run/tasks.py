@@ -168,7 +168,7 @@ def _read(planned: PlannedStage, folder: Path, context: Context, run: int) -> by
 
     from probe_flow.record.stored.writing import catalog_bytes
     from probe_flow.records import Catalog
-    from probe_flow.workflow.model.resolved import options_for_run
+    from probe_flow.workflow.model import options_for_run
 
     if os.getpid() != run:
         context = replace(context, map=_refuse, emit=_refuse, report=_refuse)

@@ -16,7 +16,7 @@ from probe_flow.files.machine import memory_of_machine, usable_cpus
 
 if TYPE_CHECKING:
     from probe_flow.engine.schedulers.processes import ProcessScheduler
-    from probe_flow.workflow.model.models import Trust
+    from probe_flow.workflow.model import Trust
 
 
 THREAD_BYTES = 16 * 2**20

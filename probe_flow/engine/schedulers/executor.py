@@ -20,8 +20,7 @@ from probe_flow.engine.schedulers.choice import (
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.machine import usable_cpus
 from probe_flow.stages.sizes import size_bytes
-from probe_flow.workflow.model.models import Trust
-from probe_flow.workflow.model.resolved import Workflow
+from probe_flow.workflow.model import Trust, Workflow
 
 _MIB = 2**20
 

@@ -17,7 +17,7 @@ from probe_flow.engine.schedulers.base import WINDOW_PER_WORKER
 from probe_flow.engine.schedulers.cluster_versions import VERSIONS_NAME, version_problems
 from probe_flow.engine.schedulers.distributed import ANSWER_S, DistributedScheduler, connected
 from probe_flow.errors import Diagnostic, Severity, UsageError
-from probe_flow.workflow.model.models import TLS, Trust, UntrustedAddressError, check_trust
+from probe_flow.workflow.model import TLS, Trust, UntrustedAddressError, check_trust
 
 if TYPE_CHECKING:
     from distributed import Client

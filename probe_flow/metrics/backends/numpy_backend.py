@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from probe_flow.metrics.accumulators.base import Rules
-from probe_flow.metrics.backends.plain_blocks import measure_plain
-from probe_flow.metrics.backends.plain_rows import measure_plain_rows
+from probe_flow.metrics.backends.plain_blocks import measure_plain, measure_plain_rows
 from probe_flow.metrics.sums.block_sums import Numbers, Scratch, Values, load, side_of, summed
 from probe_flow.metrics.sums.pair_errors import Block, PairValues, errors_of
 from probe_flow.metrics.sums.record import Errors, Record, Side

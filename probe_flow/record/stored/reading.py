@@ -183,7 +183,7 @@ class _Reader:
         """Return a catalog with nodes and tensors that are made when they are asked for, if so; these have numbers."""
         if not catalog.ran:
             return catalog
-        from probe_flow.files.numbers.filed_numbers import NumberFile
+        from probe_flow.files.filed_numbers import NumberFile
         from probe_flow.records.tables.catalogs import Joined, packed, put_away
 
         put = NumberFile().put

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from probe_flow.record.json_values import number_texts
 from probe_flow.records import Catalog, SlotRole, TensorKind, TensorRef, TensorType
-from probe_flow.records.columns.figure_columns import RecordedColumns
+from probe_flow.records.figure_columns import RecordedColumns
 from probe_flow.records.frameworks import PYTORCH
 from probe_flow.records.model_graph import GraphLayout, ModelGraph
 from probe_flow.records.node import entry_name

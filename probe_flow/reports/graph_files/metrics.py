@@ -9,7 +9,7 @@ from itertools import islice, repeat
 from operator import add
 
 from probe_flow.records import Row, Statistics, Status
-from probe_flow.records.columns.figure_columns import RecordedColumns
+from probe_flow.records.figure_columns import RecordedColumns
 from probe_flow.records.model_graph import GraphLayout, GraphMode, GraphPair
 from probe_flow.reports.dump_json_columns import (
     ABSENT,

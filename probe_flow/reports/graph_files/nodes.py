@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from probe_flow.records.columns.figure_columns import RecordedColumns
+from probe_flow.records.figure_columns import RecordedColumns
 from probe_flow.records.levels import Level
 from probe_flow.records.model_graph import (
     NO_PARTNER,

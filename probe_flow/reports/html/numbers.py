@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from probe_flow.records.columns.figure_columns import Cells
+    from probe_flow.records.figure_columns import Cells
 
     Floats: TypeAlias = NDArray[np.float64]
 

@@ -26,7 +26,7 @@ from probe_flow.records import (
     TensorRef,
     TensorType,
 )
-from probe_flow.records.columns.figure_columns import FIGURES, MetricColumns, SideColumns
+from probe_flow.records.figure_columns import FIGURES, MetricColumns, SideColumns
 from probe_flow.reports.html.columns import (
     NO_PLACE,
     Alike,

@@ -23,7 +23,7 @@ class Options(StageOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the arrays."""
-    from probe_flow.dumps.arrays.reader import read_arrays
+    from probe_flow.dumps.arrays import read_arrays
 
     return read_arrays(options.path, side=context.stage, select=options.select.selection)
 

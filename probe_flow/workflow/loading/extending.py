@@ -15,7 +15,7 @@ from pathlib import Path
 from probe_flow.errors import WorkflowError
 from probe_flow.files.whole_files import write_whole
 from probe_flow.workflow.loading.extends import Layers
-from probe_flow.workflow.model.models import WORKFLOW_NAME
+from probe_flow.workflow.model import WORKFLOW_NAME
 from probe_flow.workflow.sources import TEMPLATE, Sources
 from probe_flow.workflow.templates.copying import Copied, WouldOverwriteError
 from probe_flow.workflow.templates.shelf import Template

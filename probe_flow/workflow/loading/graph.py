@@ -8,7 +8,7 @@ from probe_flow.errors import Diagnostic, did_you_mean
 from probe_flow.stages.base import Consumes, StageType
 from probe_flow.workflow.loading.fields import KIND_WORDS, kind_words
 from probe_flow.workflow.loading.raw_stages import Draft, Wire
-from probe_flow.workflow.model.resolved import ResolvedStage
+from probe_flow.workflow.model import ResolvedStage
 
 
 def check_wires(drafts: Mapping[str, Draft]) -> list[Diagnostic]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Span, WorkflowError, did_you_mean
 from probe_flow.files.yaml.places import HOLE, Place
-from probe_flow.workflow.model.resolved import RUN_OUTPUT
+from probe_flow.workflow.model import RUN_OUTPUT
 from probe_flow.workflow.sources import COMMAND_LINE, Sources
 
 MAX_EXPANDED = 4 * 2**20

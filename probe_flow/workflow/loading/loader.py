@@ -26,8 +26,7 @@ from probe_flow.workflow.loading.interpolation import DROP, Scope
 from probe_flow.workflow.loading.matrix import Instance, expand
 from probe_flow.workflow.loading.params import ParamTable, resolve_paths
 from probe_flow.workflow.loading.raw_stages import Draft, DraftReader, odd_name
-from probe_flow.workflow.model.models import NAME, WorkflowFile
-from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
+from probe_flow.workflow.model import NAME, ResolvedStage, Workflow, WorkflowFile
 from probe_flow.workflow.sources import COMMAND_LINE, PYTHON, Given, Sources
 
 with metadata_put_off(), suppress(ImportError):  # where pydantic would look for plugins, were it not told to let it be

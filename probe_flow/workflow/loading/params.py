@@ -20,8 +20,7 @@ from probe_flow.files.yaml.scalars import read_number
 from probe_flow.stages.base import IsPath
 from probe_flow.workflow.loading.fields import Subject, marked
 from probe_flow.workflow.loading.interpolation import DROP, Found
-from probe_flow.workflow.model.models import Param
-from probe_flow.workflow.model.resolved import RUN_OUTPUT
+from probe_flow.workflow.model import RUN_OUTPUT, Param
 from probe_flow.workflow.sources import COMMAND_LINE, Given, Sources, in_a_line
 
 

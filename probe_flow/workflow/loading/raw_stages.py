@@ -15,7 +15,7 @@ from probe_flow.files.yaml.places import HOLE, Place, nearest
 from probe_flow.stages.base import Consumes, StageType
 from probe_flow.workflow.loading.fields import marked
 from probe_flow.workflow.loading.interpolation import Scope
-from probe_flow.workflow.model.models import NAME
+from probe_flow.workflow.model import NAME
 
 Variant: TypeAlias = "Mapping[str, object]"
 

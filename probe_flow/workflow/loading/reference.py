@@ -10,7 +10,7 @@ from pydantic_core import PydanticUndefined
 
 from probe_flow.stages.base import StageOptions, StageType
 from probe_flow.workflow.loading.fields import KIND_WORDS, alternatives, field_type, fields_of, is_model, type_words
-from probe_flow.workflow.model.models import WorkflowFile
+from probe_flow.workflow.model import WorkflowFile
 
 _HEAD = """# The workflow file
 

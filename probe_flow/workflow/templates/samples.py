@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.opening import open_bytes
 from probe_flow.files.whole_files import reads_back, sync_file, sync_folder, write_whole
-from probe_flow.workflow.model.resolved import Workflow, with_sample_at
+from probe_flow.workflow.model import Workflow, with_sample_at
 
 if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo

@@ -7,7 +7,7 @@ import fake_stages
 import pytest
 
 from probe_flow.workflow.loading.loader import load_workflow
-from probe_flow.workflow.model.resolved import Workflow
+from probe_flow.workflow.model import Workflow
 
 
 @pytest.fixture

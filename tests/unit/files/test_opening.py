@@ -36,7 +36,7 @@ def test_a_file_that_is_too_large_is_not_taken(tmp_path: Path) -> None:
 
 READERS = {
     "ir": "from probe_flow.dumps.mindspore_graph.ir import *\ndef read(path): read_ir(path)",
-    "py": "from probe_flow.dumps.torchair.source_lines import *\ndef read(path): read_source_lines(path)",
+    "py": "from probe_flow.dumps.torchair.graph_files import *\ndef read(path): read_source_lines(path)",
     "csv": "from probe_flow.dumps.file_names import *\ndef read(path): read_name_mapping(path, 'm')",
 }
 

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import astuple, replace
 
-from probe_flow.files.numbers.filed_numbers import NumberFile
+from probe_flow.files.filed_numbers import NumberFile
 from probe_flow.records import (
     Execution,
     Figures,
@@ -29,8 +29,8 @@ from probe_flow.records import (
     TensorRef,
 )
 from probe_flow.records import figures as figures_module
-from probe_flow.records.columns.figure_columns import FIGURES as FIGURES_OF_SIDES
-from probe_flow.records.columns.figure_columns import (
+from probe_flow.records.figure_columns import FIGURES as FIGURES_OF_SIDES
+from probe_flow.records.figure_columns import (
     FigureColumns,
     MeasuredColumns,
     MetricColumns,

@@ -13,7 +13,7 @@ import numpy as np
 
 from probe_flow.record.cells import text_cell
 from probe_flow.records import SideSummary, SlotRole, TensorKind, TensorRef, TensorType
-from probe_flow.records.columns.figure_columns import FIGURES, RecordedColumns
+from probe_flow.records.figure_columns import FIGURES, RecordedColumns
 from probe_flow.records.tensor import item_names
 from probe_flow.reports.dump_json_columns import ABSENT, NOT_A_NUMBER
 from probe_flow.reports.table import Cell

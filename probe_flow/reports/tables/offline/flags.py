@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from probe_flow.records import Mode, Pairs, Row
-from probe_flow.records.columns.figure_columns import statistics_of
+from probe_flow.records.figure_columns import statistics_of
 from probe_flow.reports.tables.offline.groups import (
     DEVICE_ONLY,
     NOT_COMPUTED,

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from probe_flow.record.cells import number_cell, text_cell
 from probe_flow.record.rows import RowReader, checksum_of, reason_of, shape_of
 from probe_flow.records import Comparison, Mode, NodeKey, Row, SlotRole, Status, TensorRef
-from probe_flow.records.columns.figure_columns import FIGURES, MeasuredColumns, MetricGroup, SideColumns, SideFigures
+from probe_flow.records.figure_columns import FIGURES, MeasuredColumns, MetricGroup, SideColumns, SideFigures
 from probe_flow.records.figures import Value
 from probe_flow.reports.row_colors import Color, accuracy_of, colored
 from probe_flow.reports.table import Cell, Table

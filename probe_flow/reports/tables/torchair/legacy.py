@@ -8,7 +8,7 @@ from types import MappingProxyType
 from probe_flow.record.cells import number_cell, text_cell
 from probe_flow.record.rows import reason_of
 from probe_flow.records import Comparison, Row, SideSummary, Status, TensorRef
-from probe_flow.records.columns.figure_columns import statistics_of
+from probe_flow.records.figure_columns import statistics_of
 from probe_flow.reports.row_colors import Color, colored
 from probe_flow.reports.table import Table
 from probe_flow.reports.tables.torchair.layout import as_number, shape_cell, slot_path

@@ -8,7 +8,7 @@ import pytest
 from torchair_builders import GeDump, mul_add_relu, write_device_op, write_mul_add_relu
 
 from probe_flow.dumps.torchair.ge import read_torchair_ge
-from probe_flow.dumps.torchair.source_lines import OR_EARLIER, source_file_name, source_lines
+from probe_flow.dumps.torchair.graph_files import OR_EARLIER, source_file_name, source_lines
 from probe_flow.records import Catalog
 
 TEXT = """\

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from report_builders import comparison, good_row
 
 from probe_flow.errors import Diagnostic
-from probe_flow.files.numbers.filed_numbers import NumberFile
+from probe_flow.files.filed_numbers import NumberFile
 from probe_flow.record.stored import writing
 from probe_flow.record.stored.kinds import STRETCH
 from probe_flow.record.stored.reading import read_comparison

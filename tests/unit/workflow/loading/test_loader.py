@@ -13,7 +13,7 @@ from probe_flow.errors import WorkflowError
 from probe_flow.stages.sizes import size_bytes
 from probe_flow.workflow.loading.extends import MAX_CHAIN
 from probe_flow.workflow.loading.loader import load_workflow
-from probe_flow.workflow.model.resolved import ResolvedStage, Workflow, options_for_run
+from probe_flow.workflow.model import ResolvedStage, Workflow, options_for_run
 from probe_flow.workflow.templates.packaged import templates
 
 Load = Callable[..., Workflow]

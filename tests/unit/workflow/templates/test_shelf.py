@@ -14,7 +14,7 @@ from probe_flow.errors import Severity, WorkflowError
 from probe_flow.files.yaml.positions import parse_yaml
 from probe_flow.workflow.loading.extending import extend_template
 from probe_flow.workflow.loading.loader import load_workflow
-from probe_flow.workflow.model.resolved import Workflow
+from probe_flow.workflow.model import Workflow
 from probe_flow.workflow.templates import shelf as template_shelf
 from probe_flow.workflow.templates.packaged import templates
 from probe_flow.workflow.templates.shelf import Shelf, describe, make_shelf

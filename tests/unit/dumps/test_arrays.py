@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probe_flow.dumps.arrays.reader import read_arrays
+from probe_flow.dumps.arrays import read_arrays
 from probe_flow.dumps.selection import Selection
 from probe_flow.dumps.sniff import kind_of_dump
 from probe_flow.errors import IncompleteError, UsageError

@@ -12,9 +12,9 @@ from array import array
 
 import pytest
 
+from probe_flow.files import filed_numbers
+from probe_flow.files.filed_numbers import HELD_PAGES, PAGE, GrowingNumbers, NumberFile
 from probe_flow.files.forked import Forked
-from probe_flow.files.numbers import filed_numbers
-from probe_flow.files.numbers.filed_numbers import HELD_PAGES, PAGE, GrowingNumbers, NumberFile
 from probe_flow.files.opening import INHERITED
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks are for Linux alone")

@@ -1,1 +1,0 @@
-"""Numbers of a run that lie in a file while it is at work."""

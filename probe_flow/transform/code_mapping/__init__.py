@@ -1,1 +1,0 @@
-"""The lines of model code behind the operators of a MindSpore kernel dump, as tables."""
