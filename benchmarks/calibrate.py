@@ -65,8 +65,6 @@ SHARES = {
 }
 """What is no multiple of an allowance -> its value, and what it must lie above: shares of the limit that it is."""
 
-SPLITS = {"fit": FIT, "check": CHECK}
-
 
 class Reached:
     """What was reached: the largest and the percentiles of many numbers, by what they are of."""

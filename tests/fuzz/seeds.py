@@ -13,7 +13,6 @@ import numpy as np
 from bundled_samples import EXAMPLES, unpack_samples
 from mindspore_graph_builders import turn_into_statistics, unpack
 from model_file_writer import om_bytes
-from offline_odd import write_odd
 from om_writer import (
     GoldenFolder,
     OmFolder,
@@ -403,7 +402,3 @@ def golden_folders() -> Sequence[Tree]:
         folder.container("conv", 1, X, ".pb")
 
     return written(plain, containers)
-
-
-def odd_offline() -> Sequence[Tree]:
-    return written(write_odd)

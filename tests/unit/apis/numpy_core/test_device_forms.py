@@ -21,7 +21,6 @@ TWO = np.array([[1.0, 2.0], [3.0, 4.0]])
 LOG2 = math.log(2)
 E = math.exp
 SIGMOID1 = 1 / (1 + E(-1))
-SQRT8 = math.sqrt(8)
 I = np.array  # noqa: E741
 
 
