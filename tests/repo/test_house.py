@@ -312,8 +312,8 @@ def test_each_contract_finds_a_wrong_import(tmp_path: Path) -> None:
                 ".".join(filter(None, [container, layer.split("|")[0].split(":")[0].strip(" ()")]))
                 for layer in (contract["layers"][0], contract["layers"][-1])
             )
-            module = tmp_path.joinpath(*lowest.split("."))
-            path = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
+            folder = tmp_path.joinpath(*lowest.split(".")) / "__init__.py"
+            path = folder if folder.exists() else folder.parent.with_suffix(".py")  # of what git left, folders stay
             with path.open("a", encoding="utf-8") as file:
                 file.write(f"\nimport {highest}\n")
 
