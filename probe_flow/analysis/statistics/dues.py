@@ -33,12 +33,16 @@ class Due(Struct, frozen=True):
     explained: float
 
     def gap(self, whole: Moments) -> float:
-        """Return how far a result's figure is from where it is due, in what rounding explains: inf of an exact zero."""
+        """Return how far a result's figure is from where it is due, in what rounding explains: inf of an exact zero.
+
+        Near zero a type has no more bits, but a step: a gradient of 6e-7 in float16 is one of ten numbers.
+        """
         here: float = getattr(whole, self.figure)
         away = max(self.low - here, here - self.high, 0.0)
         if not away:
             return 0.0
-        return away / self.explained if self.explained else math.inf
+        explained = self.explained + whole.step
+        return away / explained if explained else math.inf
 
     def told(self, whole: Moments) -> str:
         """Return the figure and what it is due to be, in words."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.number_types import UNIT
 from probe_flow.analysis.statistics.beside_golden import LEAVING, as_uneven, left_out
-from probe_flow.analysis.statistics.dues import Due, Made, Operands, scattered
+from probe_flow.analysis.statistics.dues import Due, Made, Operands
+from probe_flow.analysis.statistics.gradient_laws import law_of_gradient
 from probe_flow.analysis.statistics.laws import CENTRED, OF_ROWS, Law, bare, law_of
 from probe_flow.analysis.statistics.moments import RECORDED, Moments, apart, differing, moments_of
 from probe_flow.records import Mode, NodeKind, Phase
@@ -39,17 +40,6 @@ MAKERS = frozenset(("sum", "rsqrt", "softmax"))
 
 CHOOSING = frozenset(("topk", "sort"))
 """Types that return what they picked, and where from."""
-
-SPREADING = frozenset(
-    (
-        "add", "radd", "expand", "mean", "gather", "takealongdim", "indexselect", "getitem", "select", "narrow",
-        "embedding", "maxpool", "avgpool", "adaptiveavgpool",
-    )
-)  # fmt: skip
-"""Types whose gradients add up to that which reached them."""
-
-WITH_BIAS = ("linear", "conv", "layernorm", "groupnorm", "batchnorm")
-"""Beginnings of types that add a bias."""
 
 PICKING = frozenset(("gather", "takealongdim", "indexselect"))
 """Types that pick by such indices."""
@@ -93,7 +83,7 @@ class OwnInputs:
             return None
         kind, is_forward = _kind(call), call.key.phase is Phase.FORWARD
         is_moved = kind in MOVED
-        law = None if is_moved else law_of(call.node.op_type) if is_forward else _law_of_gradient(row, call)
+        law = None if is_moved else law_of(call.node.op_type) if is_forward else law_of_gradient(row, call)
         if (law is None and not is_moved) or (is_forward and len(call.written) != 1 and kind not in PARTS):
             return None
         read = [n for n in call.read if _is_of_fractions(self._rows[n])]
@@ -255,15 +245,6 @@ _NEVER_IN_PLACE = frozenset(("add", "radd", "sub", "rsub")) | MOVED
 
 def _kind(call: Call) -> str:
     return bare(call.node.op_type) if call.node is not None else ""
-
-
-def _law_of_gradient(row: Row, call: Call) -> Law | None:
-    """Return the law of a gradient that adds up to that which reached its call: of what was picked, or of a bias."""
-    kind = "" if call.is_in_place else _kind(call)
-    is_bias = kind.startswith(WITH_BIAS) and len(row.pair.shown.shape or ()) == 1
-    if is_bias and "norm" in kind:
-        return partial(scattered, is_of_norm=True)
-    return scattered if is_bias or kind in SPREADING else None
 
 
 def _identity(row: Row) -> object:

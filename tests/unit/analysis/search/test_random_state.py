@@ -197,3 +197,18 @@ def test_a_dropout_that_is_turned_off_is_judged_as_any_operator(training, named)
     rows = [row("n0", IN, relative=0.0), argument("n0", training, training, place=2), row("n0", relative=0.5)]
     found, _ = concluded(rows, pairs_of(rows, {"n0": "dropout"}))
     assert [name for kind, name, _ in found if kind is FindingKind.ORIGIN] == named
+
+
+@pytest.mark.parametrize(("relative", "gain", "is_named"), [(0.3, -0.3, True), (0.3, -0.2, False), (1e-5, 0.0, False)])
+def test_what_both_sides_drew_alike_is_judged_as_ever(relative, gain, is_named):
+    """A dropout of one seed that scales by another factor: nothing but that factor lies between the two."""
+    rows, _ = network(1e-5, relative, relative, types={"n1": "dropout"})
+    found = [
+        row(each.node, each.pair.shown.slot.role, relative=relative, gain=gain)
+        if each.node.name == "n2" or (each.node.name == "n1" and each.is_produced)
+        else each
+        for each in rows
+    ]
+    pairs = pairs_of(found, {"n1": "dropout"}, [edge("nowhere", "n0", 9), edge("n0", "n1"), edge("n1", "n2")])
+    named = [node for what, node, fails in concluded(found, pairs)[0] if fails]
+    assert named == (["n1"] if is_named else [])

@@ -476,3 +476,26 @@ def test_what_a_mask_or_a_rotation_makes_of_its_input_breaks_no_bound():
         dues = laws.law_of("mul")(whole, parts, Operands((ROWS, WIDTH), (), lambda _place: None))
         assert dues
         assert max(due.gap(whole) for due in dues) <= 1.0
+
+
+def test_near_zero_a_gradient_in_float16_has_no_bits_but_a_step():
+    """Gradients that the scale of a loss is taken off, 6e-7 at most: each is a whole number of steps of 2**-24."""
+    chance = np.random.default_rng(8)
+    read, number = chance.standard_normal((ROWS, WIDTH)) * 4e-5, 128.0
+    read = read.astype(np.float16).astype(float)
+    step = 2.0**-24
+    for spoil, is_wrong in ((lambda out: out, False), (lambda out: 2.0 * out, True), (lambda out: out + 8e-7, True)):
+        out = np.rint(spoil(read / number) / step) * step
+        assert (gap(*_of_arrays("div_", (read, read), (out, read / number), number)) > 1.0) is is_wrong
+
+
+def _of_arrays(kind, read, result, number):
+    rows = []
+    for role, (mine, other) in ((IN, read), (OUT, result)):
+        sides = [
+            Statistics(min=v.min(), max=v.max(), mean=v.mean(), l2norm=float(np.linalg.norm(v)), nan=0, inf=0)
+            for v in (mine, other)
+        ]
+        rows.append(row("a", role, 0, measurement=statistics_measured(*sides, count=mine.size), dtype="float16"))
+    rows.insert(1, argument("a", number, number))
+    return rows, pairs_of(rows, {"a": kind})
