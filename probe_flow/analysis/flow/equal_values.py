@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
 from probe_flow.analysis.flow.calls import is_gated
+from probe_flow.analysis.flow.skipped_calls import SkippedCalls
 from probe_flow.records import Execution, NodeKey, NodeKind, Pairs, Phase, SlotRole, Statistics
 from probe_flow.records.pairs import numbers_for
 from probe_flow.records.row import Row
@@ -19,9 +20,13 @@ _INPUT, _PARAMETER, _BACKWARD = SlotRole.INPUT, SlotRole.PARAMETER, Phase.BACKWA
 """Asked for each row: a member of an enumeration takes longer to find than most else."""
 
 _WEIGHTED = re.compile(
-    r"(?i)(linear|dense|conv(_?transpose)?_?\d?d?|(layer|batch|group|instance|rms)_?norm|embedding|prelu|gru|lstm|rnn)\d?"
+    r"(?i)(linear|dense|conv(_?transpose)?_?\d?d?|(layer|batch|group|instance|rms)_?norm|embedding(_?bag)?|prelu|"
+    r"(gru|lstm|rnn)(_tanh|_relu)?(_cell)?|bilinear|multi_head_attention_forward)\d?"
 )
-"""Types of which every tensor but the first is a parameter or buffer, unless something before wrote it."""
+"""Types of which tensors are parameters or buffers from some place on, unless something before wrote them."""
+
+_FIRST_WEIGHT = {"bilinear": 2, "multi_head_attention_forward": 3}
+"""That place, where it is not the one behind the first: these read two and three tensors."""
 
 PLAIN = 2.0**12
 """Significands that are multiples of one part in so many are of plain numbers."""
@@ -101,6 +106,7 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
     gates: dict[int, tuple[NodeKey, ...]] = {}
     wrote: dict[int, int | None] = {}
     stacked = _Stacked()
+    skipped = SkippedCalls(rows, lambda row: _fingerprint_alone(row, places[id(row.node.execution)]))
     passed: dict[object, int] = {}  # (execution, elements) -> gradient that a gate in place has yet to act on
     for number, row in zip(numbers_for(rows, len(rows)), rows, strict=False):
         if row.measurement is None:
@@ -119,6 +125,8 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
         elif passed and role is _INPUT and node.phase is _BACKWARD and key is not None and key[:2] in passed:
             gate = passed.pop(key[:2])
             producers[number], gates[number] = (gate,), (rows[gate].node,)
+        elif (handed := skipped.handed(row, key, last, rows)) is not None:
+            producers[number] = (handed,)
         elif weights.has(row, key):
             producers[number], wrote[number] = (), left
         elif left is not None:
@@ -127,10 +135,17 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
             producers[number] = made
         stacked.note(number, row)
         if key is not None:
-            last[key] = number
-            if has_steps:
-                kept[programs[key[0]], key[1:]] = number
+            _keep(number, key, last, kept if has_steps else None, programs)
     return producers, gates, {n: left for n, left in wrote.items() if left is not None and rows[left].is_produced}
+
+
+def _keep(
+    number: int, key: _Fingerprint, last: dict[object, int], kept: dict[object, int] | None,
+    programs: Mapping[int, object],
+) -> None:  # fmt: skip
+    last[key] = number
+    if kept is not None:
+        kept[programs[key[0]], key[1:]] = number
 
 
 def _shown_again(row: Row, latest: int, rows: Sequence[Row], producers: Mapping[int, tuple[int, ...]]) -> int:
@@ -272,10 +287,13 @@ def _is_gate(row: Row, pairs: Pairs) -> bool:
 def _is_weight(row: Row, pairs: Pairs) -> bool:
     """Whether an input that nothing wrote is a weight by its place in the call."""
     tensor = row.pair.shown
-    if tensor.node.phase is not Phase.FORWARD or tensor.traits.slot.path[:1] in ((0,), ()):
+    place = next(iter(tensor.traits.slot.path), 0)
+    if tensor.node.phase is not Phase.FORWARD or place == 0:
         return False
     node = pairs.target.nodes.get(tensor.node)
-    return node is not None and _WEIGHTED.fullmatch(node.op_type) is not None
+    if node is None or _WEIGHTED.fullmatch(node.op_type) is None:
+        return False
+    return not isinstance(place, int) or place >= _FIRST_WEIGHT.get(node.op_type.lower(), 1)
 
 
 def _fingerprint(row: Row, run: int) -> _Fingerprint | None:
@@ -303,6 +321,15 @@ def _fingerprint(row: Row, run: int) -> _Fingerprint | None:
     if statistics.max != 0 or target is None or not target.l2norm or _is_constant(target, count):
         return None
     return _print(run, count, target, is_target=True)
+
+
+def _fingerprint_alone(row: Row, run: int) -> _Fingerprint | None:
+    """Return the same of what only the golden has."""
+    golden = row.pair.golden
+    known = golden.recorded if golden is not None else None
+    if golden is None or known is None or known.l2norm is None or not (count := golden.numel):
+        return None
+    return None if _is_constant(known, count) else _print(run, count, known, is_target=False)
 
 
 def _print(run: int, count: int, known: Statistics, *, is_target: bool) -> _Fingerprint:

@@ -35,7 +35,7 @@ from probe_flow.analysis.model.memory import Memory
 from probe_flow.analysis.model.rounding import rounding_between
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, MaskedScores, beside_masks, is_masked, with_noise
 from probe_flow.analysis.model.unseen_paths import UnseenPaths
-from probe_flow.analysis.model.updates import Updates, of_source, with_unseen
+from probe_flow.analysis.model.updates import Unseen, Updates, of_source, with_unseen
 from probe_flow.masks import LEAST
 from probe_flow.records import FigureColumn, NodeKey, Pairs
 from probe_flow.records.row import Row
@@ -274,7 +274,7 @@ class Allowances:
         is_read = call == own and (not is_produced or row.pair.rule.is_self or is_linked)
         families, copies = self._computed(number, call, is_read=is_read)
         arithmetic: Arithmetic = self._gradient if call.is_gradient and not is_read else self._forward
-        unseen = 0.0 if sources else self._paths.error(number, deviation, is_known=sources is not None)
+        unseen = Unseen(0.0) if sources else self._paths.error(number, deviation, is_known=sources is not None)
         if copies and is_stack(deviation, known):
             allowed = of_stack(deviation, known)
         elif not by_statistics:
@@ -308,7 +308,7 @@ class Allowances:
         self.scales[number] = scale if scale > deviation.size else 0.0
         if self._is_noise(number, deviation, inputs):
             self._noise.add(number)
-        if not unseen:
+        if not unseen.rms:
             return of_source(allowed, deviation) if copies and sources == () and not behind else allowed
         is_update = number in self.updates.gradients and number not in self.links.wrote
         return with_unseen(allowed, unseen, deviation, is_update=is_update)
@@ -338,7 +338,7 @@ class Allowances:
         if not noise:
             return allowed
         self._steps.raise_to(number, noise)
-        return with_unseen(allowed, noise * deviation.size, deviation, is_update=True)
+        return with_unseen(allowed, Unseen(noise * deviation.size), deviation, is_update=True)
 
     def _sums_rows(self, row: Row) -> bool:
         """Whether a gradient is that of what all rows share: of weights and biases, and of no first argument."""

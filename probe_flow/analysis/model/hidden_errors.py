@@ -157,11 +157,20 @@ class CrossedEdges:
         elif family in _HANDING and self._errors:
             read = call.read if row.is_produced else sources(number) or ()
             found = max((self.error(n) for n in read), default=0.0)
+        elif family is Family.SCALE and self._errors:
+            found = self._scaled(number, call)
         else:
             return False
         if found:
             self._errors[number] = found
         return found > 0.0
+
+    def _scaled(self, number: int, call: Call) -> float:
+        """Return that of whole numbers times their scale."""
+        known = [(self.error(n), d.size) for n in call.read if (d := self._deviations[n]) is not None]
+        relative = max((error / size for error, size in known if size), default=0.0)
+        own = self._deviations[number]
+        return relative * own.size if own is not None else 0.0
 
     def _of_rounding(self, call: Call) -> float:
         known = [d for n in call.read if (d := self._deviations[n]) is not None and d.unit]

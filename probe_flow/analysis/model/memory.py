@@ -1,6 +1,7 @@
 """Memory: rows that show what lay there before a call wrote it, or what nobody ever wrote.
 
-What a call computed with is not in them: they explain nothing, and nobody is accused for them.
+What a call computed with is not in them: they explain nothing, and nobody is accused for them. So it is with gradients
+of a cast to the type that a tensor has: it returns that tensor, so that collectors record what the call before it gave.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.flow.links import Links, Sources
 from probe_flow.analysis.limits import BEYOND
 from probe_flow.analysis.model.arithmetic import COPY, Families
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import words_of
-from probe_flow.records import Node, NodeKey, Pairs, TensorKind
+from probe_flow.records import Node, NodeKey, Pairs, Phase, TensorKind
 from probe_flow.records.row import Row
 
 if TYPE_CHECKING:
@@ -46,6 +49,9 @@ UPDATES = "apply"
 
 _RULES = frozenset(("momentum", "adam", "descent", "prop", "adagrad", "max", "adadelta", "ftrl"))
 """Words of their types that say how; ``ApplyRotaryPosEmb`` has none of them."""
+
+_CASTS = frozenset(("float", "double", "half", "bfloat16", "to", "type", "type_as"))
+"""Calls that return what they got where it has the wanted type already."""
 
 HANDS_OUT = "empty"
 """Word of the types of operators that hand out memory as it is (``Empty``, ``aten.new_empty``)."""
@@ -153,7 +159,7 @@ class Memory:
             across: what calls of several ranks exchange; None where nothing communicates.
         """
         row = self._rows[number]
-        if across is not None and across.is_buffer(row):
+        if (across is not None and across.is_buffer(row)) or (row.is_produced and self._is_of_idle_cast(call)):
             return True
         if self._has_edges:
             if self._is_unwritten(number, call):
@@ -168,6 +174,17 @@ class Memory:
         results = [] if self._sources(number) else [self._deviations[n] for n in call.written]
         is_agreed = bool(results) and all(each is not None and each.is_of_storage for each in results)
         return is_memory(row) or is_agreed
+
+    def _is_of_idle_cast(self, call: Call) -> bool:
+        """Whether a gradient is of a cast that had nothing to do on one side at least."""
+        if not call.is_gradient or call.node is None or call.node.op_type.strip("_").lower() not in _CASTS:
+            return False
+        forward = self._calls.by_key.get(replace(call.key, phase=Phase.FORWARD))
+        if forward is None or not forward.read or not forward.written:
+            return False
+        read, written = (self._rows[each[0]].pair for each in (forward.read, forward.written))
+        ends = (read.target, written.target), (read.golden, written.golden)
+        return any(one is not None and other is not None and one.dtype == other.dtype for one, other in ends)
 
     def _is_unwritten(self, number: int, call: Call) -> bool:
         """Whether a graph shows memory as it was handed out, or what was moved out of that.

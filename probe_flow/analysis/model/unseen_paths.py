@@ -22,10 +22,10 @@ from typing import NamedTuple
 from probe_flow.analysis.flow.calls import Calls, begins_gradients, is_gradient
 from probe_flow.analysis.flow.links import Links
 from probe_flow.analysis.model.decisions import flipped_share, share_turned
-from probe_flow.analysis.model.deviation import Deviation
+from probe_flow.analysis.model.deviation import TINY, Deviation
 from probe_flow.analysis.model.hidden_casts import HiddenCasts
 from probe_flow.analysis.model.hidden_errors import RECENT, LostSteps
-from probe_flow.analysis.model.updates import Updates
+from probe_flow.analysis.model.updates import Unseen, Updates
 from probe_flow.analysis.number_types import UNIT
 from probe_flow.records import Catalog, Execution, Flow, NodeKey, NodeKind, Pairs, SlotRole
 from probe_flow.records.row import Row
@@ -81,35 +81,38 @@ class UnseenPaths:
         """Return the largest relative error of the latest outputs of an execution."""
         return self._past.recent(execution)
 
-    def error(self, number: int, deviation: Deviation, *, is_known: bool) -> float:
+    def error(self, number: int, deviation: Deviation, *, is_known: bool) -> Unseen:
         """Return the error that a row may have so; ``is_known``: that nothing made it is known."""
         row = self._rows[number]
         if row.pair.rule.is_self or begins_gradients(row):
-            return 0.0
+            return Unseen(0.0)
         step = row.node.execution.step
         updated = self._of_update(number, step, is_known=is_known) if step else None
         if not is_known:
-            return max(self._of_unknown(row, deviation), updated or 0.0)
+            return max(self._of_unknown(row, deviation), Unseen(updated or 0.0))
         # State of earlier steps (caches, updated parameters) enters as an input without producer.
         if updated is not None:
-            return updated
+            return Unseen(updated)
         usual = self._past.usual_before(step) * deviation.size if step else 0.0
-        return UNSHOWN * max(usual, self._updates.kept(number), self._unshown.of_input(row) * deviation.size)
+        return Unseen(UNSHOWN * max(usual, self._updates.kept(number), self._unshown.of_input(row) * deviation.size))
 
-    def _of_unknown(self, row: Row, deviation: Deviation) -> float:
+    def _of_unknown(self, row: Row, deviation: Deviation) -> Unseen:
         """Return the error of what nobody knows the making of."""
         run = row.node.execution
         known = max(self._past.recent_or_before(run), self._past.noise_of(run, deviation.size))
         recent = math.hypot(known, self._unshown.error(row))
         recent = max(recent, self._gradients.error(row, deviation), self._gradients.last(row, deviation))
+        turned = 0.0
         if self._shows_modules_only and is_gradient(row.node):
-            recent += flipped_share(recent, deviation.count)  # between modules there may be gates
+            turned = flipped_share(recent, deviation.count)  # between modules there may be gates
+            recent += turned
         size = max(deviation.size, self._gradients.cancelled(row, deviation))
         steps = UNDUMPED * max(deviation.unit, self._casts.before(row), self._casts.around(row)) * size
         if row.is_by_statistics:  # what was in 16 bits of late hides steps of these
             steps = max(steps, self._lost.around(row.node.execution, deviation) * size)
         carried = self._gradients.carried(row, deviation)
-        return max(UNSHOWN * recent * size, carried, steps, decided_otherwise(row, recent))
+        found = Unseen(UNSHOWN * recent * size, min(1.0, UNSHOWN * turned * size / max(deviation.size, TINY)))
+        return max(found, Unseen(max(carried, steps, decided_otherwise(row, recent))))
 
     def _of_update(self, number: int, step: int, *, is_known: bool) -> float | None:
         """Error of a parameter that was compared in a step before."""

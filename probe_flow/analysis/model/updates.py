@@ -6,6 +6,7 @@ import math
 from bisect import insort
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -314,17 +315,31 @@ def of_source(allowed: Allowance, deviation: Deviation) -> Allowance:
     return replace(allowed, peak=min(allowed.peak, STORED * deviation.unit * deviation.top + deviation.step))
 
 
-def with_unseen(allowed: Allowance, unseen: float, deviation: Deviation, *, is_update: bool) -> Allowance:
+class Unseen(NamedTuple):
+    """An error that came along a path which the dump does not show.
+
+    Args:
+        rms: as root mean square.
+        turned: relative part of it that gates made which turned: a share ``turned**2`` of the size is there on one side
+            only, and no more than that is a factor of the whole.
+    """
+
+    rms: float
+    turned: float = 0.0
+
+
+def with_unseen(allowed: Allowance, unseen: Unseen, deviation: Deviation, *, is_update: bool) -> Allowance:
     """Return an allowance with an error that came along a path which the dump does not show.
 
     What an update did wrong has no one sign, so that little of it is a factor of the whole parameter.
     """
-    relative = unseen / max(deviation.size, TINY)
+    relative, error = unseen.rms / max(deviation.size, TINY), unseen.rms
+    gain = relative - unseen.turned + unseen.turned**2
     return Allowance(
         allowed.floor,
-        allowed.explained + unseen,
-        allowed.peak + unseen * math.sqrt(deviation.count),
-        allowed.gain + relative * (common_share(deviation.count) if is_update else 1.0),
+        allowed.explained + error,
+        allowed.peak + error * math.sqrt(deviation.count),
+        allowed.gain + (relative * common_share(deviation.count) if is_update else gain),
         allowed.scale,
-        allowed.offset + unseen,
+        allowed.offset + error,
     )

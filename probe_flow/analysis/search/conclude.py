@@ -62,6 +62,7 @@ def conclude(
         _origin_finding(suspect, rows, diagnosis, heirs, shown[suspect.row], apart, is_first=number == 0)
         for number, suspect in enumerate(origins)
     ]
+    findings = [_with_skipped(finding, rows, writers) for finding in findings]
     findings.extend(_nonfinite_findings(nonfinite, rows, alone))
     checksums = search_checksums(rows, pairs, diagnosis.order)
     wrote = {number: writers.of(number) for number in side_by_side(checksums.origins, diagnosis.order, rows)}
@@ -90,6 +91,15 @@ def _begun_alone(nonfinite: Sequence[Suspect], rows: Sequence[Row], pairs: Pairs
     from probe_flow.analysis.search.lone_nonfinite import begins_alone
 
     return begins_alone((suspect.row for suspect in nonfinite), rows, pairs)
+
+
+def _with_skipped(finding: Finding, rows: Sequence[Row], writers: Writers) -> Finding:
+    """Name the call that the golden alone makes, where a finding is of what that wrote."""
+    skipped = writers.skipped(rows[finding.row]) if finding.row is not None else None
+    if skipped is None:
+        return finding
+    told = f"{finding.evidence}; in the golden it is `{skipped.id}`, of a call that the target does not make"
+    return replace(finding, evidence=told)
 
 
 def _nonfinite_findings(

@@ -114,7 +114,10 @@ class Writers:
         self._rows = rows
         self._written: dict[object, list[int]] = defaultdict(list)
         self._read: dict[NodeKey, list[int]] = defaultdict(list)
+        self._skipped: dict[object, TensorRef] = {}
         for number, row in enumerate(rows):
+            if row.pair.target is None and row.pair.golden is not None and row.is_produced:
+                self._skipped[_recorded(row.pair.golden)] = row.pair.golden
             if row.pair.golden is None and row.is_produced:
                 self._written[_recorded(row.pair.target)].append(number)
             elif row.pair.golden is None:
@@ -127,6 +130,11 @@ class Writers:
             read = self._read.get(row.node, ()) if proof_of(row) is Proof.RIGHT else ()
             return next((found for each in read if (found := self._writer(each)) is not None), None)
         return self._writer(number)
+
+    def skipped(self, row: Row) -> TensorRef | None:
+        """Return what a call of the golden alone wrote that a row read in the golden, or None."""
+        known = None if row.is_produced else _recorded(row.pair.golden)
+        return None if known is None else self._skipped.get(known)
 
     def _writer(self, number: int) -> int | None:
         key = _recorded(self._rows[number].pair.target)

@@ -55,3 +55,17 @@ def test_a_wrong_weight_accuses_no_right_one_that_began_like_it():
     rows, kinds = layers(13.0, 10.0, 10.0)
     findings, _ = conclude(rows, pairs_of(rows, kinds), passes(rows))
     assert [each.node.name for each in findings if each.fails] == ["layer0"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "is_weight"),
+    [
+        ("multi_head_attention_forward", 2, False), ("multi_head_attention_forward", 6, True),
+        ("embedding_bag", 1, True), ("lstm_cell", 3, True), ("rnn_tanh", 2, True),
+        ("bilinear", 1, False), ("bilinear", 2, True), ("matmul", 1, False),
+    ],
+)  # fmt: skip
+def test_what_is_a_weight_by_its_place(kind, place, is_weight):
+    rows, kinds = layers(13.0, kind=kind, place=place)
+    pairs = pairs_of(rows, kinds)
+    assert link(rows, pairs, Calls(rows, pairs)).producers == ({0: ()} if is_weight else {})

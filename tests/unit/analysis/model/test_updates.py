@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from comparison_rows import IN, OUT, key, pairs_of, passes, row, statistics_measured, tensor
+from comparison_rows import IN, OUT, deviation, key, pairs_of, passes, row, statistics_measured, tensor
 from msgspec.structs import replace
 
+from probe_flow.analysis.model.growth import Allowance
+from probe_flow.analysis.model.updates import Unseen, with_unseen
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import FindingKind, Phase, SlotRole, Statistics
 
@@ -230,3 +232,15 @@ def test_what_is_as_small_as_noise_that_was_seen_may_be_a_part_of_it(size, named
     ]
     found, _ = conclude(rows, pairs_of(rows, {"keys": "linear", "add_": "add_"}), passes(rows))
     assert [each.node.name for each in found if each.kind is FindingKind.ORIGIN and each.fails] == named
+
+
+@pytest.mark.parametrize(
+    ("turned", "gain", "what"),
+    [
+        (0.0, 0.5, "noise of the whole size may be a factor"),
+        (0.4, 0.1 + 0.16, "16 % that turned is there on one side only, whatever error that leaves"),
+    ],
+)
+def test_gates_that_turned_leave_little_of_a_factor(turned, gain, what):
+    found = with_unseen(Allowance(0.0, 0.0, 0.0, 0.0, offset=0.0), Unseen(0.5, turned), deviation(), is_update=False)
+    assert (found.explained, found.peak, found.gain) == pytest.approx((0.5, 0.5 * 10.0, gain)), what
