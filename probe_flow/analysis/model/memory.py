@@ -1,7 +1,7 @@
 """Memory: rows that show what lay there before a call wrote it, or what nobody ever wrote.
 
 What a call computed with is not in them: they explain nothing, and nobody is accused for them. So it is with gradients
-of a cast to the type that a tensor has: it returns that tensor, so that collectors record what the call before it gave.
+of a cast to the type that a tensor has: it returns that tensor, and some collectors record what the call before gave.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from probe_flow.analysis.limits import BEYOND
 from probe_flow.analysis.model.arithmetic import COPY, Families
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import words_of
+from probe_flow.analysis.statistics.moments import apart, moments_of
 from probe_flow.records import Node, NodeKey, Pairs, Phase, TensorKind
 from probe_flow.records.row import Row
 
@@ -159,7 +160,7 @@ class Memory:
             across: what calls of several ranks exchange; None where nothing communicates.
         """
         row = self._rows[number]
-        if (across is not None and across.is_buffer(row)) or (row.is_produced and self._is_of_idle_cast(call)):
+        if (across is not None and across.is_buffer(row)) or (row.is_produced and self._is_of_idle_cast(row, call)):
             return True
         if self._has_edges:
             if self._is_unwritten(number, call):
@@ -175,16 +176,21 @@ class Memory:
         is_agreed = bool(results) and all(each is not None and each.is_of_storage for each in results)
         return is_memory(row) or is_agreed
 
-    def _is_of_idle_cast(self, call: Call) -> bool:
-        """Whether a gradient is of a cast that had nothing to do on one side at least."""
+    def _is_of_idle_cast(self, row: Row, call: Call) -> bool:
+        """Whether a gradient of a cast that had nothing to do on one side is that of the call before it there."""
         if not call.is_gradient or call.node is None or call.node.op_type.strip("_").lower() not in _CASTS:
             return False
         forward = self._calls.by_key.get(replace(call.key, phase=Phase.FORWARD))
-        if forward is None or not forward.read or not forward.written:
+        if forward is None or not (forward.read and forward.written and call.read):
             return False
         read, written = (self._rows[each[0]].pair for each in (forward.read, forward.written))
-        ends = (read.target, written.target), (read.golden, written.golden)
-        return any(one is not None and other is not None and one.dtype == other.dtype for one, other in ends)
+        for side in ("target", "golden"):
+            one, other = getattr(read, side), getattr(written, side)
+            own, reached = moments_of(row, side), moments_of(self._rows[call.read[0]], side)
+            is_idle = one is not None and other is not None and one.dtype == other.dtype
+            if is_idle and own is not None and reached is not None and apart(own, reached) > 1.0:
+                return True
+        return False
 
     def _is_unwritten(self, number: int, call: Call) -> bool:
         """Whether a graph shows memory as it was handed out, or what was moved out of that.

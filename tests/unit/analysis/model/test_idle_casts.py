@@ -13,13 +13,13 @@ from probe_flow.testing.builders import key
 BACK = replace(key("cast"), phase=Phase.BACKWARD)
 
 
-def network(kind: str, read: str, golden_read: str, error: float = 0.9):
-    """What was cast to float32, and its gradient: ``error`` is that of the golden's, which is of another call."""
+def network(kind: str, read: str, golden_read: str, *, error: float = 0.9, mark: float = 0.4):
+    """What was cast to float32, and its gradient: the golden's is of another call, without ``mark`` what reached it."""
     rows = [
         row("cast", IN, dtype=read, golden_dtype=golden_read, relative=1e-3),
         row("cast", OUT, dtype="float32", golden_dtype="float32", relative=1e-3),
         row(BACK, IN, dtype="float32", golden_dtype="float32", relative=1e-3),
-        row(BACK, OUT, dtype=read, golden_dtype=golden_read, relative=error),
+        row(BACK, OUT, dtype=read, golden_dtype=golden_read, relative=error, mark=mark),
     ]
     found, _ = conclude(rows, pairs_of(rows, {"cast": kind}), passes(rows))
     return [each.node.name for each in found if each.fails]
@@ -28,6 +28,10 @@ def network(kind: str, read: str, golden_read: str, error: float = 0.9):
 @pytest.mark.parametrize("kind", ["float", "to", "type_as"])
 def test_the_gradient_of_a_cast_that_one_side_had_no_need_of_accuses_nobody(kind):
     assert network(kind, "bfloat16", "float32") == []
+
+
+def test_one_that_shows_what_reached_it_is_judged():
+    assert network("float", "bfloat16", "float32", mark=0.0) == ["cast"]
 
 
 def test_one_that_both_sides_make_is_judged():
