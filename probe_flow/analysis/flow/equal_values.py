@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 from probe_flow.analysis.flow.calls import is_gated
-from probe_flow.analysis.flow.skipped_calls import SkippedCalls
 from probe_flow.records import Execution, NodeKey, NodeKind, Pairs, Phase, SlotRole, Statistics
 from probe_flow.records.pairs import numbers_for
 from probe_flow.records.row import Row
@@ -106,7 +106,7 @@ def by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[Producers, dict[int, tu
     gates: dict[int, tuple[NodeKey, ...]] = {}
     wrote: dict[int, int | None] = {}
     stacked = _Stacked()
-    skipped = SkippedCalls(rows, lambda row: _fingerprint_alone(row, places[id(row.node.execution)]))
+    skipped = _SkippedCalls(rows, lambda row: _fingerprint_alone(row, places[id(row.node.execution)]))
     passed: dict[object, int] = {}  # (execution, elements) -> gradient that a gate in place has yet to act on
     for number, row in zip(numbers_for(rows, len(rows)), rows, strict=False):
         if row.measurement is None:
@@ -232,6 +232,48 @@ class _Stacked:
         is_same = (known.min, known.max) == (min(values), max(values)) and None not in (known.mean, known.l2norm)
         gaps = abs((known.mean or 0.0) - mean), abs((known.l2norm or 0.0) - norm)
         return tuple(self._numbers[-count:]) if is_same and max(gaps) <= RECORDED * norm else ()
+
+
+class _SkippedCalls:
+    """What calls of the golden alone read, by what they gave in the golden to a call that both sides make.
+
+    Where the target reads there, to the last recorded digit, what that call of the golden had read, it left it out:
+    that tensor is where the row comes from, and what the call would have done to it is the error. A target that makes
+    another call in its place reads another tensor.
+
+    Args:
+        rows: all rows.
+        identity: gives what identifies the golden tensor of a row that was not compared, or None.
+    """
+
+    def __init__(self, rows: Sequence[Row], identity: Callable[[Row], Hashable | None]) -> None:
+        self._read: dict[NodeKey, list[Hashable]] = defaultdict(list)
+        self._made: dict[Hashable, NodeKey] = {}
+        for row in rows:
+            if row.pair.target is not None or (known := identity(row)) is None:
+                continue
+            if row.is_produced:
+                self._made[known] = row.node
+            else:
+                self._read[row.node].append(known)
+
+    def handed(self, row: Row, known: Hashable, last: Mapping[Hashable, int], rows: Sequence[Row]) -> int | None:
+        """Return the row that the target hands on to ``row``; None where nothing tells that it left a call out.
+
+        Args:
+            row: what is read.
+            known: identity of its golden tensor.
+            last: identity -> latest row of it.
+            rows: all rows.
+        """
+        node, own = self._made.get(known), row.pair.target
+        if node is None or own is None or own.recorded is None or row.slot_role is not _INPUT:
+            return None
+        for number in (last[read] for read in self._read.get(node, ()) if read in last):
+            before = rows[number].pair.target
+            if before is not None and (before.shape, before.recorded) == (own.shape, own.recorded):
+                return number
+        return None
 
 
 def _of_numbers(row: Row, count: int) -> Statistics | None:
