@@ -22,7 +22,6 @@ from probe_flow.analysis.limits import BEYOND
 from probe_flow.analysis.model.arithmetic import COPY, Families
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import words_of
-from probe_flow.analysis.statistics.moments import apart, moments_of
 from probe_flow.records import Node, NodeKey, Pairs, Phase, TensorKind
 from probe_flow.records.row import Row
 
@@ -183,6 +182,8 @@ class Memory:
         forward = self._calls.by_key.get(replace(call.key, phase=Phase.FORWARD))
         if forward is None or not (forward.read and forward.written and call.read):
             return False
+        from probe_flow.analysis.statistics.moments import apart, moments_of  # few runs need it
+
         read, written = (self._rows[each[0]].pair for each in (forward.read, forward.written))
         for side in ("target", "golden"):
             one, other = getattr(read, side), getattr(written, side)
