@@ -31,6 +31,10 @@ class Scenario:
     wrong: str
     healthy: Path
 
+    def healthy_in(self, folder: Path) -> Path:
+        """Return a copy of the healthy target: in two scenarios it is the golden, and no dump is its own golden."""
+        return Path(shutil.copytree(self.healthy, folder / "healthy_target"))
+
 
 SCENARIOS = [
     Scenario("torchair_ge_vs_fx", "Gelu_1", SAMPLE / "healthy" / "msprobe_ge_dump"),
@@ -245,7 +249,7 @@ def test_a_repaired_operator_is_an_improvement_on_the_baseline(
 ):
     probe_flow("baseline", "accept", faulty[scenario.workflow], output="baseline.yaml")
     path = extended(tmp_path, scenario, "baseline: baseline.yaml")
-    done = probe_flow("run", path, *sample_sets(scenario.workflow, target=scenario.healthy))
+    done = probe_flow("run", path, *sample_sets(scenario.workflow, target=scenario.healthy_in(tmp_path)))
     assert done.code == 0, done.out + done.err
     counts = done.record["baseline"]["counts"]
     # The fault of the PyTorch sample is a call that the golden does not have: repaired, it is not there.
@@ -259,7 +263,9 @@ def test_a_new_fault_fails_against_the_baseline_of_a_healthy_run(
     probe_flow: Command, scenario: Scenario, tmp_path: Path
 ):
     workflow = WORKFLOWS / f"{scenario.workflow}.yaml"
-    healthy = probe_flow("run", workflow, *sample_sets(scenario.workflow, target=scenario.healthy), output="healthy")
+    healthy = probe_flow(
+        "run", workflow, *sample_sets(scenario.workflow, target=scenario.healthy_in(tmp_path)), output="healthy"
+    )
     assert healthy.code == 0
     probe_flow("baseline", "accept", "healthy", output="baseline.yaml")
     assert "nodes: []" in (tmp_path / "baseline.yaml").read_text()
@@ -353,7 +359,7 @@ def test_the_difference_of_a_healthy_and_a_faulty_run_names_the_fault_and_its_he
     probe_flow: Command, scenario: Scenario, tmp_path: Path, faulty: dict[str, Path]
 ):
     workflow = WORKFLOWS / f"{scenario.workflow}.yaml"
-    probe_flow("run", workflow, *sample_sets(scenario.workflow, target=scenario.healthy), output="healthy")
+    probe_flow("run", workflow, *sample_sets(scenario.workflow, target=scenario.healthy_in(tmp_path)), output="healthy")
     run = faulty[scenario.workflow]
     done = probe_flow("diff", "healthy", run, "--format", "json", "--html", "diff.html", output=None)
     assert done.code == 1, done.err

@@ -213,12 +213,14 @@ def test_a_doubtful_result_warns(tmp_path: Path) -> None:
     assert found.incomplete == ()
 
 
-def test_empty_tensors_pass(tmp_path: Path) -> None:
+def test_empty_tensors_pass_and_alone_test_nothing(tmp_path: Path) -> None:
     text = measured_text(ArrayBlocks([], "float32"), ArrayBlocks([], "float64"))
     empty = Output(Side("float32", (2, 0)), Side("float64", (2, 0)), is_right=True, measured=text)
     found = compared(pairs_of(tmp_path, ApiResult("Mint.a.0", passed(empty))))
     assert states(found) == [("Mint.a", "pass")]
-    assert (found.gate_passed, found.incomplete) == (True, ())
+    assert found.incomplete == ("nothing was compared: no tensor that both sides have holds an element",)
+    beside = compared(pairs_of(tmp_path, ApiResult("Mint.a.0", passed(empty)), ApiResult("Mint.b.0", passed())))
+    assert (beside.gate_passed, beside.incomplete) == (True, ())
 
 
 def test_calls_that_nobody_suspects_make_the_run_partial_not_incomplete(tmp_path: Path) -> None:
