@@ -16,7 +16,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.rounding import SYSTEMATIC, UNLOST, WITHIN_FRAMEWORK, Rounding, storage, wide_as_recorded
+from probe_flow.analysis.model.rounding import SYSTEMATIC, UNLOST, WITHIN_FRAMEWORK, Rounding, mean_as_recorded, storage
 from probe_flow.analysis.narrowed import rounded_before
 from probe_flow.analysis.number_types import SIGNIFICANT_BITS, WIDE, is_record, nearest_record
 from probe_flow.analysis.plain_values import is_mask_rounding, is_masked, mask_otherwise
@@ -287,7 +287,7 @@ def _as_recorded(
     held = [SIGNIFICANT_BITS[dtype] for dtype in dtypes if dtype in SIGNIFICANT_BITS]
     (low, high, mean, norm), (own_low, own_high, own_mean, own_norm) = golden, target
     if len(held) < len(dtypes):
-        return wide_as_recorded(target, golden), 0.0
+        return (own_low, own_high, mean_as_recorded(own_mean, mean), own_norm), 0.0
     bits = min(held)
     is_open = is_record(norm, bits) and is_record(own_norm, bits)
     extremes = nearest_record(own_low, low, bits), nearest_record(own_high, high, bits)

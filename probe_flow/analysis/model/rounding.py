@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -84,31 +83,6 @@ def rounding_between(pairs: Pairs) -> Rounding:
     sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)} - {None}
     rounding = ACROSS_FRAMEWORKS if len(sides) == 2 else WITHIN_FRAMEWORK
     return replace(rounding, summed=SUMMED) if sides else rounding  # collectors of programs record norms
-
-
-Numbers: TypeAlias = tuple[float | None, float | None, float | None, float | None]
-"""Minimum, maximum, mean and norm of a tensor, as far as they are known."""
-
-PRINTED = 6
-"""Significant digits that a table of statistics shows, as C++ prints a number where nobody asks for more."""
-
-
-def wide_as_recorded(target: Numbers, golden: Numbers) -> Numbers:
-    """Return what recorded statistics of a tensor of more than 16 bits may stand for beside the golden's."""
-    low, high, mean, norm = target
-    low, high, mean, norm = map(as_printed, (low, high, mean_as_recorded(mean, golden[2]), norm), golden)
-    return low, high, mean, norm
-
-
-def as_printed(target: float | None, golden: float | None) -> float | None:
-    """Return the golden's number where the target's is what a table shows of it, or the other way round.
-
-    Whole numbers have exact extremes, means and norms; what is printed of them has not: 19.4321 stands for 19.43214.
-    """
-    if target is None or golden is None or target == golden:
-        return target
-    one, other = (float(f"{number:.{PRINTED}g}") for number in (target, golden))
-    return golden if one == golden or other == target else target
 
 
 def mean_as_recorded(target: float | None, golden: float | None) -> float | None:

@@ -39,6 +39,8 @@ _FIGURES = {
 _INFINITE = ("negative inf count", "positive inf count")
 _DTYPES = {name: DEVICE_DTYPES[number] for number, name in DEVICE_DTYPE_NAMES.items()}
 _MAX_RANK = 64
+_DIGITS = 6
+"""Significant digits of a figure, as C++ prints a number where nobody asks for more."""
 
 
 class _Rows(Struct):
@@ -118,6 +120,7 @@ def _tensor(node_key: NodeKey, slot: Slot, row: Mapping[str, str], source: str) 
         logical_shape=shape if is_plain else None,
         layout=layout,
         reason=reason,
+        digits=_DIGITS,
         **({} if is_plain else {"count": None}),
     )
 

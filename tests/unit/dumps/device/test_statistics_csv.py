@@ -35,6 +35,7 @@ def test_the_published_row_is_read(tmp_path):
     )
     assert (ref.shape, ref.logical_shape, ref.layout) == ((100, 20, 40), (100, 20, 40), "ND")
     assert ref.recorded == Statistics(min=200, max=100, mean=10.1, nan=400, inf=1100)
+    assert ref.facts.digits == 6
 
 
 def test_only_the_columns_that_were_asked_for_are_there(tmp_path):
