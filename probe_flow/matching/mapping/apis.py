@@ -1,6 +1,7 @@
 """Names of APIs under an API mapping: entries of a file first, then the built-in table of MindSpore and PyTorch.
 
-An API that the table lacks, or that the other side calls by another way than it says, is its namesake there.
+An API that the table lacks, or that the other side calls by another way than it says, is its namesake there. Both
+sides meet under the function that an operator of Python is: `x * y` of one program is `mul(x, y)` of the other.
 """
 
 from __future__ import annotations
@@ -23,8 +24,42 @@ from probe_flow.records import Phase, SlotRole
 TABLE_CONFIDENCE = 0.95
 _ANY = "*"
 
-_PLACES = frozenset(("Functional", "Mint", "MintFunctional"))
+_PLACES = frozenset(("Functional", "Mint", "MintFunctional", "Tensor"))
 """Where MindSpore has APIs that are named as those of PyTorch are."""
+
+_ARITHMETIC = """
+    add: __add__ __iadd__ __radd__ add_
+    sub: __sub__ __isub__ sub_ subtract
+    mul: __mul__ __imul__ __rmul__ mul_ multiply
+    div: __truediv__ __itruediv__ __div__ div_ divide true_divide
+    floor_divide: __floordiv__ __ifloordiv__
+    remainder: __mod__ __imod__
+    pow: __pow__ __ipow__ pow_
+    matmul: __matmul__ __imatmul__
+    neg: __neg__ negative
+    abs: __abs__ absolute
+    eq: __eq__
+    ne: __ne__ not_equal
+    gt: __gt__ greater
+    ge: __ge__ greater_equal
+    lt: __lt__ less
+    le: __le__ less_equal
+"""
+
+_FUNCTION_OF: Mapping[str, str] = MappingProxyType(
+    {
+        spelling: function
+        for function, _, spellings in (line.partition(":") for line in _ARITHMETIC.split("\n    ")[1:])
+        for spelling in (function, *spellings.split())
+    }
+)
+"""Operators of Python, methods in place and other names of an arithmetic function -> the function.
+
+Not those that take their operands the other way round: ``__rsub__`` is no ``sub`` of the same arguments.
+"""
+
+_SPELLED = frozenset(("Functional", "Mint", "Tensor", "Torch"))
+"""Where an operator of Python is a function or a method."""
 
 _ONLY_NAMESAKES = frozenset(("gather", "select", "slice"))
 """APIs of `mindspore.ops` whose namesakes of PyTorch compute something else."""
@@ -58,6 +93,9 @@ class ApiNames(Struct):
         if entry is not None:
             self._used.add(id(entry))
             return Named(entry.pytorch, NameRule.API_MAPPING, entry.span, arguments=_arguments(entry.maps))
+        if self.uses_table and (operator := operator_of(name)) is not None:
+            is_same = name in self.theirs
+            return operator if is_same else Named(operator.name, NameRule.API_MAPPING, confidence=TABLE_CONFIDENCE)
         known = pytorch_name(name) if self.uses_table else None
         if self.uses_table and known not in self.theirs:
             known = self._namesake(name) or known
@@ -70,7 +108,7 @@ class ApiNames(Struct):
         place, _, api = name.partition(".")
         if place not in _PLACES or api in _ONLY_NAMESAKES:
             return None
-        found = [other for kind in ("Torch", "Functional") if (other := f"{kind}.{api}") in self.theirs]
+        found = [other for kind in ("Torch", "Functional", "Tensor") if (other := f"{kind}.{api}") in self.theirs]
         return found[0] if len(found) == 1 else None
 
     def problems(self, mine: Iterable[str]) -> list[Diagnostic]:
@@ -86,6 +124,36 @@ class ApiNames(Struct):
                 near = nearest.of("api", entry.pytorch)
                 found.append(leads_nowhere("API mapping", shown, entry.pytorch, near, side=self.word))
         return found
+
+
+def function_of(api: str) -> str:
+    """Return the function that an arithmetic API is, however a program spells it; others keep their names.
+
+    >>> function_of("__mul__"), function_of("add_"), function_of("__rsub__"), function_of("relu")
+    ('mul', 'add', '__rsub__', 'relu')
+    """
+    return _FUNCTION_OF.get(api, api)
+
+
+def is_arithmetic(api: str) -> bool:
+    """Return whether programs spell an API as an operator too.
+
+    >>> is_arithmetic("mul"), is_arithmetic("__imul__"), is_arithmetic("softmax")
+    (True, True, False)
+    """
+    return api in _FUNCTION_OF
+
+
+def operator_of(name: str) -> Named | None:
+    """Return what an operator of Python, or the function that it is, is called where both frameworks meet.
+
+    >>> operator_of("Mint.mul").name, operator_of("Tensor.__mul__").name, operator_of("Torch.softmax")
+    ('Torch.mul', 'Torch.mul', None)
+    """
+    kind, _, api = name.partition(".")
+    if kind not in _SPELLED or not is_arithmetic(api):
+        return None
+    return Named(f"Torch.{function_of(api)}", shown=name)
 
 
 def _fits(pattern: str, name: str) -> bool:

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.mappings.mapping_file import ClassEntries
-from probe_flow.matching.mapping.apis import TABLE_CONFIDENCE
+from probe_flow.matching.mapping.apis import TABLE_CONFIDENCE, function_of
 from probe_flow.matching.mapping.cells import GRADIENTS, split_prefix
 from probe_flow.matching.mapping.layer_paths import LayerPaths, Path, Scopes, Walk
 from probe_flow.matching.mapping.vocabulary import MappingRule
@@ -31,7 +31,8 @@ def match_layer_mapping(
     """Pair two dumps by the places of their modules in the tree of layers.
 
     Layers of equal name match by themselves. An API belongs to the layer that called it; its type (`Functional`,
-    `Tensor` ...) takes no part. The calls of one place pair in order. Gradients of parameters follow their module.
+    `Tensor` ...) takes no part, nor, across frameworks, whether an operator is spelled `x * y` or `mul(x, y)`. The
+    calls of one place pair in order. Gradients of parameters follow their module.
 
     Args:
         target, golden: the dumps.
@@ -109,7 +110,9 @@ class _LayerNames(Struct):
         if known is not None:
             api = known.rpartition(".")[2]
             confidence = 1.0 if api == own else TABLE_CONFIDENCE
-        return Named(f"{'.'.join([*layers, api])}()", MappingRule.LAYER, walk.span, confidence)
+        common = function_of(api) if self.uses_table else api
+        shown = f"{'.'.join([*layers, api])}()" if common != api else ""
+        return Named(f"{'.'.join([*layers, common])}()", MappingRule.LAYER, walk.span, confidence, shown=shown)
 
     def _walk(self, path: Path) -> Walk:
         if self.scopes is None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
 from probe_flow.errors import Diagnostic
 from probe_flow.mappings.api_mapping_file import ApiEntry
 from probe_flow.mappings.mapping_file import Entry
-from probe_flow.matching.mapping.apis import ApiNames
+from probe_flow.matching.mapping.apis import ApiNames, operator_of
 from probe_flow.matching.mapping.cells import GRADIENTS, CellNames, split_prefix
 from probe_flow.matching.mapping.vocabulary import MappingRule
 from probe_flow.matching.name.match_name import match_name
@@ -79,9 +80,11 @@ def mapped_names(
 ) -> NameSpace:
     """Return the name space that a cell mapping and an API mapping make of two dumps."""
     cell_names = CellNames(cells)
-    golden_modules = _Modules(names_of(golden)) if is_cross_framework(target, golden) else None
-    mine = _Side(api_names(target, golden, apis, is_target=True), cell_names, golden_modules)
-    theirs = _Side(api_names(target, golden, apis, is_target=False), None, None)
+    is_foreign = is_cross_framework(target, golden)
+    golden_modules = _Modules(names_of(golden)) if is_foreign else None
+    asked = {entry.pytorch for entry in apis}
+    mine = _Side(api_names(target, golden, apis, is_target=True), cell_names, golden_modules, asked, is_foreign)
+    theirs = _Side(api_names(target, golden, apis, is_target=False), None, None, asked, is_foreign)
 
     def unused() -> list[Diagnostic]:
         names = names_of(target), names_of(golden)
@@ -91,7 +94,6 @@ def mapped_names(
                 found += side.apis.problems([name for kind, name in own if kind is NodeKind.API])
         return found
 
-    asked = {entry.pytorch for entry in apis}
     names = (lambda name: name in asked or cell_names.names(name)) if cells or apis else None
     return NameSpace(mine, theirs, aliases, is_mapping=True, unused=unused, names=names)
 
@@ -131,6 +133,8 @@ class _Side(Struct, frozen=True):
     apis: ApiNames | None
     cells: CellNames | None
     others: _Modules | None
+    asked: AbstractSet[str]
+    is_foreign: bool
 
     def __call__(self, name: str, kind: NodeKind, parent: str | None) -> Named:  # noqa: ARG002
         if kind is NodeKind.DEBUG:
@@ -144,6 +148,8 @@ class _Side(Struct, frozen=True):
         span = entry.span if entry is not None else None
         if kind is NodeKind.API and entry is None and self.apis is not None:
             return self.apis.rename(name)
+        if kind is NodeKind.API and entry is None and self.is_foreign and name not in self.asked:
+            return operator_of(name) or Named(name)
         if kind in _MODULES and self.others is not None and (place := self.others.at_place_of(renamed)) != renamed:
             return Named(place, MappingRule.CELL, span, PLACE_CONFIDENCE)
         return Named(renamed, MappingRule.CELL if renamed != name else None, span)

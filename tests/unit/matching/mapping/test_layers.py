@@ -119,6 +119,24 @@ def test_apis_meet_in_their_layer_whatever_their_type_and_number() -> None:
     assert ("Mint.matmul.0.forward", None) in found
 
 
+def test_an_operator_is_the_function_that_it_spells_in_its_layer() -> None:
+    calls = {"Mint.mul.0.forward": "a", "Mint.mul.1.forward": "b", "Mint.sub.0.forward": "b"}
+    theirs = {"Tensor.__mul__.0.forward": "a", "Tensor.__mul__.1.forward": "b", "Tensor.__rsub__.0.forward": "b"}
+    target, golden = (
+        catalog(
+            ["Module.a.A.forward.0", "Module.b.B.forward.0", *where],
+            parents={name: f"Module.{layer}.{layer.upper()}.forward.0" for name, layer in where.items()},
+            framework=framework,
+        )
+        for where, framework in ((calls, "mindspore"), (theirs, "pytorch"))
+    )
+
+    found = dict(entry_pairs(match_layer_mapping(target, golden)))
+    assert found["Mint.mul.0.forward"] == "Tensor.__mul__.0.forward"
+    assert found["Mint.mul.1.forward"] == "Tensor.__mul__.1.forward"
+    assert found["Mint.sub.0.forward"] is None, "`__rsub__` takes its operands the other way round"
+
+
 def test_an_api_can_be_mapped_like_a_layer() -> None:
     entry, other = "Torch.old.0.forward", "Torch.new.0.forward"
     target = catalog([entry, "Module.a.A.forward.0"], parents={entry: "Module.a.A.forward.0"})
