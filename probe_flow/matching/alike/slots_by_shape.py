@@ -49,6 +49,7 @@ def pair_slots(
         if knows_slots:
             _pair_role(target, golden, mine, theirs, partner, is_free=is_cross_framework, names=names or {})
         else:
+            partner.update(_in_order(target, golden, mine, theirs))
             _pair_shapes(target, golden, mine, theirs, partner, is_free=is_cross_framework)
     taken = set(partner.values())
     twosomes: list[Twosome] = [
@@ -144,21 +145,49 @@ def _pair_role(
     fitting = {
         place: other for place, other in same.items() if target[place].logical_shape == golden[other].logical_shape
     }
+    alike = {one: n for one, n in same.items() if (target[one].kind in _NUMERIC) == (golden[n].kind in _NUMERIC)}
     is_by_slot = not is_free or role in _NAMED
     if not is_by_slot:
-        numeric = [
-            {refs[place].slot: refs[place].logical_shape for place in places if refs[place].kind in _NUMERIC}
+        ours, others = (
+            {refs[place].slot: refs[place] for place in places if refs[place].kind in _NUMERIC}
             for refs, places in ((target, mine), (golden, theirs))
-        ]
-        is_by_slot = numeric[0] == numeric[1] and not _is_free_gradient(target, mine)
+        )
+        is_by_slot = _fit_in_place(ours, others) and not _is_free_gradient(target, mine)
     if is_by_slot:
-        partner.update(fitting if role in _NAMED else same)
+        partner.update(fitting if role in _NAMED else alike if is_free else same)
     _pair_shapes(target, golden, mine, theirs, partner, is_free=is_free)
     taken = set(partner.values())
-    for one, other in same.items():  # the shape is what is wrong, or there is none
-        is_alike = (target[one].kind in _NUMERIC) == (golden[other].kind in _NUMERIC)
-        if is_alike and one not in partner and other not in taken:
+    for one, other in alike.items():  # the shape is what is wrong, or there is none
+        if one not in partner and other not in taken:
             partner[one] = other
+
+
+def _fit_in_place(ours: Mapping[Slot, TensorRef], others: Mapping[Slot, TensorRef]) -> bool:
+    """Return whether all slots of the call that has fewer fit those of equal number, leading axes joined or not.
+
+    Then the numbers count: of a square weight and as many rows of values, shapes alone would take one for the other.
+    """
+    fewer, more = (ours, others) if len(ours) <= len(others) else (others, ours)
+    if not fewer:
+        return not more
+    return all(slot in more and _fits(one, more[slot]) for slot, one in fewer.items())
+
+
+def _in_order(
+    target: Sequence[TensorRef], golden: Sequence[TensorRef], mine: Sequence[int], theirs: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Return numeric arguments in their order, where there are as many on both sides and each fits its partner."""
+    ours, others = (
+        [place for place in places if refs[place].kind in _NUMERIC]
+        for refs, places in ((target, mine), (golden, theirs))
+    )
+    is_free = len(ours) != len(others) or _is_free_gradient(target, ours)
+    pairs = [] if is_free else [*zip(ours, others, strict=True)]
+    return pairs if all(_fits(target[one], golden[other]) for one, other in pairs) else []
+
+
+def _fits(one: TensorRef, other: TensorRef) -> bool:
+    return one.logical_shape == other.logical_shape or one.has_axes_joined(other)
 
 
 def _by_argument_names(

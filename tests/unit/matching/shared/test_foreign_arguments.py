@@ -106,6 +106,17 @@ def test_arguments_without_known_names_meet_by_slot_then_by_order() -> None:
     assert slots(call("Mint.f", [0, 1]), call("Torch.f", [0, 2])) == {0: 0, 1: 2}
 
 
+def test_values_with_as_many_rows_as_the_weight_are_no_weight() -> None:
+    # linear of 2 x 6 rows and a weight of 12 rows: MatMul takes the rows as one axis, and both have the shape (12, 24)
+    def given(api: str, *shapes: tuple[int, ...]) -> list[TensorRef]:
+        key = NodeKey(ONLY, api, 0, Phase.FORWARD)
+        return [ref_of(key, Slot(SlotRole.INPUT, (n,)), shape=s, logical_shape=s) for n, s in enumerate(shapes)]
+
+    linear = given("Functional.linear", (2, 6, 24), (12, 24), (12,))
+    product = given("Primitive.matmul.MatMul", (12, 24), (12, 24))
+    assert slots(product, linear) == {0: 0, 1: 1, None: 2}
+
+
 def test_names_of_arguments_are_those_of_the_parameters() -> None:
     assert [argument_name("Primitive.norm.BatchNorm", place) for place in range(6)] == [
         "input", "weight", "bias", "running_mean", "running_var", None,
