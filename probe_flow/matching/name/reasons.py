@@ -13,6 +13,14 @@ from probe_flow.matching.shared.nearest_names import NearestNames
 from probe_flow.matching.shared.vocabulary import CommonReason
 from probe_flow.records import Node, NodeKind, Phase, Reason
 
+_MOVING = frozenset(
+    {
+        *("cat", "columnstack", "concatenate", "dstack", "hstack", "rowstack", "vstack", "unbind"),
+        *("repeat", "repeatinterleave", "tile"),
+    }
+)
+"""What puts elements elsewhere or repeats them. PyTorch's collector leaves such calls out unless asked for all."""
+
 _ONLY_KIND = {"L0": NodeKind.MODULE, "L1": NodeKind.API}
 
 
@@ -90,6 +98,8 @@ class Reasons:
         if self._is_foreign and node.kind is NodeKind.API and is_bookkeeping(family(node.op_type)):
             text = f"`{entry_of(node)}` changes shape, view or dtype only, which the {word}'s framework does otherwise"
             return CommonReason.FRAMEWORK_INTERNAL.expected(text)
+        if self._is_foreign and node.kind is NodeKind.API and (moved := self.left_out_move(number)) is not None:
+            return moved
         origin = f" (from `{node.key.name}`{f' by {named.span.brief}' if named.span else ''})" if named.rule else ""
         if self._is_outside(number):
             text = f"the mapping names no `{named.text}`{direction}, and the {word} has none: outside the comparison"
@@ -182,6 +192,19 @@ class Reasons:
             return None
         text = f"`{entry_of(self._mine.nodes[number])}` is of the optimizer, no call of which the {self._word} records"
         return CommonReason.NOT_DUMPED.expected(text)
+
+    def left_out_move(self, number: int) -> Reason | None:
+        """Return the reason of a call that only moves elements, where the other side records none of that kind."""
+        other, node = self._other, self._mine.nodes[number]
+        if other is None or family(node.op_type) not in _MOVING or self._records_moves:
+            return None
+        text = f"`{entry_of(node)}` only moves elements, and the {self._word} records no such calls"
+        return CommonReason.NOT_DUMPED.expected(text)
+
+    @cached_property
+    def _records_moves(self) -> bool:
+        assert self._other is not None
+        return any(family(node.op_type) in _MOVING for node in self._other.nodes if node.kind is NodeKind.API)
 
     @cached_property
     def _silent(self) -> AbstractSet[tuple[str, Phase]]:

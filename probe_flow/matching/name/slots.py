@@ -83,7 +83,7 @@ class Decision(Struct, frozen=True, gc=False):
         """Return the decision for these tensors of two paired nodes.
 
         Of a tensor that is several arguments of a call MindSpore gives one gradient, the sum, in the first place and
-        none in the others; PyTorch gives that of each argument.
+        none in the others; PyTorch gives that of each argument, and none of one that needs none.
         """
         if not self.is_cross_framework or not target or target[0].node.phase is not Phase.BACKWARD:
             return self
@@ -128,7 +128,10 @@ def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decis
         if one is None or other is None:
             shown = one or other
             assert shown is not None
-            pairs.append(decision.pair(one, other, _no_slot(shown, decision, is_target=other is None)))
+            is_target = other is None
+            is_needless = is_foreign and _is_gradient(shown) and not _gradients(golden if is_target else target)
+            reason = _NEEDLESS if is_needless else _no_slot(shown, decision, is_target=is_target)
+            pairs.append(decision.pair(one, other, reason))
             continue
         if is_made_otherwise and _is_of_another_node(one, other):
             pairs += decision.pair(one, None, _OTHER_KERNEL), decision.pair(None, other, _OTHER_KERNEL)
@@ -267,6 +270,8 @@ def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | 
 
 def _summed(mine: Sequence[TensorRef], theirs: Sequence[TensorRef]) -> frozenset[tuple[int, ...] | None]:
     """Return the shapes of gradients of ours that stand for those of places, too, where only the other side has one."""
+    if any(ref.requires_grad is not None for ref in mine):  # only PyTorch records it
+        return frozenset()
     none = {ref.slot for ref in mine if ref.kind is TensorKind.NULL}
     lone = {ref.logical_shape for ref in theirs if ref.slot in none and _is_numeric(ref)}
     return frozenset(ref.logical_shape for ref in mine if _is_numeric(ref) and ref.slot.role is SlotRole.OUTPUT) & lone
@@ -277,11 +282,18 @@ _OTHER_KERNEL = NameReason.OTHER_AUTOGRAD_NODE.expected(
 )
 
 
+_NEEDLESS = NameReason.OTHER_AUTOGRAD_NODE.expected(
+    "one framework alone gives the gradient of an input that needs none: it is not compared"
+)
+
+
 def _gradients(refs: Sequence[TensorRef]) -> int:
     """Return how many gradients a backward call gives; 0 of a forward call."""
-    if not refs or refs[0].node.phase is not Phase.BACKWARD:
-        return 0
-    return sum(tensor.slot.role is SlotRole.OUTPUT for tensor in refs)
+    return sum(map(_is_gradient, refs))
+
+
+def _is_gradient(tensor: TensorRef) -> bool:
+    return tensor.node.phase is Phase.BACKWARD and tensor.slot.role is SlotRole.OUTPUT
 
 
 def _is_of_another_node(one: TensorRef, other: TensorRef) -> bool:

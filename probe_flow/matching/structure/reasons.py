@@ -72,6 +72,8 @@ class StructureReasons:
         if self._is_foreign and is_bookkeeping(tree.traits[number].family):
             text = f"`{entry}` changes shape, view or dtype only, which the {word}'s framework does otherwise"
             return CommonReason.FRAMEWORK_INTERNAL.expected(text)
+        if self._is_foreign and not tree.is_module(number) and (moved := plain.left_out_move(number)) is not None:
+            return moved
         layer = self._layer(tree, number, which) if self._is_foreign else None
         if layer is not None:
             text = f"`{entry}` is a step of `{layer}`, which the {word}'s framework makes of other calls"

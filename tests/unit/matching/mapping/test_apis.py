@@ -142,6 +142,44 @@ def test_what_the_table_lacks_meets_its_only_namesake(mindspore: str, pytorch: l
     assert dict(entry_pairs(pairs))[f"{mindspore}.0.forward"] == (found and f"{found}.0.forward")
 
 
+@pytest.mark.parametrize(
+    ("mindspore", "pytorch", "is_met"),
+    [
+        ("Mint.mul", "Tensor.__mul__", True),
+        ("Mint.add", "Tensor.add_", True),
+        ("Functional.true_divide", "Tensor.__truediv__", True),
+        ("Tensor.__add__", "Torch.add", True),
+        ("Tensor.mean", "Torch.mean", True),
+        ("Mint.mean", "Tensor.mean", True),
+        ("Mint.sub", "Tensor.__rsub__", False),  # the other way round
+        ("Mint.mul", "Tensor.__add__", False),
+        ("Primitive.mul.Mul", "Tensor.__mul__", False),
+    ],
+)
+def test_an_operator_is_the_function_that_it_spells(mindspore: str, pytorch: str, is_met: bool) -> None:
+    target = call(mindspore, slots=numbered(OUT, 1), framework="mindspore")
+
+    pairs = match_api_mapping(target, call(pytorch, slots=numbered(OUT, 1)))
+    (partner,) = [golden for mine, golden in entry_pairs(pairs) if mine]
+    assert bool(partner) is is_met
+
+
+def test_calls_of_several_spellings_meet_in_the_order_of_the_program() -> None:
+    ours = ["Mint.mul.0.forward", "Mint.mul.1.forward", "Tensor.__mul__.0.forward"]
+    theirs = ["Tensor.__mul__.0.forward", "Torch.mul.0.forward", "Tensor.__mul__.1.forward"]
+
+    pairs = match_api_mapping(catalog(ours, framework="mindspore"), catalog(theirs))
+    assert [pair for pair in entry_pairs(pairs) if pair[0]] == list(zip(ours, theirs, strict=True))
+
+
+def test_an_entry_of_the_file_goes_before_the_spelling() -> None:
+    target = catalog(["Mint.mul.0.forward", "Tensor.__mul__.0.forward"], framework="mindspore")
+    golden = catalog(["Tensor.__mul__.0.forward", "Torch.mul.0.forward"])
+
+    pairs = match_api_mapping(target, golden, entries=[entry("Mint.mul", "Tensor.__mul__")])
+    assert dict(entry_pairs(pairs))["Mint.mul.0.forward"] == "Tensor.__mul__.0.forward"
+
+
 def test_a_file_goes_before_the_built_in_table() -> None:
     target = call("Mint.add", slots=numbered(OUT, 1), framework="mindspore")
 
@@ -178,3 +216,15 @@ def test_useless_entries_name_the_nearest() -> None:
         ("PF4216", "api.yaml:1:1", "nearest: `Functional.dense`"),
         ("PF4217", "api.yaml:2:1", "nearest: `Functional.linear`"),
     ]
+
+
+def test_calls_that_only_move_elements_are_no_gap_where_the_other_side_records_none() -> None:
+    ours = ["Mint.cat.0.forward", "Functional.repeat_interleave.0.forward", "Mint.exp.0.forward"]
+
+    def alone(*theirs: str) -> dict[str, Expectation]:
+        pairs = match_api_mapping(catalog(ours, framework="mindspore"), catalog(["Torch.sin.0.forward", *theirs]))
+        return {pair.target.node.name: pair.reason.expectation for pair in pairs.pairs if pair.target and pair.reason}
+
+    missing, expected = Expectation.MISSING, Expectation.EXPECTED
+    assert alone() == {"Mint.cat": expected, "Functional.repeat_interleave": expected, "Mint.exp": missing}
+    assert set(alone("Torch.stack.0.forward", "Torch.tile.0.forward").values()) == {missing}, "it records such calls"

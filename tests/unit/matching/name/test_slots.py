@@ -109,3 +109,20 @@ def test_gradients_of_an_attention_that_is_made_of_products_are_others() -> None
     as_many = [incoming, tensor(key, SlotRole.OUTPUT, 0, shape=(4, 17, 32))]
     flat = [incoming, tensor(key, SlotRole.OUTPUT, 0, shape=(2, 2, 17, 32))]
     assert all(pair.reason is None for pair in pair_tensors(as_many, flat, Decision("group", Rule("name"))))
+
+
+def test_the_gradient_of_an_input_that_needs_none_is_no_gap_across_frameworks() -> None:
+    """MindSpore gives a first layer the gradient of the network's input; PyTorch gives one of nothing there."""
+    key = NodeKey(Execution(0, 0), "Cell.inp.Conv2d", 0, Phase.BACKWARD)
+    incoming, given = (tensor(key, role, 0, shape=(4, 3)) for role in (SlotRole.INPUT, SlotRole.OUTPUT))
+    other = tensor(key, SlotRole.OUTPUT, 1, shape=(4, 3))
+
+    def is_gap(golden: list[TensorRef], *, is_cross_framework: bool) -> bool:
+        decision = Decision("group", Rule("layers"), is_cross_framework=is_cross_framework)
+        reason = pair_tensors([incoming, given], golden, decision)[-1 if golden == [incoming] else 1].reason
+        assert reason is not None
+        return reason.is_gap
+
+    assert not is_gap([incoming], is_cross_framework=True)
+    assert is_gap([incoming], is_cross_framework=False)
+    assert is_gap([incoming, other], is_cross_framework=True), "it gives gradients, but not this one"

@@ -56,6 +56,26 @@ def test_gradients_that_both_frameworks_give_are_compared() -> None:
     assert None not in found.values()
 
 
+def test_none_of_pytorch_is_of_an_argument_that_needs_no_gradient() -> None:
+    """`x * mask` of equal shapes: PyTorch gives no gradient of the mask, which makes that of `x` no sum."""
+
+    def product(name: str, given: list[bool], *, framework: str) -> Catalog:
+        key = NodeKey(ONLY, name, 0, Phase.BACKWARD)
+        known = {} if framework == "mindspore" else {"requires_grad": False}
+        none = {"kind": TensorKind.NULL, "dtype": "", "stored_dtype": ""}
+        incoming = ref_of(key, Slot(SlotRole.INPUT, (0,)), logical_shape=QUERY, **known)
+        refs = [
+            ref_of(key, Slot(SlotRole.OUTPUT, (n,)), **({"logical_shape": QUERY, **known} if is_given else none))
+            for n, is_given in enumerate(given)
+        ]
+        return catalog([f"{name}.0.backward"], tensors=[incoming, *refs], framework=framework)
+
+    target = product("Tensor.__mul__", [True, True], framework="mindspore")
+    pairs = match_cell_mapping(target, product("Tensor.__mul__", [True, False], framework="pytorch")).pairs
+    compared = {str(pair.target.slot) for pair in pairs if pair.target is not None and pair.golden is not None}
+    assert compared == {"input.0", "output.0"}
+
+
 def test_within_one_framework_a_gradient_that_is_not_there_hides_no_other() -> None:
     target = attention("Module", "pytorch", [QUERY, MEMORY, None])
 
