@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from operator import ge, le
 
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.flow.links import Sources
@@ -128,7 +129,8 @@ class Undumped:
                 own.add(size)
                 continue
             picked = (target.shape or ())[:1]  # by an index: collectors record no subscript
-            if size != golden.numel and run in begun and own.isdisjoint((size, *picked)):
+            is_other = size != golden.numel and run in begun and own.isdisjoint((size, *picked))
+            if is_other and not _is_part(target.shape, golden.shape):
                 return True
             is_first = begun.setdefault(run, key) == key
             if key.phase is not _FORWARD or not _is_of_floats(row) or (is_first and not golden.requires_grad):
@@ -139,6 +141,16 @@ class Undumped:
                 counted += 1
                 unfed += self._sources(number) is None
         return unfed > UNFED * counted
+
+
+def _is_part(shape: Sequence[int] | None, other: Sequence[int] | None) -> bool:
+    """Whether one of two shapes is a part of the other along inner axes, as of a subscript, which no collector records.
+
+    What was picked by a decision has another number of rows.
+    """
+    if shape is None or other is None or len(shape) != len(other) or shape[:1] != other[:1]:
+        return False
+    return all(map(le, shape, other)) or all(map(ge, shape, other))
 
 
 def _has_gaps(executions: Iterable[Sequence[Node]]) -> bool:

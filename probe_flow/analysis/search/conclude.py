@@ -233,6 +233,9 @@ def _origin_finding(
     at = suspect.row if writer is None else writer
     between = apart.before(suspect)
     evidence = _evidence(suspect, rows, diagnosis, None if between is None else rows[between])
+    if writer is None and (resized := apart.read_by(suspect)) is not None:
+        shown = f"`{rows[resized].pair.shown.slot}` has another shape than the golden's ({apart.told(resized)})"
+        evidence = f"{shown}; {evidence}"
     proof = _proof(suspect, row, is_first=is_first)
     return Finding.at(
         at,

@@ -53,6 +53,10 @@ class NotCompared:
         """Say whether such an output has another number of elements than the golden's: there the two sides part."""
         return _differs(self._rows[number])
 
+    def read_by(self, suspect: Suspect) -> int | None:
+        """Return an input of a suspect's call that has another number of elements than the golden's."""
+        return None if self._resized is None else self._resized.read_by(self._rows[suspect.row].node)
+
     def told(self, number: int) -> str:
         """Return both shapes in words."""
         pair = self._rows[number].pair
@@ -66,13 +70,17 @@ class _Resized:
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = rows
         self._written: dict[Execution, int] = {}
-        self._reading: set[NodeKey] = set()
+        self._reading: dict[NodeKey, int] = {}
         for number, row in enumerate(rows):
             if row.measurement is None and _are_tensors(row) and _differs(row):
                 if row.is_produced:
                     self._written.setdefault(row.node.execution, number)
                 else:
-                    self._reading.add(row.node)
+                    self._reading.setdefault(row.node, number)
+
+    def read_by(self, node: NodeKey) -> int | None:
+        """Return such an input of a node."""
+        return self._reading.get(node)
 
     def before(self, number: int) -> int | None:
         """Return the first output of another size in the execution of a row whose node reads one."""

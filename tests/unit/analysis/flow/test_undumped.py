@@ -91,6 +91,17 @@ def test_rows_that_a_recorded_index_names_are_of_this_dump():
     assert undumped(rows, fed=(2, 4)).is_any
 
 
+@pytest.mark.parametrize(("shape", "is_part"), [((10, 9), True), ((9, 10), False), ((9, 9), False), ((10, 11), True)])
+def test_a_part_along_an_inner_axis_is_a_subscript_of_this_dump(shape, is_part):
+    """`x[:, :9]` of 10 x 10 numbers has the size of no result, and no decision picks columns alike in all rows."""
+    rows = chain(0, 1, 2)
+    other = tensor(call("linear", 2), IN, shape=(10, 10))
+    rows[4] = replace(
+        rows[4], pair=replace(rows[4].pair, target=tensor(call("linear", 2), IN, shape=shape), golden=other)
+    )
+    assert undumped(rows, fed=(2, 4)).is_any is not is_part
+
+
 def test_a_gradient_without_its_forward_call_is_made_of_what_is_not_there():
     rows = [*chain(1), row(call("linear", 0, Phase.BACKWARD), IN), row(call("linear", 0, Phase.BACKWARD), OUT)]
     found, calls = undumped(rows, fed=(2,)), Calls(rows, programs_of(rows))
@@ -163,3 +174,20 @@ def test_a_layer_answers_for_what_calls_inside_it_made_that_are_not_there(given,
     findings, _ = conclude(rows, pairs, passes(rows))
     named = [(each.node.name, each.slot.role) for each in findings if each.fails]
     assert (("Cell.lstm", OUT) in named) is is_named
+
+
+@pytest.mark.parametrize(("relative", "is_named"), [(0.2, True), (1e-4, False)], ids=["wrong", "healthy"])
+def test_what_is_made_of_a_subscript_of_another_size_is_judged(relative, is_named):
+    """The mean of `x[:, :9]` in place of `x`: no other call shows it, and the result has the right shape."""
+    rows = [row(call("linear", n), role, mark=n + at) for n in (0, 1) for role, at in ((IN, 0.0), (OUT, 1.0))]
+    given = row(call("mean"), IN)
+    sides = [tensor(call("mean"), IN, shape=shape) for shape in ((10, 9), (10, 10))]
+    rows += [
+        replace(given, pair=replace(given.pair, target=sides[0], golden=sides[1]), measurement=None),
+        row(call("mean"), OUT, relative=relative, count=10, mark=9.0),
+    ]
+    failing = named(rows)[0]
+    assert [each.node.name for each in failing] == ["mean"] * is_named
+    assert all(
+        "`input.0` has another shape than the golden's ([10, 9], golden [10, 10])" in x.evidence for x in failing
+    )
