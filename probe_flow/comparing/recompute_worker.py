@@ -218,6 +218,8 @@ def _outcome_with(end: End | None, job: Job, *, is_here: bool) -> Outcome:
             of_golden = _own_errors(_as_stored(job.golden), job, end, is_here=is_here)[0]
             # A weight that is off by a rounding of the target's shifts a whole channel: only all of them average out.
             is_shifted = job.golden.is_mixed
+            if end is not None and any(each.relative > MADE for each in of_golden):
+                return Outcome(reason=NOT_MADE)
             golden = {each.place: _worst(each, has_slices and not is_shifted)[3] for each in of_golden}
             if is_shifted and any(score > 1.0 for score in golden.values()):
                 golden = {} if hides else _scores_of_mixed(found, of_golden, has_slices=has_slices)
@@ -230,6 +232,12 @@ def _outcome_with(end: End | None, job: Job, *, is_here: bool) -> Outcome:
     states = _states(job, function) if getattr(function, "written", 0) > 1 else {}
     return Outcome({place: _recomputed(*each, by) for place, each in told.items()}, states=states)
 
+
+MADE = 0.25
+"""Error of the golden's result, relative to it, from which what may come last in a fused operator does not make it.
+What divides by a product that comes near zero is so far off by a rounding that it explains whatever is there."""
+
+NOT_MADE = "what may come last in it does not make the golden's result"
 
 WHOLE_SHARE = 0.5
 """Results in float32 of which more elements than this are whole numbers are those of any type."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from probe_flow.records.figures import FigureTable, Integers, shared_numbers
 
@@ -45,6 +45,18 @@ class Statistics(Struct, frozen=True, gc=False):
     l2norm: float | None = None
     nan: int | None = None
     inf: int | None = None
+
+    def without_padding(self, stored: int, logical: int) -> Statistics:
+        """Return the statistics of the logical elements of a tensor that is stored with zeros beside them.
+
+        Zeros lower the mean, and may be the extreme: whether they are is not known then.
+        """
+        mean = self.mean
+        if mean is not None and logical:
+            mean = mean * stored / logical
+        return replace(
+            self, mean=mean, min=None if self.min == 0 else self.min, max=None if self.max == 0 else self.max
+        )
 
 
 class TensorData(Struct, frozen=True, gc=False):

@@ -308,18 +308,18 @@ _JOINED: tuple[Callable[[Array, Array], Array], ...] = (
 def fused_ends(function: Callable[..., Any], inputs: int) -> list[Callable[[Callable[..., Any]], Callable[..., Any]]]:
     """Return what compilers may have fused behind an operator, each as what makes both of one function.
 
-    Behind a product it is an activation. Where the operator reads one input more than its function takes, its result is
-    joined with that.
+    It is an activation behind a function that takes all that the operator reads (a product, with its bias or without),
+    and behind one that takes all but the last, what joins its result with that.
 
     Args:
         function: of its type.
         inputs: how many it reads.
     """
     known = inspect.signature(function).parameters.values()
-    places = [each for each in known if each.kind is each.POSITIONAL_OR_KEYWORD and each.default is each.empty]
-    if len(places) == inputs:
-        return [partial(_followed, last) for last in _ACTIVATIONS]
-    return [partial(_joined, last, len(places)) for last in _JOINED] if len(places) + 1 == inputs else []
+    places = [each for each in known if each.kind is each.POSITIONAL_OR_KEYWORD]
+    taken = range(sum(each.default is each.empty for each in places), len(places) + 1)
+    followed = [partial(_followed, last) for last in _ACTIVATIONS] if inputs in taken else []
+    return followed + ([partial(_joined, last, inputs - 1) for last in _JOINED] if inputs - 1 in taken else [])
 
 
 def _followed(last: Callable[[Array], Array], function: Callable[..., Any]) -> Callable[..., Any]:

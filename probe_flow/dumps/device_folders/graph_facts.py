@@ -6,13 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from probe_flow.dumps.device_folders.layout import is_unsized, numel_of
 from probe_flow.dumps.graph.edges import exits_of
 from probe_flow.dumps.graph.links import GraphLinks, Source
 from probe_flow.errors import NotComparableError
-from probe_flow.records import SlotRole, Statistics, TensorKind, TensorRef
+from probe_flow.records import SlotRole, TensorKind, TensorRef
 from probe_flow.tensors.dtypes import DEVICE_DTYPE_NAMES, DEVICE_DTYPES
 from probe_flow.tensors.layouts import PLAIN_LAYOUTS, axis_offsets
 
@@ -75,7 +73,7 @@ def _recorded_of(ref: TensorRef, shape: tuple[int, ...] | None) -> TensorRef:
     if ref.shape is None:
         facts["shape"] = shape
     elif ref.recorded is not None and math.prod(shape) != math.prod(ref.shape):
-        facts["recorded"] = _without_padding(ref.recorded, math.prod(ref.shape), math.prod(shape))
+        facts["recorded"] = ref.recorded.without_padding(math.prod(ref.shape), math.prod(shape))
     return ref.changed(**facts)
 
 
@@ -88,13 +86,3 @@ def _may_be(ref: TensorRef, shape: Sequence[int]) -> bool:
         return True
     stored = math.prod(ref.shape)
     return stored == numel if ref.layout in PLAIN_LAYOUTS else stored >= numel
-
-
-def _without_padding(found: Statistics, stored: int, logical: int) -> Statistics:
-    """Return statistics of the logical elements: zeros of the padding lower the mean, and may be the extreme."""
-    mean = found.mean
-    if mean is not None and logical:
-        mean = mean * stored / logical
-    return replace(
-        found, mean=mean, min=None if found.min == 0 else found.min, max=None if found.max == 0 else found.max
-    )

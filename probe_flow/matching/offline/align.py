@@ -116,8 +116,16 @@ def _side(ref: TensorRef, told: Told, partner: Shape | None) -> _Side | None:
     found = fitting_shape(ref, told, partner)
     if found is None:
         return None
-    ref = ref if ref.logical_shape == found else ref.changed(logical_shape=found)
+    ref = ref if ref.logical_shape == found else _of_shape(ref, found)
     return _Side(ref, found, is_fixed=not is_matrix(ref), is_matrix=is_matrix(ref))
+
+
+def _of_shape(ref: TensorRef, shape: Shape) -> TensorRef:
+    """Return a tensor in blocks with its logical shape; what its dump recorded of all that is stored is of that then."""
+    recorded, stored = ref.recorded, math.prod(ref.shape or ())
+    if recorded is None or stored == math.prod(shape):
+        return ref.changed(logical_shape=shape)
+    return ref.changed(logical_shape=shape, recorded=recorded.without_padding(stored, math.prod(shape)))
 
 
 def _in_blocks(ref: TensorRef, told: Told) -> TensorRef:

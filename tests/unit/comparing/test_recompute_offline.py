@@ -248,6 +248,53 @@ def test_what_is_fused_behind_a_convolution_is_found_by_the_golden(tmp_path, pro
     assert all("given its own inputs, the output is off by" in each.evidence for each in findings)
 
 
+def behind_a_product(folder, last, *, factor=1.0):
+    """Write ``last(x @ w + bias)`` in bfloat16 as one operator; the golden has the last result only."""
+    random = np.random.default_rng(1)
+    x, kernel, bias = (random.standard_normal(shape) for shape in ((2, 12, 64), (64, 128), (128,)))
+    given, weights, added = in_bfloat16(x), in_bfloat16(kernel / 8), in_bfloat16(bias / 10)
+    made = last(given.astype(float) @ weights + added) * factor
+    case = Case(folder)
+    tensors = [OmTensor(DumpTensor(each.astype(np.float32), "bfloat16", "ND"), original_shape=each.shape)
+               for each in (given, weights, added, made)]  # fmt: skip
+    case.device("Cast", "cast", outputs=tensors[:1])
+    case.device("BatchMatMulV2", "mm", inputs=tensors[:3], outputs=tensors[3:])
+    case.golden.output("cast", 0, x.astype(np.float32))
+    case.golden.output("act", 0, last(x @ (kernel / 8) + bias / 10).astype(np.float32))
+    flat = {"layout": "ND", "dtype": "DT_BF16"}
+    rule = case.rule(
+        op("cast", "Cast", number=1, originals=["cast"], outputs=[desc("cast", 0, shape=x.shape, **flat)]),
+        op("w", "Const", number=2, outputs=[desc(shape=kernel.shape)]),
+        op("b", "Const", number=3, outputs=[desc(shape=bias.shape)]),
+        op("mm", "BatchMatMulV2", number=4, inputs=["cast:0", "w:0", "b:0"], originals=["mm", "add", "act"],
+           outputs=[desc("act", 0, shape=made.shape, **flat)]),
+    )  # fmt: skip
+    return case, rule
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def softplus(x):
+    return np.log1p(np.exp(x))
+
+
+@pytest.mark.parametrize(("factor", "due"), [(1.0, []), (1.02, ["mm"])])
+def test_what_is_fused_behind_a_product_and_its_bias_is_found_by_the_golden(tmp_path, factor, due):
+    findings, told = compared(*behind_a_product(tmp_path, gelu, factor=factor), "all")
+    assert names(findings) == due
+    assert (told[0]["calls"], told[0]["left"]) == (1, [])
+    assert all("given its own inputs, the output is off by a factor of 2.0e-02" in f.evidence for f in findings)
+
+
+def test_what_explains_any_result_is_taken_for_no_part_of_a_fused_operator(tmp_path):
+    """A bias over a product, which comes near zero, is off by far more than its size where the product is rounded."""
+    findings, told = compared(*behind_a_product(tmp_path, softplus), "all")
+    assert names(findings) == []
+    assert told[0]["left"] == [["mm", HIDDEN]]
+
+
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [

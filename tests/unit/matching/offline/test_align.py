@@ -338,3 +338,27 @@ def test_axes_merged_in_another_order_than_the_blocks_are_no_match(tmp_path: Pat
     problem = align(target, golden, told=Told("NHWC")).problem
     assert problem is not None
     assert problem.code == "shape_mismatch"
+
+
+@pytest.mark.parametrize(("least", "known"), [(0, None), (2, 2)])
+def test_statistics_of_blocks_are_of_what_they_hold_without_their_zeros(
+    tmp_path: Path, least: int, known: int | None
+) -> None:
+    """Three channels in blocks of sixteen: the device's mean is of the zeros too, and so may an extreme of zero be."""
+    logical = np.full((1, 3, 4, 5), 2, np.float32)
+    logical[0, 0, 0, 0] = 6
+    case, mean = Case(tmp_path), logical.sum() / (16 * 20)
+    table = (
+        "Input/Output,Index,Data Type,Format,Shape,Max Value,Min Value,Avg Value\n"
+        f"Output,0,DT_FLOAT16,NC1HWC0,1x1x4x5x16,6,{least},{mean:.6g}\n"
+    )
+    case.target.file("Conv2D.conv.7.3.1700000000000000.csv", table.encode())
+    case.golden.output("conv", 0, logical)
+    rule = case.rule(op("conv", originals=["conv"], number=1, outputs=[desc("conv", 0, origin_shape=logical.shape)]))
+    pair = by_target(case.match(rule=rule))["conv.output.0"]
+    assert pair.target is not None
+    assert (pair.target.kind, pair.target.logical_shape) == (TensorKind.STATISTICS, logical.shape)
+    recorded = pair.target.recorded
+    assert recorded is not None
+    assert recorded.mean == pytest.approx(logical.mean(), rel=1e-5)
+    assert (recorded.min, recorded.max) == (known, 6)
