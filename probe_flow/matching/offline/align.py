@@ -121,7 +121,7 @@ def _side(ref: TensorRef, told: Told, partner: Shape | None) -> _Side | None:
 
 
 def _of_shape(ref: TensorRef, shape: Shape) -> TensorRef:
-    """Return a tensor in blocks with its logical shape; what its dump recorded of all that is stored is of that then."""
+    """Return a tensor in blocks with its logical shape; statistics of all that is stored become those of that shape."""
     recorded, stored = ref.recorded, math.prod(ref.shape or ())
     if recorded is None or stored == math.prod(shape):
         return ref.changed(logical_shape=shape)

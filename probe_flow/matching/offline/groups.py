@@ -23,7 +23,16 @@ from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.name_parts import NAME_PARTS
 from probe_flow.matching.offline.nodes import is_inner, op_key
-from probe_flow.matching.offline.origins import NETWORK_INPUTS, PASSED_TYPES, Origin, Origins, no_golden_dump
+from probe_flow.matching.offline.origins import (
+    NETWORK_INPUTS,
+    PASSED_TYPES,
+    Origin,
+    Origins,
+    as_bfloat16,
+    may_be_bfloat16,
+    no_golden_dump,
+    not_shown,
+)
 from probe_flow.matching.offline.reasons import OfflineReason, OfflineRule, inner_node
 from probe_flow.matching.rules.merge import FusionGroup, FusionOp, FusionRules
 from probe_flow.matching.shared.vocabulary import CommonReason
@@ -172,7 +181,12 @@ class GroupMatch:
         reason = no_golden_dump(origin)
         if reason.is_gap and name and self.golden.leaves_out(name):
             return CommonReason.FILTERED.outside(f"`{name}` is not among the selected golden nodes")
-        return reason
+        return (not_shown(origin, self.origins, self.golden, self._shown_graphs) or reason) if reason.is_gap else reason
+
+    @cached_property
+    def _shown_graphs(self) -> set[str]:
+        """Graphs of whose operators the golden has some."""
+        return {op.graph for op in self.rules.ops if any(map(self.golden.node, op.originals))}
 
     def run(self) -> None:
         """Decide every tensor of the operators that the rules name."""
@@ -273,7 +287,16 @@ class GroupMatch:
         if (reason := _raw(ref, origin.golden, origin)) is not None:
             self._ledger.leave(ref, reason, group=self._id(group), is_target=True)
             return
+        golden = as_bfloat16(origin.golden, origin)
+        aligned = _with_layout(align(ref, golden, told=origin.told, golden_told=origin.made), origin)
         note = None
+        if origin.caller:
+            text = f"what `{origin.caller}` gives, which its subgraph ends with"
+            note = OfflineReason.SUBGRAPH.expected(f"compared with {text}")
+            if aligned.problem is not None:  # what a loop puts together of all turns
+                reason = OfflineReason.SUBGRAPH.expected(f"a part of {text}")
+                self._ledger.leave(ref, reason, group=self._id(group), is_target=True)
+                return
         rule = OfflineRule.INNER_INPUT if is_inner(op, group) else _RULES[group.relation]
         if origin.passed:
             rule = OfflineRule.CAST_SKIPPED
@@ -292,12 +315,10 @@ class GroupMatch:
             note = CommonReason.GUESSED.expected(
                 f"a guess: `{origin.op.name}` was made of `{origin.guessed}` last, but the rules name no original"
             )
-        golden = _as_bfloat16(origin.golden, origin)
-        if _may_be_bfloat16(ref, golden, origin):
+        if may_be_bfloat16(ref, golden, origin):
             self.untold[golden.id] = None
         if golden is not origin.golden and note is None:
             note = OfflineReason.BFLOAT16.expected("the array says float16 and holds bfloat16, as the graph says")
-        aligned = _with_layout(align(ref, golden, told=origin.told, golden_told=origin.made), origin)
         self._ledger.pair(
             ref,
             origin.golden,
@@ -365,21 +386,6 @@ def _raw(ref: TensorRef, golden: TensorRef, origin: Origin) -> Reason | None:
     return OfflineReason.NETWORK_INPUT.expected(
         f"`{origin.op.name}` feeds bytes, of which preprocessing on the device (AIPP) makes what the model is fed"
     )
-
-
-def _as_bfloat16(golden: TensorRef, origin: Origin) -> TensorRef:
-    """Return the golden as what it is where the graph says that it is bfloat16.
-
-    TensorFlow's plug-in for TensorFlow 2 writes such tensors as arrays of float16, their bits unchanged.
-    """
-    is_said = origin.output is not None and origin.output.origin_dtype == "DT_BF16"
-    return golden.changed(dtype="bfloat16") if is_said and golden.stored_dtype == "<f2" else golden
-
-
-def _may_be_bfloat16(target: TensorRef, golden: TensorRef, origin: Origin) -> bool:
-    """Return True for an array of float16 beside a device tensor of bfloat16 where the graph says no type."""
-    is_said = origin.output is not None and origin.output.origin_dtype
-    return target.dtype == "bfloat16" and (golden.stored_dtype, golden.dtype) == ("<f2", "float16") and not is_said
 
 
 def _with_layout(aligned: Aligned, origin: Origin) -> Aligned:

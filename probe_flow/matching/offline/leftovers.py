@@ -9,7 +9,7 @@ from probe_flow.dumps.graph.op_types import VIEW_TYPES
 from probe_flow.matching.offline.groups import GroupMatch
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.nodes import NEVER_DUMPED
-from probe_flow.matching.offline.origins import PASSED_TYPES
+from probe_flow.matching.offline.origins import CALLERS, PASSED_TYPES
 from probe_flow.matching.offline.reasons import OfflineReason, empty_l1, no_target_dump
 from probe_flow.matching.rules.merge import FusionOp
 from probe_flow.matching.shared.nearest_names import NearestNames
@@ -132,6 +132,10 @@ class GoldenLeftovers:
     def _not_carried(self, carriers: list[tuple[FusionOp, int]]) -> Reason:
         dumped = next(((op, index) for op, index in carriers if self._match.key_of(op) is not None), None)
         if dumped is None:
+            op, index = carriers[0]
+            if op.op_type in CALLERS and not self._match.origins.is_read(op, index):
+                text = f"nothing reads output {index} of `{op.name}` ({op.op_type}), which its subgraphs compute"
+                return OfflineReason.SUBGRAPH.expected(text)
             return self._undumped([op for op, _ in carriers])
         op, index = dumped
         if op.is_filtered:
@@ -153,4 +157,4 @@ class GoldenLeftovers:
         if op.l1_group and all(self._match.key_of(each) is None for each in ops):
             return empty_l1(op.l1_group)
         is_gap = any(each.op_type not in self._without_files for each in ops)
-        return no_target_dump(op.name, op.op_type, is_gap=is_gap)
+        return no_target_dump(op.name, op.op_type, is_gap=is_gap, is_caller=op.op_type in CALLERS)

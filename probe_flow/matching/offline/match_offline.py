@@ -14,8 +14,8 @@ code                     gap         evidence
 =======================  ==========  ========================================================================
 ``no_target_dump``       depends     the device operator has no file; expected of inputs, constants and casts, and of an
                                      output that it left empty and nobody reads
-``no_golden_dump``       depends     no golden tensor; expected where the rules name none because the compiler
-                                     made the value, and for inputs and constants of the model
+``no_golden_dump``       depends     no golden tensor; expected where the rules name none because the compiler made the
+                                     value, for inputs and constants, and of one output of several that nobody reads
 ``no_target_tensor``     missing     the device file lacks this output
 ``unknown_producer``     missing     the rules do not have the producer of an input
 ``input_index``          missing     the dump has more inputs than the rules
@@ -45,6 +45,7 @@ code                     gap         evidence
 ``quantised``            expected    quantised values, which the golden does not have
 ``covered_by_producer``  expected    a golden input: compared where it is made
 ``device_only``          expected    a cast or change of layout that the golden's compiler inserted
+``subgraph``             expected    inside of a subgraph, of whose caller the golden has the result alone
 ``not_selected``         outside     left out by a selection
 ``not_tensor``           expected    an empty slot
 ``bfloat16``             (a note)    an array of float16 that holds bfloat16, as the graph says

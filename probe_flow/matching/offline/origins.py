@@ -10,7 +10,7 @@ number before its truncation.)
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from itertools import takewhile
 
 from msgspec import Struct
@@ -18,6 +18,7 @@ from msgspec import Struct
 from probe_flow.dumps.graph.op_types import VIEW_TYPES
 from probe_flow.dumps.rules.records import RuleOutput
 from probe_flow.matching.offline.axes import Told
+from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.matching.offline.reasons import (
     OfflineReason,
     carried_input,
@@ -26,7 +27,7 @@ from probe_flow.matching.offline.reasons import (
     unknown_producer,
 )
 from probe_flow.matching.rules.merge import FusionOp, FusionRules
-from probe_flow.matching.rules.subgraphs import LOOPS
+from probe_flow.matching.rules.subgraphs import LOOPS, Bodies
 from probe_flow.records import Reason, SlotRole, TensorRef
 
 PASSED_TYPES = frozenset({"Cast", "TransData"})
@@ -62,6 +63,7 @@ class Origin(Struct, frozen=True):
         golden: the golden tensor.
         guessed: the original that it is taken for where the rules do not say of which one it is.
         own: what the rules say of the tensor itself, in front of which views may have been passed.
+        caller: the operator whose subgraph ends with it, where the golden shows it as a result of that one only.
     """
 
     op: FusionOp
@@ -71,6 +73,7 @@ class Origin(Struct, frozen=True):
     golden: TensorRef | None = None
     guessed: str = ""
     own: RuleOutput | None = None
+    caller: str = ""
 
     @property
     def made(self) -> Told:
@@ -111,10 +114,16 @@ class Origins:
         still = PASSED_TYPES | HELD_TYPES
         self._computed = {name for op in rules.ops if op.op_type not in still for name in op.originals}
         self._read = {text for op in rules.ops for text in op.inputs}
+        self.bodies = Bodies(rules.ops, PASSED_TYPES)
 
     def is_read(self, op: FusionOp, index: int | str) -> bool:
         """Whether the graph has a reader of an output."""
         return f"{op.name}:{index}" in self._read
+
+    def is_spare(self, op: FusionOp, index: int) -> bool:
+        """Whether an output is one of several, others of which are read, and itself is not."""
+        others = (each for each in range(len(op.outputs)) if each != index)
+        return not self.is_read(op, index) and any(self.is_read(op, each) for each in others)
 
     def keeping(self, passed: Sequence[str]) -> list[str]:
         """Return the first of some operators behind each other, as long as they hand on the numbers that they read."""
@@ -148,6 +157,9 @@ class Origins:
             name = output.origin_name if output is not None and not self._is_inserted(op, output) else ""
             guessed = "" if name else self.last_original(op)
             golden = self._golden(name or guessed, index, output)
+            result = None if golden is not None else self.bodies.result(op, index)
+            if result is not None and (golden := self._given(*result)) is not None:
+                return Origin(op, index, output, tuple(passed), golden, own=own, caller=result[0].name)
             if golden is not None or op.op_type not in HANDING_TYPES or op.name in passed:
                 return Origin(op, index, output, tuple(passed), golden, guessed, own)
             behind = self.producer(op, index)
@@ -161,6 +173,10 @@ class Origins:
             return None
         number = None if output is None else output.origin_index
         return self._golden_output(name, index if number is None else number)
+
+    def _given(self, caller: FusionOp, index: int) -> TensorRef | None:
+        output = caller.outputs[index] if index < len(caller.outputs) else None
+        return self._golden(output.origin_name, index, output) if output is not None else None
 
     def _is_inserted(self, op: FusionOp, output: RuleOutput) -> bool:
         """Return True for what only stores or holds values, but is described as a result of another operator."""
@@ -178,6 +194,29 @@ class Origins:
         if not is_silent or is_quantised or op.l1_group or len(self._groups[op.group].ops) > 1:
             return ""
         return self._last_of(op.originals) or ""
+
+
+def not_shown(origin: Origin, origins: Origins, golden: DumpIndex, shown_graphs: Container[str]) -> Reason | None:
+    """Return why a golden need not show a tensor that the rules promise; None where it lacks it.
+
+    Nothing reads it, or it is computed inside of an operator of the original model whose result is shown.
+
+    Args:
+        origin: of the tensor.
+        origins: of all.
+        golden: the golden side.
+        shown_graphs: graphs of whose operators it has some.
+    """
+    op, index = origin.op, origin.index
+    if origins.is_spare(op, index) and any(map(golden.node, op.originals)):
+        text = f"nothing reads output {index} of `{op.name}`, and the golden has others of it only"
+        return OfflineReason.NO_GOLDEN_DUMP.expected(text)
+    around = () if op.graph in shown_graphs else origins.bodies.around(op)
+    caller = next((each for each in around if any(map(golden.node, each.originals))), None)
+    if caller is None:
+        return None
+    where = f"in a subgraph of `{caller.name}` ({caller.op_type})"
+    return OfflineReason.SUBGRAPH.expected(f"`{op.name}` is computed {where}, of which the golden has the result alone")
 
 
 _WITHOUT_OUTPUT = re.compile(
@@ -235,3 +274,18 @@ def no_golden_dump(origin: Origin) -> Reason:
     return OfflineReason.NO_GOLDEN_DUMP.missing(
         f"the rules name no original for any output of `{maker.name}`: convert the model again"
     )
+
+
+def as_bfloat16(golden: TensorRef, origin: Origin) -> TensorRef:
+    """Return the golden as what it is where the graph says that it is bfloat16.
+
+    TensorFlow's plug-in for TensorFlow 2 writes such tensors as arrays of float16, their bits unchanged.
+    """
+    is_said = origin.output is not None and origin.output.origin_dtype == "DT_BF16"
+    return golden.changed(dtype="bfloat16") if is_said and golden.stored_dtype == "<f2" else golden
+
+
+def may_be_bfloat16(target: TensorRef, golden: TensorRef, origin: Origin) -> bool:
+    """Return True for an array of float16 beside a device tensor of bfloat16 where the graph says no type."""
+    is_said = origin.output is not None and origin.output.origin_dtype
+    return target.dtype == "bfloat16" and (golden.stored_dtype, golden.dtype) == ("<f2", "float16") and not is_said

@@ -61,11 +61,15 @@ class OfflineReason:
     QUANTISED = ReasonKind("quantised", is_quantised=True)
     SHAPE_MISMATCH = ReasonKind("shape_mismatch", is_mismatch=True)
     SLICES_MISSING = ReasonKind("slices_missing")
+    SUBGRAPH = ReasonKind("subgraph")
     UNKNOWN_PRODUCER = ReasonKind("unknown_producer")
 
 
-def no_target_dump(op: str, op_type: str, *, is_gap: bool) -> Reason:
+def no_target_dump(op: str, op_type: str, *, is_gap: bool, is_caller: bool = False) -> Reason:
     """A golden tensor whose device operator has no file."""
+    if is_caller:
+        text = f"`{op}` ({op_type}) leaves no file: dump its subgraphs, which compute it; each is a model of its own"
+        return OfflineReason.NO_TARGET_DUMP.missing(text, op, op_type)
     if is_gap:
         text = f"the device dump has no file of `{op}` ({op_type}), which computes it: dump that operator too"
         return OfflineReason.NO_TARGET_DUMP.missing(text, op, op_type)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from probe_flow.dumps.rules.facts import KERNEL_NAME
+from probe_flow.dumps.rules.facts import KERNEL_NAME, SUBGRAPHS
 from probe_flow.dumps.rules.records import RuleFile, RuleOp
 from probe_flow.matching.rules.groups import grouped, key_of, numbered
 from probe_flow.matching.rules.quantised_filter import marked
@@ -55,6 +55,7 @@ def _fusion_op(op: RuleOp) -> FusionOp:
         compares_inputs=not is_dequant,
         compares_outputs=op.op_type != _QUANT_TYPE,
         carried=op.carried,
+        bodies=bodies if isinstance(bodies := op.attrs.get(SUBGRAPHS), tuple) else (),
         kernel={name: str(op.attrs[fact]) for fact, name in _KERNEL_FACTS.items() if fact in op.attrs},
     )
 

@@ -39,6 +39,7 @@ class FusionOp(Struct, frozen=True):
         compares_outputs: the same for outputs (quantisation).
         kernel: what the rule says of its kernel, by the names of the file.
         carried: numbers of the inputs that a loop hands from turn to turn.
+        bodies: names of the subgraphs that it calls.
     """
 
     name: str
@@ -57,6 +58,7 @@ class FusionOp(Struct, frozen=True):
     compares_outputs: bool = True
     kernel: Mapping[str, str] = field(default_factory=dict)
     carried: tuple[int, ...] = ()
+    bodies: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
         return hash((self.graph, self.name, self.id))

@@ -8,12 +8,13 @@ Where references do not go past a caller, what ends its bodies is a further inpu
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from probe_flow.dumps.rules.facts import PARENT_INPUT, SUBGRAPHS
 from probe_flow.dumps.rules.records import RuleFile, RuleOp
+from probe_flow.matching.rules.records import FusionOp
 
 LOOPS = frozenset(("While", "StatelessWhile", "_While", "For"))
 """Types of operators whose subgraphs run many times."""
@@ -90,3 +91,57 @@ def _way(text: str, past: Mapping[str, str]) -> list[str]:
             return [text]
         way.append(past[way[-1]])
     return way
+
+
+class Bodies:
+    """Which operators in subgraphs compute what the callers of these give.
+
+    What a branch ends with is the result of its caller, and so is what the last turn of a loop ends with. Inside of a
+    loop nobody can say it: of two branches either may have run last.
+
+    Args:
+        ops: all operators.
+        passing: types of operators that hand on what they read.
+    """
+
+    def __init__(self, ops: Iterable[FusionOp], passing: Container[str]) -> None:
+        self._callers: dict[str, FusionOp] = {}
+        self._by_name: dict[str, FusionOp] = {}
+        self._results: dict[str, tuple[FusionOp, int]] = {}
+        ends: list[FusionOp] = []
+        for op in ops:
+            self._by_name.setdefault(op.name, op)
+            self._callers.update(dict.fromkeys(op.bodies, op))
+            if op.op_type == "NetOutput":
+                ends.append(op)
+        for end in ends:
+            caller = self._callers.get(end.graph)
+            if caller is None or any(each.op_type in LOOPS for each in self.around(caller)):
+                continue
+            for number, text in enumerate(end.inputs):
+                for each in self._handed(text, end.graph, passing):
+                    self._results.setdefault(each, (caller, number))
+
+    def result(self, op: FusionOp, index: int) -> tuple[FusionOp, int] | None:
+        """Return the caller and the output of it that an output of an operator is."""
+        return self._results.get(f"{op.name}:{index}")
+
+    def around(self, op: FusionOp) -> Iterator[FusionOp]:
+        """Yield the operators in whose subgraphs one lies, from the nearest outwards."""
+        seen: set[str] = set()
+        while op.graph in self._callers and op.graph not in seen:
+            seen.add(op.graph)
+            op = self._callers[op.graph]
+            yield op
+
+    def _handed(self, text: str, graph: str, passing: Container[str]) -> Iterator[str]:
+        """Yield a reference, and those to what it is handed on from, as long as that lies in a graph."""
+        seen: set[str] = set()
+        op = self._by_name.get(text.rpartition(":")[0])
+        while op is not None and op.graph == graph and text not in seen:
+            seen.add(text)
+            yield text
+            if op.op_type not in passing or not op.inputs:
+                return
+            text = op.inputs[0]
+            op = self._by_name.get(text.rpartition(":")[0])
