@@ -1,13 +1,15 @@
 """Who feeds whom in a device dump, from the addresses of its tensors, where no rule file says it.
 
 A device reuses memory: an input holds what was written to its address last, in the order in which operators ran. Only
-a writer of equal size and type counts; anything else is a part of it, or memory that was not dumped.
+a writer of equal type and shape counts, or of as many elements one after the other, which a view between them that has
+no file may have taken in another shape; anything else is a part of it, or memory that was not dumped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from probe_flow.matching.offline.axes import is_plain
 from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.records import Edge, NodeKey, SlotRole, TensorRef
 
@@ -27,13 +29,19 @@ def feeds(side: DumpIndex) -> Feeds:
     for key in nodes_in_order(side):
         for ref in side.of(key, SlotRole.INPUT):
             writer = written.get(ref.facts.address)
-            if writer is not None and (writer.shape, writer.dtype) == (ref.shape, ref.dtype):
+            if writer is not None and _holds(writer, ref):
                 found[id(ref)] = writer
         for ref in side.of(key, SlotRole.OUTPUT):
             address = ref.facts.address
             if address:
                 written[address] = ref
     return found
+
+
+def _holds(writer: TensorRef, ref: TensorRef) -> bool:
+    if writer.dtype != ref.dtype or writer.shape == ref.shape:
+        return writer.dtype == ref.dtype
+    return writer.numel == ref.numel and is_plain(writer) and is_plain(ref)
 
 
 def address_edges(side: DumpIndex, found: Feeds) -> Iterator[Edge]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from offline_builders import by_golden, by_target, check_complete, codes, match, partners, values
-from om_writer import GoldenFolder, OmFolder, om_tree, tensor
+from om_writer import GoldenFolder, OmFolder, OmTensor, om_tree, tensor
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 IMAGE = np.arange(2 * 5 * 3 * 4, dtype=np.float32).reshape(2, 5, 3, 4)
@@ -160,6 +160,25 @@ def test_addresses_tell_who_feeds_whom(sides: tuple[OmFolder, OmFolder]) -> None
         side.op("Relu", "c", at=3, inputs=[tensor(X, address=512), tensor(X[:1], address=512)], outputs=[X])
     edges = match(sides[0].path, sides[1].path).target.edges
     assert [(edge.producer.name, edge.consumer.name, edge.input) for edge in edges] == [("a", "b", 0), ("b", "c", 0)]
+
+
+@pytest.mark.parametrize(
+    ("given", "is_fed"),
+    [
+        (tensor(X.reshape(6), address=512), True),
+        (tensor(X.reshape(6), layout="FRACTAL_NZ", address=512), False),
+        (tensor(X.reshape(6), "float16", address=512), False),
+        (tensor(X.reshape(6)[:4], address=512), False),
+    ],
+)
+def test_a_view_without_file_lies_between_two_shapes_at_one_address(
+    sides: tuple[OmFolder, OmFolder], given: OmTensor, *, is_fed: bool
+) -> None:
+    for side in sides:
+        side.op("Transpose", "a", at=1, outputs=[tensor(X, address=512)])
+        side.op("MatMul", "b", at=2, inputs=[given], outputs=[X])
+    edges = match(sides[0].path, sides[1].path).target.edges
+    assert [(edge.producer.name, edge.consumer.name) for edge in edges] == ([("a", "b")] if is_fed else [])
 
 
 def test_inputs_of_operators_of_another_type_are_a_guess(tmp_path: Path) -> None:
