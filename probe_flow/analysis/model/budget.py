@@ -230,7 +230,9 @@ class Allowances:
         self, number: int, deviation: Deviation, inputs: Sequence[tuple[int, Deviation]]
     ) -> tuple[Deviation, Sequence[tuple[int, Deviation]]]:
         """Return what a row is judged by, and the inputs that explain it: of masked tensors that of their scores."""
-        found, scores = beside_masks(self.rows[number], deviation, inputs)
+        call = self.calls.of[number]
+        op_type = call.node.op_type if call is not None and call.node is not None else ""
+        found, scores = beside_masks(self.rows[number], deviation, inputs, op_type)
         if found is not deviation:
             self.deviations.put(number, found)
         return found, scores

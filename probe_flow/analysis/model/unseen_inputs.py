@@ -190,13 +190,14 @@ class MaskedScores:
 
 
 def beside_masks(
-    row: Row, own: Deviation, inputs: Sequence[tuple[int, Deviation]]
+    row: Row, own: Deviation, inputs: Sequence[tuple[int, Deviation]], op_type: str
 ) -> tuple[Deviation, Sequence[tuple[int, Deviation]]]:
     """Return the deviation of the scores of a masked tensor, and those of its inputs that hold scores.
 
     Where both sides mask with one number, that adds nothing to the error, and all scores are nothing beside it. So the
     error is theirs, and what it is relative to is the largest input that masks nothing. The same is returned where
-    there is none, and where what rounding leaves of a mask depends on the score that was added to it.
+    there is none, and where what rounding leaves of a mask depends on the score that was added to it: not to one that
+    was put in the place of scores, by a call of type ``op_type``.
     """
     if own.is_bare or own.top < LEAST or row.is_by_statistics or not is_masked(row):
         return own, inputs
@@ -206,10 +207,23 @@ def beside_masks(
     largest = max((each for _, each in scores), key=lambda each: each.top)
     target, golden = row.pair.target, row.pair.golden
     steps = [_STEPS.get(side.dtype, 0.0) for side in (target, golden) if side is not None]
-    if LOST * largest.top >= min(steps) * own.top:
+    if LOST * largest.top >= min(steps) * own.top and not _is_put(row, inputs, op_type):
         return own, inputs
     of_scores = {"size": largest.size, "top": largest.top, "spread": largest.spread, "gain": 0.0, "offset": 0.0}
     return replace(own, least=0.0, **of_scores), scores
+
+
+_PUTTING = ("where", "select", "maskedfill", "masked_fill")
+"""Words of operators that put a number in the place of elements."""
+
+
+def _is_put(row: Row, inputs: Sequence[tuple[int, Deviation]], op_type: str) -> bool:
+    """Whether a call put one number, the same on both sides, in the place of scores, none of which masked before."""
+    measured = row.measurement
+    target, golden = (measured.target_statistics, measured.golden_statistics) if measured is not None else (None, None)
+    if not row.is_produced or target is None or golden is None or not any(map(op_type.lower().count, _PUTTING)):
+        return False
+    return target.min == golden.min and all(each.top < LEAST or not each.rms for _, each in inputs)
 
 
 def is_masked(row: Row) -> bool:

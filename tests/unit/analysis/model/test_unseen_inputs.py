@@ -487,3 +487,28 @@ def test_scores_that_both_sides_mask_alike_are_judged_by_themselves(dtype, least
     )
     assert [each.node.name for each in found if each.fails] == accused_
     assert [verdicts[n].role for n in (4, 5)] == [Role.INHERITED if accused_ else Role.CLEAN] * 2
+
+
+@pytest.mark.parametrize(
+    ("op_type", "error", "accused_"),
+    [
+        ("SelectV2", 6e-4, []),
+        ("SelectV2", 0.05, ["mask"]),
+        ("masked_fill", 0.05, ["mask"]),
+        ("Add", 0.05, []),  # in float32 a score moves what it is added to, and in float16 it does not
+    ],
+)
+def test_a_mask_that_is_put_in_the_place_of_scores_leaves_them_to_be_judged_in_any_type(op_type, error, accused_):
+    def masked(name, role):
+        ends = statistics(min=-65504.0, max=2.0, mean=-32752.0, l2norm=458528.0)
+        metrics = {"euclidean_distance": 10.0 * error, "max_abs_err": 3.0 * error, "cosine": 1.0}
+        measured = Measurement.of(Mode.TENSOR, metrics, SideSummary(ends), SideSummary(ends), count=100)
+        return row(name, role, measurement=measured, golden_dtype="float32")
+
+    rows = [
+        row("scores", relative=U, golden_dtype="float32"), row("mask", IN, relative=U, golden_dtype="float32"),
+        masked("mask", OUT), masked("softmax", IN), row("softmax", relative=error / 4.0, golden_dtype="float32"),
+    ]  # fmt: skip
+    kinds = {"scores": "MatMul", "mask": op_type, "softmax": "SoftmaxV2"}
+    found, _ = conclude(rows, pairs_of(rows, kinds, [edge("scores", "mask"), edge("mask", "softmax")]), passes(rows))
+    assert [each.node.name for each in found if each.fails] == accused_
