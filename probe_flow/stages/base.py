@@ -7,7 +7,7 @@ A stage module defines ``class Options(StageOptions)``, ``def run(options, input
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias
 
@@ -193,11 +193,14 @@ class Forecast(Struct, frozen=True):
         problems: why it cannot.
         writes: about how many bytes it would write, or what is known of it in words, behind "writes"; asked for by
             those who show a plan. None where there is nothing to say.
+        problems_with: why it cannot with what these stages give: the options of those that it takes results from, by
+            its own option that names them. Asked when a run is planned, so it may look at the head of a dump.
     """
 
     does: str
     problems: tuple[Diagnostic, ...] = ()
     writes: Callable[[], int | str | None] | None = None
+    problems_with: Callable[[Mapping[str, Sequence[StageOptions]]], Iterable[Diagnostic]] | None = None
 
 
 class StageType(Struct, frozen=True):

@@ -18,7 +18,7 @@ from probe_flow.work import Context
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from probe_flow.records import Catalog
+    from probe_flow.records import Catalog, Framework
 
 _MEMORY_SHARE = 0.5
 """Of what the machine or the run has, for the tensors of one call."""
@@ -175,48 +175,63 @@ def _suspects(options: Options, inputs: Mapping[str, Sequence[Any]]) -> Collecti
 
 
 def _check_packages(source: Catalog, *, is_run: bool) -> None:
-    needed = ["torch"]
-    if is_run and source.framework.kernels is Kernels.MINDSPORE:
-        needed.insert(0, "mindspore")
-    if source.framework.name == MINDTORCH.name:
-        _check_both_torches(is_run=is_run)
-    problems = [*_lacking(needed, f" of {source.framework.name}")]
+    problems = [*_lacking(source.framework, is_run=is_run)]
     if problems:
         raise UsageError(problems)
 
 
-def _lacking(needed: Sequence[str], whose: str = "") -> Iterator[Diagnostic]:
+def _lacking(framework: Framework | None, *, is_run: bool) -> Iterator[Diagnostic]:
+    """Yield why calls of a framework cannot be checked on this machine; every benchmark runs in torch.
+
+    Args:
+        framework: that wrote the dump; None where that is not known yet.
+        is_run: whether the calls run in it, as those of a dump of statistics do; one of tensors has their results.
+    """
+    needed = ["torch"]
+    if is_run and framework is not None and framework.kernels is Kernels.MINDSPORE:
+        needed.insert(0, "mindspore")
     lacking = [package for package in needed if find_spec(package) is None]
     if lacking:
+        whose = "" if framework is None else f" of {framework.name}"
         names = " and ".join(f"`{package}`" for package in lacking)
         yield Diagnostic(
             "PF6604",
             f"checking APIs{whose} needs {names}, not installed here",
             help=f"pip install {' '.join(lacking)}, in the environment that runs probe_flow",
         )
+    if is_run and framework is not None and framework.name == MINDTORCH.name:
+        yield from _lacking_torch()
 
 
-def _check_both_torches(*, is_run: bool) -> None:
+def _lacking_torch() -> Iterator[Diagnostic]:
     from probe_flow.precheck.far_torch import folders_of_torch
 
     found = folders_of_torch(sys.path)
-    if is_run and len(found) == 1:
-        raise UsageError(
-            Diagnostic(
-                "PF6604",
-                "checking APIs of mindtorch needs two packages named `torch`, MSAdapter and PyTorch, and there is only "
-                f"that in `{found[0]}`",
-                help="install PyTorch in the environment that runs probe_flow, and put the folder of MSAdapter first "
-                "on PYTHONPATH",
-            )
+    if len(found) == 1:
+        yield Diagnostic(
+            "PF6604",
+            "checking APIs of mindtorch needs two packages named `torch`, MSAdapter and PyTorch, and there is only "
+            f"that in `{found[0]}`",
+            help="install PyTorch in the environment that runs probe_flow, and put the folder of MSAdapter first "
+            "on PYTHONPATH",
         )
 
 
 def forecast(options: Options) -> Forecast:
-    """Say what will run; every benchmark runs in torch, whatever wrote the dump."""
+    """Say what will run, and what it lacks on this machine."""
     where = options.output or "the run's folder"
     does = f"runs each API of the dump in {len(options.devices)} worker processes, and writes into {where}"
-    return Forecast(does, problems=tuple(_lacking(["torch"])))
+    return Forecast(does, problems_with=_lacking_for)
+
+
+def _lacking_for(given: Mapping[str, Sequence[StageOptions]]) -> Iterator[Diagnostic]:
+    """Yield what the check of a dump lacks, as far as the head of the dump says what it needs."""
+    from probe_flow.dumps.dump_json.head import read_head
+
+    path = getattr(given["source"][0], "path", None)
+    head = read_head(Path(path)) if path is not None else None
+    framework = head.framework if head is not None else None
+    yield from _lacking(framework, is_run=head is not None and head.task == "statistics")
 
 
 STAGE = StageType(

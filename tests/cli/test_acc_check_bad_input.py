@@ -51,19 +51,47 @@ def test_a_dump_that_names_no_framework_is_known_by_its_tensors(check, framework
     assert tables.states == {"Mint.add.0": ("pass", "")}
 
 
-@pytest.mark.parametrize("package", ["mindspore", "torch"])
-def test_a_framework_that_is_not_installed_is_named(probe_flow, tmp_path: Path, monkeypatch, package: str):
+@pytest.fixture
+def without(monkeypatch):
+    """Take a package away."""
     import probe_flow.stages.precheck as stage
 
     found = stage.find_spec
-    monkeypatch.setattr(stage, "find_spec", lambda name: None if name == package else found(name))
+
+    def take(package: str) -> None:
+        monkeypatch.setattr(stage, "find_spec", lambda name: None if name == package else found(name))
+
+    return take
+
+
+@pytest.mark.parametrize("package", ["mindspore", "torch"])
+def test_a_framework_that_is_not_installed_is_named_before_anything_runs(
+    probe_flow, tmp_path: Path, without, package: str
+):
+    without(package)
     dump = write_dump(tmp_path / "dump", plain_calls(1))
     done = probe_flow("acc_check", "-api_info", dump, "-o", "out")
     assert done.code == 2
     assert "error[PF6604]" in done.err
     assert f"pip install {package}" in done.err
-    assert (tmp_path / "out").exists() == (package == "mindspore"), "every benchmark runs in torch: known before"
-    assert not list((tmp_path / "out").glob("accuracy_checking_*"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("written_by", ["mindspore", "mindtorch"])
+def test_a_plan_says_which_framework_the_dump_needs(probe_flow, tmp_path: Path, without, written_by: str):
+    without("mindspore")
+    write_dump(tmp_path / "dump", plain_calls(1), framework=written_by)
+    done = probe_flow("plan", "template:mindspore_precheck", "--set", "api_info=dump")
+    assert done.code == 2
+    assert f"checking APIs of {written_by} needs `mindspore`" in done.err
+
+
+@pytest.mark.parametrize("fields", [{"task": "tensor"}, {"framework": "pytorch"}])
+def test_a_plan_asks_for_no_framework_that_nothing_runs_in(probe_flow, tmp_path: Path, without, fields: dict[str, str]):
+    without("mindspore")
+    write_dump(tmp_path / "dump", plain_calls(1), **fields)
+    done = probe_flow("plan", "template:mindspore_precheck", "--set", "api_info=dump")
+    assert done.code == 0, done.err
 
 
 @pytest.mark.parametrize("where", ["absent.json", "."])

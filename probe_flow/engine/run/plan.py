@@ -216,14 +216,21 @@ def _check_paths(workflow: Workflow, stages: Sequence[ResolvedStage]) -> None:
         for option, path in input_paths(stage.options)
         for problem in _path_problem(workflow, stage, option, path)
     ]
-    problems.extend(problem for stage in stages for problem in _foreseen_problems(stage))
+    problems.extend(problem for stage in stages for problem in _foreseen_problems(stage, workflow))
     if problems:
         raise WorkflowError(problems, workflow.sources)
 
 
-def _foreseen_problems(stage: ResolvedStage) -> Iterator[Diagnostic]:
+def _foreseen_problems(stage: ResolvedStage, workflow: Workflow) -> Iterator[Diagnostic]:
     forecast = stage.type.foresee(stage.options)
-    for problem in forecast.problems if forecast is not None else ():
+    if forecast is None:
+        return
+    problems = list(forecast.problems)
+    if forecast.problems_with is not None:
+        options = {each.name: each.options for each in workflow.stages}
+        given = {option: [options[name] for name in names] for option, names in stage.inputs.items()}
+        problems.extend(forecast.problems_with(given))
+    for problem in problems:
         yield replace(problem, span=problem.span or stage.span, stage=stage.name)
 
 
