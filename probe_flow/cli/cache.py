@@ -11,7 +11,11 @@ import click
 from probe_flow.cli.options import load, set_option
 
 DIR_OPTION = click.option(
-    "--dir", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Cache folder. Default: the user's."
+    "--dir",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Cache folder. Default: the user's.",
 )
 CORRUPT = 3
 

@@ -117,7 +117,7 @@ class ShardStore:
             found = [
                 (entry.stat().st_mtime_ns, Path(entry.path)) for entry in os.scandir(self.folder) if _is_shard(entry)
             ]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         return [path for _, path in sorted(found, reverse=True)]
 

@@ -248,3 +248,19 @@ def test_what_is_too_small_to_be_kept_is_no_miss(probe_flow, sets, tmp_path, mon
     shutil.rmtree(tmp_path / SHARDS.with_name("comparisons"))
     expected = "result: there is no result that is worth keeping\n"
     assert probe_flow("cache", "why", WORKFLOW, *sets).out == expected
+
+
+@pytest.mark.parametrize("words", [("ls",), ("verify",), ("gc", "--max-size", "1GB")], ids=lambda words: words[0])
+def test_a_cache_that_is_named_and_not_there_is_a_mistake(probe_flow, tmp_path: Path, words: tuple[str, ...]):
+    (tmp_path / "file").write_text("")
+    for wrong in ("absent", "file"):
+        done = probe_flow("cache", *words, "--dir", wrong)
+        assert done.code == 2, done.out
+        assert f"'{wrong}'" in done.err
+
+
+@pytest.mark.parametrize("command", ["ls", "verify"])
+def test_a_file_in_the_place_of_the_users_cache_holds_nothing(probe_flow, tmp_path: Path, monkeypatch, command: str):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PROBE_FLOW_CACHE", str(tmp_path / "file"))
+    assert probe_flow("cache", command).code == 0
