@@ -71,7 +71,9 @@ def read_config(path: Path) -> Config:
     """
     try:
         config = msgspec.json.decode(read_text(path).encode(), type=Config)
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise _wrong(path, f"cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
         raise _wrong(path, f"cannot be read: {error}") from error
     except msgspec.ValidationError as error:
         unknown = re.search(r"unknown field `([^`]*)`", str(error))

@@ -294,3 +294,11 @@ def test_pairing_without_a_golden_is_refused(probe_flow, show, good):
     done = show(good, good, "-fm", "-lm")
     assert done.code == 2
     assert "leave one of them out" in done.err
+
+
+@pytest.mark.parametrize("command", ["graph", "op_generate"])
+def test_a_folder_in_the_place_of_a_configuration_is_called_one(probe_flow, tmp_path: Path, command: str):
+    (tmp_path / "folder").mkdir()
+    done = probe_flow(command, "-i", "folder", "-o", "folder")
+    assert done.code == 2
+    assert "`folder` cannot be read: Is a directory\n" in done.err

@@ -77,7 +77,9 @@ def _read(path: Path) -> dict[str, str]:
 
     try:
         found = json.loads(read_text(path))
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise _wrong(path, f"cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
         raise _wrong(path, f"is no JSON: {error}") from error
     if not isinstance(found, dict):
         raise _wrong(path, f"holds a {type(found).__name__}, not an object")
