@@ -27,8 +27,8 @@ class State(NamedTuple):
 def state_of(row: Row) -> State | None:
     """Return what a tensor holds that is not finite; None for a finite one, and where nothing was measured.
 
-    Of recorded statistics the extremes count, and a norm that is NaN. Else means and norms are left out where there are
-    extremes: sums overflow by themselves.
+    Of recorded statistics the extremes count, and a norm that is NaN, or a mean where there is no norm. Else means and
+    norms are left out where there are extremes: sums overflow by themselves.
     """
     measured = row.measurement
     if measured is None:
@@ -43,15 +43,15 @@ def state_of(row: Row) -> State | None:
 
 def state_of_statistics(known: Statistics) -> State | None:
     """Return the same of statistics, whether they are of all elements or of the finite ones with the others counted."""
-    low, high, norm = known.min, known.max, known.l2norm
+    low, high, total = known.min, known.max, known.mean if known.l2norm is None else known.l2norm
     is_finite = low is not None and high is not None and -math.inf < low <= high < math.inf
-    if is_finite and norm == norm and not (known.nan or known.inf):
+    if is_finite and total == total and not (known.nan or known.inf):
         return None  # nearly always
     ends = [each for each in (low, high) if each is not None]
     figures = ends or [each for each in (known.mean, known.l2norm) if each is not None]
     positive, negative = math.inf in figures, -math.inf in figures
     infinite = bool(known.inf) and not (positive or negative)
-    is_nan = bool(known.nan) or norm != norm or any(each != each for each in figures)
+    is_nan = bool(known.nan) or total != total or any(each != each for each in figures)
     return _some(State(is_nan, positive or infinite, negative))
 
 

@@ -125,6 +125,8 @@ def test_statistics_are_compared_as_recorded():
         ({"max": math.inf}, {"max": math.nan}, 1), ({"max": math.inf}, {"max": None}, 0),
         ({"l2norm": math.nan}, {"l2norm": 1.0}, 1), ({"l2norm": 1.0}, {"l2norm": math.nan}, 1),
         ({"l2norm": math.nan}, {"l2norm": math.nan}, 0), ({"l2norm": math.nan}, {"l2norm": None}, 0),
+        ({"mean": math.nan}, {"mean": 1.0}, 1), ({"mean": math.nan}, {"mean": math.nan}, 0),
+        ({"mean": math.nan, "l2norm": 1.0}, {"mean": 0.5, "l2norm": 1.0}, 0), ({"mean": math.inf}, {"mean": 1.0}, 0),
         ({"l2norm": math.inf}, {"l2norm": 1.0}, 0), ({"max": True, "min": False}, {"max": True, "min": True}, 0),
         ({"nan": 1, "inf": 0}, {"nan": 0, "inf": 0}, 1), ({"nan": 1, "inf": 0}, {"nan": 1, "inf": 0}, 0),
         ({"nan": 1, "inf": 0}, {"nan": None, "inf": None}, 0), ({"nan": 0, "inf": 3}, {"nan": 0, "inf": 1}, 1),
@@ -132,7 +134,7 @@ def test_statistics_are_compared_as_recorded():
         ({"nan": 0, "inf": 1}, {"nan": 0, "inf": 1, "max": math.inf}, 0),
     ],
 )  # fmt: skip
-def test_extremes_and_norms_show_nan_and_extremes_infinities_of_one_side(target, golden, mismatch):
+def test_extremes_and_sums_show_nan_and_extremes_infinities_of_one_side(target, golden, mismatch):
     recorded = [Statistics(**{"min": 0.0, "max": 1.0, **side}) for side in (target, golden)]
     found = measurement_without_data(pair(ref(S, recorded=recorded[0]), ref(S, recorded=recorded[1])))
     assert found.nonfinite_mismatch == mismatch
