@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from probe_flow.dumps.dump_json.companion_files import CONSTRUCT_FILE, Construct, Stacks, read_construct, read_stacks
 from probe_flow.dumps.dump_json.folders import DumpFile
-from probe_flow.dumps.dump_json.names import EntryName, parse_entry_name
+from probe_flow.dumps.dump_json.names import OPTIMIZER, EntryName, parse_entry_name
 from probe_flow.dumps.dump_json.problems import ProblemList
 from probe_flow.dumps.dump_json.stream import DATA, EntryStream
 from probe_flow.dumps.dump_json.tensor_files import TensorFiles
@@ -236,7 +236,7 @@ class _Entries:
         """Add a node for each selected call of construct.json, with the call itself in place of tensors."""
         source = str(self._file.file.with_name(CONSTRUCT_FILE))
         for entry in construct.as_they_ended():
-            name = parse_entry_name(entry) or self._unknown_name(entry)
+            name = parse_entry_name(entry) or (_as_it_stands if entry == OPTIMIZER else self._unknown_name)(entry)
             key = self._key(entry, name) if self._is_selected(name) else None
             if key is not None:
                 self._add(entry, name, key)

@@ -16,6 +16,9 @@ from probe_flow.records import NodeKind, Phase
 
 PARAMETERS_GRAD = "parameters_grad"
 DEBUG = "debug"
+OPTIMIZER = "optimizer"
+"""What construct.json names as the caller of what an optimizer calls; it is no call itself. Collectors see that of
+PyTorch's optimizers, which are written in its own functions, and none of MindSpore's, which are kernels."""
 _MAX_DIGITS = 18
 _PHASES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD}
 _API, _MODULE = NodeKind.API, NodeKind.MODULE

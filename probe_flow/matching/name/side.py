@@ -8,17 +8,13 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct, field
 
-from probe_flow.dumps.dump_json.names import parse_entry_name
+from probe_flow.dumps.dump_json.names import OPTIMIZER, parse_entry_name
 from probe_flow.matching.name.name_space import Named, Rename, own_name
 from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase, TensorRef
 from probe_flow.relations.call_tree import ROOT, CallTree, call_trees
 
 MAX_CANDIDATES = 64
 """Earlier calls of one name and caller, the latest first, at which a recomputation may begin."""
-
-_OPTIMIZER = "optimizer"
-"""What construct.json names as the caller of what an optimizer calls. Collectors see that of PyTorch's optimizers,
-which are written in its own functions, and none of MindSpore's, which are kernels."""
 
 _LIBRARIES = ("/torch/", "/torch_npu/", "/mindspore/")
 _OPTIMIZERS = ("/torch/optim/", "/torch_npu/optim/", "/mindspore/nn/optim/", "/mindspore/mint/optim/",
@@ -320,4 +316,4 @@ def _is_in_optimizer(frames: tuple[str, ...]) -> bool:
 
 def _is_of_optimizer(node: Node, stacks: AbstractSet[str]) -> bool:
     """Return whether an optimizer made a call, by its caller or its stack."""
-    return node.caller == _OPTIMIZER or node.stack_id in stacks
+    return node.caller == OPTIMIZER or node.stack_id in stacks
