@@ -17,7 +17,7 @@ from probe_flow.record.excuses import excuses_any
 from probe_flow.record.places import operator, printable, slot, where
 from probe_flow.record.run_json import Summary, comparison_summary
 from probe_flow.record.types.conclusions import Conclusions, DumpRecord, FindingRecord
-from probe_flow.record.types.run import RunRecord
+from probe_flow.record.types.run import RunRecord, StageRecord
 from probe_flow.records import Comparison, FindingKind, Role, Status
 
 SAMPLE = "bundled sample"
@@ -30,6 +30,8 @@ BENCHMARK = "benchmark"
 
 _ALONE = ""
 """Name of the comparison in a record that has no other; those of stages are not empty."""
+
+_GAPS = "failed", "skipped", "interrupted"
 
 _EXIT_CODES = {"pass": EXIT_PASSED, "fail": EXIT_GATE_FAILED, "incomplete": EXIT_INCOMPLETE, None: EXIT_PASSED}
 
@@ -61,6 +63,11 @@ def summary_in(run: RunRecord, comparison: Comparison) -> Summary:
     """Return what a comparison concludes, which a record that `concluded` returned has already."""
     alone = run.comparisons.get(_ALONE)
     return comparison_summary(comparison) if alone is None else Summary(alone, run.findings)
+
+
+def stage_gaps(stages: Iterable[StageRecord]) -> dict[str, str]:
+    """Return the stages that were to run and did not come to their end, each with the reason it gives."""
+    return {each.name: f"stage `{each.name}` {each.status}: {each.reason}" for each in stages if each.status in _GAPS}
 
 
 def error_reasons(errors: Iterable[tuple[str, str]]) -> list[str]:

@@ -203,6 +203,16 @@ def entries(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
         yield path, json.loads(path.read_text(encoding="utf-8"))
 
 
+def with_broken_json(name: str) -> Change:
+    """Add a dump whose file ends in the middle."""
+
+    def change(folder: Path) -> None:
+        (folder / name).mkdir()
+        (folder / name / "dump.json").write_text('{"task": "statistics", "level": "L1", "data": {', encoding="utf-8")
+
+    return change
+
+
 def without_entries(side: str, *, last: float | None = None) -> Change:
     """Remove every second call of a dump.json with its backward, or the last part of the entries."""
 
@@ -646,6 +656,14 @@ VARIANTS = [
         ("PASS ", SAME),
         sets={"golden": "target"},
         stages="  result: {require: {two_dumps: false}}",
+    ),
+    Variant(
+        "pytorch",
+        "a stage that fails and that no report needs",
+        3,
+        ("INCOMPLETE stage `spare` failed: [PF3407]",),
+        with_broken_json("spare"),
+        stages="  spare: {uses: dump.torch, path: spare}",
     ),
     # Asking for less.
     Variant("torchair", "selection of nothing", 3, ("INCOMPLETE ",), stages="  target: {select: {nodes: [nothing]}}"),

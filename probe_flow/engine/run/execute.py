@@ -25,7 +25,6 @@ from probe_flow.engine.run.outcome import (
     became,
     ended_by,
     exit_code,
-    is_gap,
     run_verdict,
     stopped,
     unforeseen,
@@ -59,6 +58,7 @@ from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, 
 from probe_flow.files.leftovers import remove_leftovers, remove_scratch
 from probe_flow.files.small_files import SmallFiles
 from probe_flow.files.whole_files import sync_folder
+from probe_flow.record.conclusion import stage_gaps
 from probe_flow.record.run_json import write_run_json
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Catalog, Comparison
@@ -106,7 +106,8 @@ def execute(
 ) -> RunOutcome:
     """Run the plan and write its record.
 
-    After a stage fails no further stage begins, unless told to keep going: then only what depends on it is skipped.
+    After a stage fails only reports of what was compared are still made, unless told to keep going: then only what
+    depends on it is skipped.
     After a signal (Ctrl-C, SIGTERM, SIGHUP) the stage under way is ended and no further one begins. The record says so
     in either case.
 
@@ -224,7 +225,7 @@ class _Run:
         lacking = [need for need in planned.needs if ended[need] is not StageStatus.DONE]
         if lacking:
             reason = f"it needs `{lacking[0]}`, which {became(ended[lacking[0]])}"
-        elif failed and not self.keeps_going:
+        elif failed and not self.keeps_going and planned.stage.type.produces is not Kind.REPORT:
             reason = f"stage `{failed[0]}` failed before it; `run --keep-going` runs what does not depend on that"
         else:
             return None
@@ -343,7 +344,7 @@ class _Run:
     def _finish(self, *, stopped_by: int) -> RunOutcome:
         results = self.results
         failed = [outcome for outcome in self.outcomes if outcome.status is StageStatus.FAILED]
-        incomplete = results.incomplete()
+        unfinished, incomplete = [*stage_gaps(stage_list(self.outcomes)).values()], results.incomplete()
         code = exit_code(
             stopped_by=stopped_by,
             wrong_input=any(outcome.is_wrong_input for outcome in failed),
@@ -351,7 +352,6 @@ class _Run:
             incomplete=bool(incomplete),
             gate_failed=bool(results.failed_gates()),
         )
-        unfinished = [f"stage `{o.name}` {o.status.value}: {o.reason}" for o in self.outcomes if is_gap(o)]
         if stopped_by:
             self.results.report("run", [stopped(stopped_by, self.folder.path, self.resume_help)])
             unfinished.insert(0, f"the run was stopped by {signal.Signals(stopped_by).name}")

@@ -62,11 +62,6 @@ def ended_by(
     )
 
 
-def is_gap(outcome: StageOutcome) -> bool:
-    """Return whether a stage was to run and did not come to its end."""
-    return outcome.status in (StageStatus.FAILED, StageStatus.SKIPPED, StageStatus.INTERRUPTED)
-
-
 def became(status: StageStatus) -> str:
     """Return what to say of a stage that another one needs and lacks."""
     return "failed" if status is StageStatus.FAILED else "did not run"

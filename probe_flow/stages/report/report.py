@@ -300,12 +300,16 @@ def as_known(comparison: Comparison, context: Context, problems: Sequence[Diagno
         problems: further ones, which the stage did not report yet.
     """
     from probe_flow.errors import Severity
-    from probe_flow.record.conclusion import error_reasons
+    from probe_flow.record.conclusion import error_reasons, stage_gaps
 
-    known = [(each.code, each.message) for each in context.facts.problems if each.severity == "error"]
+    facts = context.facts
+    gaps = stage_gaps(before_reports(facts.stages))
+    known = [
+        (each.code, each.message) for each in facts.problems if each.severity == "error" and each.stage not in gaps
+    ]
     known += [(each.code, each.message) for each in problems if each.severity is Severity.ERROR]
-    errors = error_reasons(known)
-    return structs.replace(comparison, incomplete=tuple(dict.fromkeys((*comparison.incomplete, *errors))))
+    reasons = (*gaps.values(), *comparison.incomplete, *error_reasons(known))
+    return structs.replace(comparison, incomplete=tuple(dict.fromkeys(reasons)))
 
 
 def _problem(each: Chosen, file: ReportFile, path: Path, context: Context) -> Diagnostic | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from probe_flow.errors import Diagnostic, did_you_mean
-from probe_flow.stages.base import Consumes, StageType
+from probe_flow.stages.base import Consumes, Kind, StageType
 from probe_flow.workflow.loading.fields import KIND_WORDS, kind_words
 from probe_flow.workflow.loading.raw_stages import Draft, Wire
 from probe_flow.workflow.model import ResolvedStage
@@ -61,10 +61,13 @@ def check_endless(stages: Sequence[ResolvedStage]) -> list[Diagnostic]:
 
 
 def topological(drafts: Mapping[str, Draft]) -> list[Draft]:
-    """Return the stages so that each comes after those that it consumes, otherwise as written; no stage of a cycle."""
+    """Return the stages so that each comes after those that it consumes, otherwise as written; no stage of a cycle.
+
+    Reports come last: what they say of the run holds whatever else fails.
+    """
     ordered: list[Draft] = []
     done: set[str] = set()
-    left = list(drafts.values())
+    left = sorted(drafts.values(), key=lambda draft: draft.type is not None and draft.type.produces is Kind.REPORT)
     while True:
         ready = next(
             (draft for draft in left if all(w.stage in done or w.stage not in drafts for w in draft.wires)), None

@@ -192,6 +192,13 @@ def test_without_keep_going_nothing_begins_after_a_failure(run):
     assert outcome.exit_code == 3
 
 
+@pytest.mark.parametrize("keeps_going", [False, True])
+def test_reports_are_made_last_and_hear_of_every_failure_before_them(run, keeps_going):
+    outcome = run(more="  spare: {uses: compare.fake, pairs: pairs, trouble: incomplete}\n", keeps_going=keeps_going)
+    assert list(statuses(outcome).items())[-3:] == [("result", "done"), ("spare", "failed"), ("table", "done")]
+    assert outcome.exit_code == 3
+
+
 def test_the_reason_of_a_skip_is_the_nearest_stage(run):
     outcome = run(on_target="trouble: incomplete")
     reasons = {stage.name: stage.reason for stage in outcome.stages}
