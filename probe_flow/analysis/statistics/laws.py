@@ -35,6 +35,7 @@ from functools import lru_cache, partial
 from typing import TypeAlias
 
 from probe_flow.analysis.number_types import STEP_AT_MOST, common_share
+from probe_flow.analysis.statistics.bounded import BOUNDED, bounded
 from probe_flow.analysis.statistics.dues import (
     ADDED,
     SUBTRACTED,
@@ -53,6 +54,7 @@ from probe_flow.analysis.statistics.dues import (
     true_at,
     within,
 )
+from probe_flow.analysis.statistics.functions import gelu, hardswish, mish, sigmoid, softplus
 from probe_flow.analysis.statistics.moments import Moments, apart
 
 GELU_FORMS = 2.0**-10
@@ -297,19 +299,14 @@ def _squared(
     return Due("mean", mean, mean, explained), Due("high", top, top, 2.0 * STEP_AT_MOST * whole.unit * top)
 
 
-def _sigmoid(value: float) -> float:
-    return 1.0 / (1.0 + math.exp(-value)) if value > -_LARGE else math.exp(value)
-
-
-_LARGE = 700.0  # exp overflows behind
-
-
-def _gelu(value: float) -> float:
-    return 0.5 * value * (1.0 + math.erf(value / math.sqrt(2.0)))
-
-
-def _softplus(value: float) -> float:
-    return value + math.log1p(math.exp(-value)) if value > 0.0 else math.log1p(math.exp(value))
+def _wave(
+    whole: Moments, parts: Sequence[Moments], operands: Operands, *, function: Callable[[float], float],
+    rises: tuple[float, float],
+) -> Sequence[Due]:  # fmt: skip
+    """A sine lies between -1 and 1; where all that it reads lies where it rises, its extremes are those of that."""
+    if len(parts) == 1 and rises[0] <= parts[0].low and parts[0].high <= rises[1]:
+        return _at_extremes(whole, parts, operands, function=function)
+    return bounded(whole, parts, operands)
 
 
 def _rising(function: Callable[[float], float], **more: float) -> Law:
@@ -337,7 +334,7 @@ _LAWS: Mapping[str, Law] = {
     **dict.fromkeys(
         ("chunk", "split", "unbind", "repeat", "repeatinterleave", "adaptiveavgpool", "expand", "takealongdim"), within
     ),
-    **dict.fromkeys(("where", "maskedfill"), chosen),
+    **dict.fromkeys(("where", "maskedfill", "scatter", "maskedscatter", "indexcopy"), chosen),
     "scaleddotproductattention": partial(within, place=2),
     "mean": partial(within, is_mean=True),
     "sum": total,
@@ -357,14 +354,26 @@ _LAWS: Mapping[str, Law] = {
     "relu": _rising(lambda value: max(value, 0.0)),
     "relu6": _rising(lambda value: min(max(value, 0.0), 6.0)),
     **{name: _rising(getattr(math, name)) for name in _OF_MATH},
+    **BOUNDED,
+    "sin": partial(_wave, function=math.sin, rises=(-math.pi / 2.0, math.pi / 2.0)),
+    "cos": partial(_wave, function=math.cos, rises=(-math.pi, 0.0)),
+    "hardtanh": _rising(lambda value: min(max(value, -1.0), 1.0)),
+    "hardsigmoid": _rising(lambda value: min(max(value / 6.0 + 0.5, 0.0), 1.0)),
+    "softsign": _rising(lambda value: value / (1.0 + abs(value))),
+    "tanhshrink": _rising(lambda value: value - math.tanh(value)),
+    "erfc": partial(_at_extremes, function=math.erfc, falls=True),
+    "exp2": _rising(lambda value: 2.0**value),
+    "selu": _rising(lambda value: 1.0507009873554805 * value, from_=0.0, least=-1.7580993408473766),
+    "mish": _rising(mish, from_=RISEN, least=-0.3089),
+    "hardswish": _rising(hardswish, from_=RISEN, least=-0.375),
     "round": _rising(lambda value: float(round(value))),
-    "sigmoid": _rising(_sigmoid),
-    "logsigmoid": _rising(lambda value: -_softplus(-value)),
-    "softplus": _rising(_softplus),
+    "sigmoid": _rising(sigmoid),
+    "logsigmoid": _rising(lambda value: -softplus(-value)),
+    "softplus": _rising(softplus),
     "rsqrt": partial(_at_extremes, function=lambda value: 1.0 / math.sqrt(value), falls=True),
     "neg": partial(_at_extremes, function=lambda value: -value, falls=True),
-    "gelu": _rising(_gelu, from_=RISEN, loose=GELU_FORMS, least=-0.17),
-    "silu": _rising(lambda value: value * _sigmoid(value), from_=RISEN, least=-0.2785),
+    "gelu": _rising(gelu, from_=RISEN, loose=GELU_FORMS, least=-0.17),
+    "silu": _rising(lambda value: value * sigmoid(value), from_=RISEN, least=-0.2785),
     **dict.fromkeys(("gt", "greater"), partial(true_at, is_true=operator.gt)),
     **dict.fromkeys(("ge", "greaterequal"), partial(true_at, is_true=operator.ge)),
     **dict.fromkeys(("lt", "less"), partial(true_at, is_true=operator.lt, falls=True)),

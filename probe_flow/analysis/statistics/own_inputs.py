@@ -27,7 +27,8 @@ from probe_flow.records.row import Row
 MOVED = frozenset(
     (
         "reshape", "view", "permute", "transpose", "flatten", "contiguous", "squeeze", "unsqueeze", "clone", "t",
-        "roll", "flip", "unflatten", "movedim", "swapaxes", "sort",
+        "roll", "flip", "unflatten", "movedim", "swapaxes", "sort", "pixelshuffle", "pixelunshuffle", "channelshuffle",
+        "rot90", "moveaxis", "swapdims", "ravel", "viewas", "reshapeas",
     )
 )  # fmt: skip
 """Types that put the same elements elsewhere."""
