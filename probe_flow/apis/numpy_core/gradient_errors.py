@@ -199,13 +199,16 @@ def _owners(
 
 
 def _distance(truth: Array, dumped: Array) -> float:
-    gap = _as_recorded(truth, dumped) - wide(dumped)
+    return _squares(_as_recorded(truth, dumped) - wide(dumped))
+
+
+def _squares(gap: Array) -> float:
     return float(np.vdot(gap, gap).real) if np.isfinite(gap).all() else math.inf
 
 
 def _as_recorded(truth: Array, dumped: Array) -> Array:
-    """Return a gradient in the shape that it was recorded in: turned, or flattened."""
-    if truth.shape == dumped.shape:
-        return truth
-    turned = truth.T if truth.ndim == 2 and truth.T.shape == dumped.shape else truth
-    return turned.reshape(dumped.shape)
+    """Return a gradient in the shape that it was recorded in: turned, or flattened; a square one as it is nearer."""
+    if truth.ndim == 2 and truth.T.shape == dumped.shape:
+        forms = [each for each in (truth, truth.T) if each.shape == dumped.shape]
+        return min(forms, key=lambda each: _squares(each - wide(dumped))) if len(forms) > 1 else truth.T
+    return truth.reshape(dumped.shape)

@@ -47,6 +47,15 @@ def test_the_gradients_of_a_linear_layer_are_known_in_any_order_and_turned():
     assert wrong[2] < 0.1
 
 
+@pytest.mark.parametrize("turned", [np.copy, np.transpose])
+def test_the_gradient_of_square_weights_is_known_as_it_is_and_turned(turned):
+    weights = RANDOM.standard_normal((4, 4))
+    gradient = RANDOM.standard_normal(X.shape)
+    layer, due = Form("Functional", "linear", [X, weights]), turned(gradient.T @ X)
+    assert max(errors(layer, X @ weights.T, [gradient], [gradient @ weights, due])) < 0.1
+    assert errors(layer, X @ weights.T, [gradient], [gradient @ weights, 1.01 * due])[1] > 10
+
+
 def test_a_gate_lets_through_what_its_input_says():
     form = Form("Functional", "relu", [X])
     given = RANDOM.standard_normal(X.shape)
