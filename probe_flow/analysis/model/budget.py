@@ -306,7 +306,8 @@ class Allowances:
             passed = (call.key, *through) if is_computed else self.links.before.get(number, ())
             noise = self.hidden.noise(passed, known, is_measured=row.quantised is not None)
             allowed = with_noise(allowed, noise, deviation, row.quantised)
-        scale = max([deviation.size, allowed.scale, *map(self._passed_on, behind if copies else ())])
+        held = behind if copies else [n for n, _ in inputs if n in self._noise]
+        scale = max([deviation.size, allowed.scale, *map(self._passed_on, held)])
         self.scales[number] = scale if scale > deviation.size else 0.0
         if self._is_noise(number, deviation, inputs):
             self._noise.add(number)
@@ -362,9 +363,8 @@ class Allowances:
         return all(a is not None and b is not None and a.dtype == b.dtype and a.numel == b.numel for a, b in sides)
 
     def _passed_on(self, number: int) -> float:
-        """Return the size of the terms that a copied tensor was summed up from."""
-        own = self.deviations[number] if number in self.scales else None
-        return 0.0 if own is None else max(own.size, self.scales[number])
+        """Return the size of the terms that a tensor was summed up from: of a copied one, or of noise."""
+        return max(own.size, self.scales[number]) if number in self.scales and (own := self.deviations[number]) else 0.0
 
     def _is_noise(self, number: int, deviation: Deviation, inputs: Sequence[tuple[int, Deviation]]) -> bool:
         """Whether a row holds the rounding of terms that cancelled, or is made of such.

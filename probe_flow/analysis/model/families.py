@@ -25,6 +25,8 @@ class Family(enum.Enum):
     WEIGHTED = "weighted"  # the same with weights that are not shown: what is known is multiplied with them, or added
     NORMALISE = "normalise"  # layer norm and kin: errors relative to the spread, not the size
     EXPONENTIAL = "exponential"  # softmax, exp: an absolute error becomes a relative one
+    LOG_SHARE = "log share"  # log softmax, cross entropy: the same, but the logarithm is rounded as what is taken off
+    LOG_SUM = "log sum"  # logsumexp, and means of such: absolute errors stay, however near to zero the result is
     ATTENTION = "attention"  # fused softmax(QK)V
     SAMPLE = "sample"  # values between pixels, at places that are computed: an error of a place meets the slope there
     SOLVE = "solve"  # equations, inverses, decompositions: errors grow by a condition number, in all elements alike
@@ -35,6 +37,9 @@ class Family(enum.Enum):
 
     __hash__ = object.__hash__  # Enum's own is a call of Python
 
+
+EXPONENTIALS = frozenset((Family.EXPONENTIAL, Family.LOG_SHARE, Family.LOG_SUM))
+"""Families in which an absolute error of an exponent becomes a relative one."""
 
 _KEYWORDS: tuple[tuple[Family, str], ...] = (
     (Family.PRODUCT_ADDED, "addcmul"),
@@ -50,7 +55,9 @@ _KEYWORDS: tuple[tuple[Family, str], ...] = (
         Family.NORMALISE,
         "layernorm rmsnorm batchnorm groupnorm instancenorm normalize bninfer bninference bntraining",
     ),
-    (Family.EXPONENTIAL, "softmax logsoftmax logsumexp crossentropy nllloss exp expm softplus"),
+    (Family.LOG_SHARE, "logsoftmax crossentropy"),
+    (Family.LOG_SUM, "logsumexp nllloss"),
+    (Family.EXPONENTIAL, "softmax exp expm softplus"),
     (Family.UNKNOWN, "log logaddexp"),  # turns a relative error into an absolute one
     (
         Family.UNITS,

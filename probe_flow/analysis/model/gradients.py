@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.model.decisions import FINE, LEAST_STEPS, share_turned
 from probe_flow.analysis.model.deviation import PEAK_OVER_RMS, TINY, Deviation
-from probe_flow.analysis.model.families import Family
+from probe_flow.analysis.model.families import EXPONENTIALS, Family
 from probe_flow.analysis.model.growth import (
     AMPLIFIED,
     HUGE,
@@ -261,7 +261,7 @@ def _scale(family: Family, output: Deviation, incoming: Deviation, saved: Sequen
         slope = max((tensor.size for tensor in written), default=1.0) / max(source.spread, TINY)
         own = incoming.size * slope if output.count == source.count else 0.0
         return max(own, total if output.count < incoming.count else 0.0)
-    if family is Family.EXPONENTIAL:
+    if family in EXPONENTIALS:
         return 2.0 * incoming.size * min(1.0, max((tensor.size for tensor in written), default=1.0))
     divisors = [tensor.size for tensor in read if tensor.count == output.count and tensor.size]
     if family is Family.QUOTIENT and output.count < incoming.count and divisors and written:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from probe_flow.analysis.model.decisions import FLIP_SHARE, MIN_FLIPS
 from probe_flow.analysis.model.deviation import PEAK_OVER_RMS, TINY, Deviation
-from probe_flow.analysis.model.families import Family
+from probe_flow.analysis.model.families import EXPONENTIALS, Family
 from probe_flow.analysis.model.products import UNCANCELLED, coherent_of, typical_of
 from probe_flow.analysis.number_types import NARROW, RESTATED, UNIT, common_share
 
@@ -49,6 +49,9 @@ TYPICAL = 0.5
 
 STEEPEST = 16.0
 """Largest size of an exponent whose rounding is followed: beyond it float16 overflows."""
+
+LARGEST_SCORE = 64.0
+"""Largest score whose rounding is left in the logarithm of a share or a sum: larger ones are masks."""
 
 
 class Allowance(Struct, frozen=True, gc=False):
@@ -220,8 +223,10 @@ def _summed_size(family: Family, output: Deviation, inputs: Sequence[Deviation])
         steep = output.size * max(1.0, source.size / max(source.spread, TINY))
         # The statistics that a norm returns (mean, reciprocal deviation) are sums over its input.
         return max(steep, source.size) if output.count < source.count else steep
-    if family is Family.EXPONENTIAL and inputs:
-        return output.size * max(1.0, min(STEEPEST, max(tensor.size for tensor in inputs)))
+    if family in EXPONENTIALS and inputs:
+        steep = output.size * max(1.0, min(STEEPEST, max(tensor.size for tensor in inputs)))
+        # The largest score is taken off and added again; what is left of it may be nearly zero.
+        return steep if family is Family.EXPONENTIAL else max(steep, min(_source(inputs).top, LARGEST_SCORE))
     return output.size
 
 
@@ -281,7 +286,10 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
     if family in (Family.SCALE, Family.UNITS, Family.QUOTIENT):
         relative = max(relative, _compound(inputs)) if family is Family.SCALE else relative
         smallest = _at_smallest(family, output, inputs) / math.sqrt(output.count)
-        return max(amplified * output.size * relative, smallest, amplified * _of_zeros(inputs))
+        # A mask that keeps what is nearly zero keeps errors of all sizes.
+        unrelated = math.prod([tensor.size for tensor in inputs]) if len(inputs) == 2 else 0.0
+        size = max(output.size, unrelated) if family is Family.SCALE else output.size
+        return max(amplified * size * relative, smallest, amplified * _of_zeros(inputs))
     if family in (Family.REDUCE, Family.TOTAL):
         is_mean = family is Family.REDUCE
         whole = sum(tensor.rms for tensor in inputs) if is_mean else amplified * absolute * _shared(output, inputs)
@@ -300,9 +308,10 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
         if output.count < source.count:
             own = max(own, source.rms)
         return amplified * own + AMPLIFIED[Family.SCALE] * output.size * rest
-    if family in (Family.EXPONENTIAL, Family.ATTENTION):
+    if family in EXPONENTIALS or family is Family.ATTENTION:
         exponent = max(min(tensor.peak, 1.0) for tensor in inputs)
-        return output.size * max(exponent, relative)
+        kept = AMPLIFIED[Family.REDUCE] * _source(inputs).rms if family is Family.LOG_SUM else 0.0
+        return max(output.size * max(exponent, relative), kept)
     return amplified * max(output.size * relative, absolute)
 
 
@@ -329,7 +338,9 @@ def _single(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> f
     relative = max(tensor.peak / max(_yardstick(family, tensor), TINY) for tensor in inputs)
     if family is Family.SLOPE:
         return 2.0 * _of_slope(output.top, [tensor.top for tensor in inputs]) * min(relative, MOST)
-    if family in (Family.EXPONENTIAL, Family.ATTENTION):
+    if family is Family.LOG_SUM:
+        return AMPLIFIED[Family.REDUCE] * worst
+    if family in EXPONENTIALS or family is Family.ATTENTION:
         relative = max(relative, min(worst, 1.0))
     return _at_smallest(family, output, inputs) + output.top * min(relative, MOST)
 

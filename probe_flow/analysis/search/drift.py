@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from probe_flow.analysis.communication import PREFIXES
-from probe_flow.analysis.limits import ASKED, DRIFT
+from probe_flow.analysis.limits import DRIFT
 from probe_flow.analysis.model.deviation import ErrorFigure
 from probe_flow.analysis.search.diagnosis import LEAP, Diagnosis
 from probe_flow.analysis.search.reference_check import clears
@@ -16,6 +16,9 @@ from probe_flow.records import Execution, Finding, FindingKind, NodeKey, Phase
 from probe_flow.records.row import Row
 
 _QUANTISED = DRIFT[-1][0]
+
+TOLD = 0.5
+"""Share of its limit from which the row that comes nearest to being accused is named."""
 
 TAIL = 3
 """Outputs at the end of each execution that are taken for the network's outputs."""
@@ -164,7 +167,7 @@ def _steepest(limit: float, rows: Sequence[Row], diagnosis: Diagnosis, series: S
 def _nearest(rows: Sequence[Row], diagnosis: Diagnosis) -> str:
     """Name the row that comes nearest to being accused: where to look first."""
     score, number = max(((score, -n) for n, score in diagnosis.scores.items()), default=(0.0, 0))
-    if score < ASKED:
+    if score < TOLD:
         return ""
     row = rows[-number]
     return f"; `{row.pair.shown.id}` comes nearest to being accused, with {score:.0%} of what it takes"

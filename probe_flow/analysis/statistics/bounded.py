@@ -1,13 +1,13 @@
-"""What is due of results that have bounds: of waves, of logarithms of sums, of lengths, of what is mixed or padded."""
+"""What is due of results that have bounds, of squares and lengths, and of what is mixed or padded."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from probe_flow.analysis.number_types import STEP_AT_MOST, common_share
-from probe_flow.analysis.statistics.dues import Due, Operands, averaged, inside
+from probe_flow.analysis.statistics.dues import Due, Law, Operands, averaged, inside
 from probe_flow.analysis.statistics.moments import Moments
 
 
@@ -44,6 +44,28 @@ def log_of_shares(whole: Moments, parts: Sequence[Moments], operands: Operands) 
     least, mean = read.low - read.high - math.log(max(lengths)), -math.log(min(lengths))
     step = STEP_AT_MOST * whole.unit * (read.top - least)
     return *inside(whole, least, 0.0, read.top - least), Due("mean", -math.inf, mean, step)
+
+
+def magnitude(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequence[Due]:
+    """Signs that are dropped leave the root mean square, and the largest is that of the largest magnitude."""
+    if len(parts) != 1 or parts[0].count != whole.count:
+        return ()
+    (read,), top = parts, parts[0].top
+    of_norm = (common_share(whole.count) * whole.unit + whole.norm_recorded + read.norm_recorded) * read.size
+    step = STEP_AT_MOST * whole.unit * top
+    return Due("size", read.size, read.size, of_norm), Due("high", top, top, step), Due("low", 0.0, top, step)
+
+
+def squared(
+    whole: Moments, parts: Sequence[Moments], operands: Operands, *, exponent: tuple[float, ...] = ()
+) -> Sequence[Due]:
+    """The mean of squares is the square of the root mean square, the largest that of the largest magnitude."""
+    if len(parts) != 1 or parts[0].count != whole.count or operands.numbers != exponent:
+        return ()
+    (read,) = parts
+    mean, top = read.size * read.size, read.top**2
+    explained = (2.0 * read.norm_recorded + whole.unit) * mean + averaged(whole, whole)
+    return Due("mean", mean, mean, explained), Due("high", top, top, 2.0 * STEP_AT_MOST * whole.unit * top)
 
 
 def lengths(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequence[Due]:
@@ -92,7 +114,7 @@ def averaged_with_zeros(
     return inside(whole, min(read.low, 0.0), max(read.high, 0.0), read.top)
 
 
-BOUNDED = {
+BOUNDED: Mapping[str, Law] = {
     "cosinesimilarity": bounded,
     "logsumexp": log_of_sums,
     "logsoftmax": log_of_shares,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -81,6 +82,10 @@ class Operands(Struct, frozen=True):
     numbers: tuple[float, ...]
     made: Callable[[int], Made | None]
     alpha: float = 1.0
+
+
+Law: TypeAlias = "Callable[[Moments, Sequence[Moments], Operands], Sequence[Due]]"
+"""Gives what is due of a result by the figures of what was read."""
 
 
 def sum_of(whole: Moments, parts: Sequence[Moments], operands: Operands, *, signs: Sequence[int]) -> Sequence[Due]:

@@ -14,8 +14,8 @@ from functools import partial
 
 from probe_flow.analysis.flow.calls import Call
 from probe_flow.analysis.number_types import STEP_AT_MOST
-from probe_flow.analysis.statistics.dues import Due, Operands, averaged, scattered
-from probe_flow.analysis.statistics.laws import Law, bare
+from probe_flow.analysis.statistics.dues import Due, Law, Operands, averaged, scattered
+from probe_flow.analysis.statistics.laws import bare
 from probe_flow.analysis.statistics.moments import Moments
 from probe_flow.records.row import Row
 

@@ -32,14 +32,14 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import TypeAlias
 
 from probe_flow.analysis.number_types import STEP_AT_MOST, common_share
-from probe_flow.analysis.statistics.bounded import BOUNDED, bounded
+from probe_flow.analysis.statistics.bounded import BOUNDED, bounded, magnitude, squared
 from probe_flow.analysis.statistics.dues import (
     ADDED,
     SUBTRACTED,
     Due,
+    Law,
     Operands,
     added_at,
     averaged,
@@ -54,11 +54,10 @@ from probe_flow.analysis.statistics.dues import (
     true_at,
     within,
 )
-from probe_flow.analysis.statistics.functions import gelu, hardswish, mish, sigmoid, softplus
 from probe_flow.analysis.statistics.moments import Moments, apart
 
 GELU_FORMS = 2.0**-10
-"""Largest difference between the two common forms of gelu, by erf and by tanh: 4.7e-4, and as much in reserve."""
+"""Largest difference between the two common forms of _gelu, by erf and by tanh: 4.7e-4, and as much in reserve."""
 
 EPSILON = 1e-5
 """What norms add to the variance, in most frameworks and models at most."""
@@ -70,9 +69,7 @@ FIVE_DEVIATIONS = 2.9
 """Those of a rounding error that is anywhere within half a step, in half a step."""
 
 RISEN = 1.0
-"""From here on gelu, silu and their kin rise, and what is largest before is largest behind."""
-
-Law: TypeAlias = "Callable[[Moments, Sequence[Moments], Operands], Sequence[Due]]"
+"""From here on _gelu, silu and their kin rise, and what is largest before is largest behind."""
 
 
 @lru_cache(maxsize=4096)
@@ -181,16 +178,6 @@ def _clipped(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Se
     return _at_extremes(whole, parts, operands, function=lambda value: min(max(value, least), most))
 
 
-def _magnitude(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequence[Due]:
-    """Signs that are dropped leave the root mean square, and the largest is that of the largest magnitude."""
-    if len(parts) != 1 or parts[0].count != whole.count:
-        return ()
-    (read,), top = parts, parts[0].top
-    of_norm = (common_share(whole.count) * whole.unit + whole.norm_recorded + read.norm_recorded) * read.size
-    step = STEP_AT_MOST * whole.unit * top
-    return Due("size", read.size, read.size, of_norm), Due("high", top, top, step), Due("low", 0.0, top, step)
-
-
 def weighted(whole: Moments, parts: Sequence[Moments]) -> tuple[Moments | None, Moments | None] | None:
     """Return weight and bias of a norm; None where it reads something else."""
     if not parts or len(parts) > _MOST_OF_NORM or parts[0].count != whole.count:
@@ -287,18 +274,6 @@ def _at_extremes(
     return found
 
 
-def _squared(
-    whole: Moments, parts: Sequence[Moments], operands: Operands, *, exponent: tuple[float, ...] = ()
-) -> Sequence[Due]:
-    """The mean of squares is the square of the root mean square, the largest that of the largest magnitude."""
-    if len(parts) != 1 or parts[0].count != whole.count or operands.numbers != exponent:
-        return ()
-    (read,) = parts
-    mean, top = read.size * read.size, read.top**2
-    explained = (2.0 * read.norm_recorded + whole.unit) * mean + averaged(whole, whole)
-    return Due("mean", mean, mean, explained), Due("high", top, top, 2.0 * STEP_AT_MOST * whole.unit * top)
-
-
 def _wave(
     whole: Moments, parts: Sequence[Moments], operands: Operands, *, function: Callable[[float], float],
     rises: tuple[float, float],
@@ -307,6 +282,29 @@ def _wave(
     if len(parts) == 1 and rises[0] <= parts[0].low and parts[0].high <= rises[1]:
         return _at_extremes(whole, parts, operands, function=function)
     return bounded(whole, parts, operands)
+
+
+def _sigmoid(value: float) -> float:
+    return 1.0 / (1.0 + math.exp(-value)) if value > -_LARGE else math.exp(value)
+
+
+_LARGE = 700.0  # exp overflows behind
+
+
+def _gelu(value: float) -> float:
+    return 0.5 * value * (1.0 + math.erf(value / math.sqrt(2.0)))
+
+
+def _mish(value: float) -> float:
+    return value * math.tanh(_softplus(value))
+
+
+def _hardswish(value: float) -> float:
+    return value * min(max(value + 3.0, 0.0), 6.0) / 6.0
+
+
+def _softplus(value: float) -> float:
+    return value + math.log1p(math.exp(-value)) if value > 0.0 else math.log1p(math.exp(value))
 
 
 def _rising(function: Callable[[float], float], **more: float) -> Law:
@@ -342,15 +340,15 @@ _LAWS: Mapping[str, Law] = {
     **dict.fromkeys(("max", "amax", "maximum", "topk"), largest),
     **dict.fromkeys(("min", "amin", "minimum"), partial(largest, is_smallest=True)),
     "clamp": _clipped,
-    "abs": _magnitude,
+    "abs": magnitude,
     "softmax": _softmax,
     "normalize": _of_length_one,
     "layernorm": _normalised,
     "groupnorm": partial(_normalised, has_rows=False),
     "rmsnorm": partial(_normalised, is_centred=False),
     **dict.fromkeys(("batchnorm", "instancenorm"), partial(_normalised, by_channel=True)),
-    "pow": partial(_squared, exponent=(2.0,)),
-    "square": _squared,
+    "pow": partial(squared, exponent=(2.0,)),
+    "square": squared,
     "relu": _rising(lambda value: max(value, 0.0)),
     "relu6": _rising(lambda value: min(max(value, 0.0), 6.0)),
     **{name: _rising(getattr(math, name)) for name in _OF_MATH},
@@ -364,16 +362,16 @@ _LAWS: Mapping[str, Law] = {
     "erfc": partial(_at_extremes, function=math.erfc, falls=True),
     "exp2": _rising(lambda value: 2.0**value),
     "selu": _rising(lambda value: 1.0507009873554805 * value, from_=0.0, least=-1.7580993408473766),
-    "mish": _rising(mish, from_=RISEN, least=-0.3089),
-    "hardswish": _rising(hardswish, from_=RISEN, least=-0.375),
+    "mish": _rising(_mish, from_=RISEN, least=-0.3089),
+    "hardswish": _rising(_hardswish, from_=RISEN, least=-0.375),
     "round": _rising(lambda value: float(round(value))),
-    "sigmoid": _rising(sigmoid),
-    "logsigmoid": _rising(lambda value: -softplus(-value)),
-    "softplus": _rising(softplus),
+    "sigmoid": _rising(_sigmoid),
+    "logsigmoid": _rising(lambda value: -_softplus(-value)),
+    "softplus": _rising(_softplus),
     "rsqrt": partial(_at_extremes, function=lambda value: 1.0 / math.sqrt(value), falls=True),
     "neg": partial(_at_extremes, function=lambda value: -value, falls=True),
-    "gelu": _rising(gelu, from_=RISEN, loose=GELU_FORMS, least=-0.17),
-    "silu": _rising(lambda value: value * sigmoid(value), from_=RISEN, least=-0.2785),
+    "gelu": _rising(_gelu, from_=RISEN, loose=GELU_FORMS, least=-0.17),
+    "silu": _rising(lambda value: value * _sigmoid(value), from_=RISEN, least=-0.2785),
     **dict.fromkeys(("gt", "greater"), partial(true_at, is_true=operator.gt)),
     **dict.fromkeys(("ge", "greaterequal"), partial(true_at, is_true=operator.ge)),
     **dict.fromkeys(("lt", "less"), partial(true_at, is_true=operator.lt, falls=True)),

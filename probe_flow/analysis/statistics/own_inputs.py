@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import Call, Calls
 from probe_flow.analysis.number_types import UNIT
 from probe_flow.analysis.statistics.beside_golden import LEAVING, as_uneven, left_out
-from probe_flow.analysis.statistics.dues import Due, Made, Operands
+from probe_flow.analysis.statistics.dues import Due, Law, Made, Operands
 from probe_flow.analysis.statistics.gradient_laws import law_of_gradient
-from probe_flow.analysis.statistics.laws import CENTRED, OF_ROWS, Law, bare, law_of
+from probe_flow.analysis.statistics.laws import CENTRED, OF_ROWS, bare, law_of
 from probe_flow.analysis.statistics.moments import RECORDED, Moments, apart, differing, moments_of
 from probe_flow.records import Mode, NodeKind, Phase
 from probe_flow.records.row import Row

@@ -16,7 +16,8 @@ DEVICE = {
     Family.TOTAL: "ReduceSum ReduceSumD BiasAddGrad",
     Family.REDUCE: "ReduceMean ReduceMeanD ReduceMaxD AvgPoolV2 AdaptiveAvgPool2d",
     Family.NORMALISE: "LayerNorm LayerNormV3 RmsNorm AddRmsNorm InplaceAddRmsNorm BatchNorm BNInfer BNTrainingUpdate",
-    Family.EXPONENTIAL: "SoftmaxV2 LogSoftmaxV2 Exp",
+    Family.EXPONENTIAL: "SoftmaxV2 Exp",
+    Family.LOG_SHARE: "LogSoftmaxV2 SparseSoftmaxCrossEntropyWithLogits",
     Family.ATTENTION: "PromptFlashAttention FusedInferAttentionScore",
     Family.MOVE: "Cast TransData Transpose TransposeD Reshape GatherV2 StridedSliceD ConcatV2D ConcatD SplitVD Pack "
     "Unpack ExpandDims BroadcastTo TileD PadV3 SelectV2 MaskedFill MaxPoolV3 AdaptiveMaxPool2d TensorMove Identity",
@@ -33,7 +34,9 @@ ATEN = {
     Family.TOTAL: "sum.dim_IntList sum.default",
     Family.REDUCE: "mean.dim var.correction std.dim cumsum.default",
     Family.NORMALISE: "native_layer_norm.default _native_batch_norm_legit.no_training",
-    Family.EXPONENTIAL: "_softmax.default _log_softmax.default exp.default exp2.default expm1.default",
+    Family.EXPONENTIAL: "_softmax.default exp.default exp2.default expm1.default",
+    Family.LOG_SHARE: "_log_softmax.default",
+    Family.LOG_SUM: "nll_loss_forward.default logsumexp.default",
     Family.ATTENTION: "scaled_dot_product_attention.default _scaled_dot_product_flash_attention.default",
     Family.MOVE: "t.default _to_copy.default view.default expand.default cat.default embedding.default where.self "
     "index.Tensor unsqueeze.default max_pool2d_with_indices.default transpose.int slice.Tensor clone.default",
@@ -49,7 +52,9 @@ FUNCTIONS = {
     Family.SCALE: "__mul__ __rmul__ __rtruediv__ __pow__ multiply npu_swiglu",
     Family.QUOTIENT: "__truediv__ divide div_",
     Family.NORMALISE: "layer_norm rms_norm batch_norm npu_rms_norm normalize",
-    Family.EXPONENTIAL: "softmax log_softmax cross_entropy logsumexp",
+    Family.EXPONENTIAL: "softmax softplus",
+    Family.LOG_SHARE: "log_softmax cross_entropy binary_cross_entropy_with_logits",
+    Family.LOG_SUM: "logsumexp nll_loss",
     Family.ATTENTION: "scaled_dot_product_attention npu_fusion_attention",
     Family.MOVE: "to t T float half type __getitem__ dropout embedding masked_fill all_gather max_pool2d",
     Family.REDUCE: "adaptive_avg_pool2d all_reduce",
@@ -71,7 +76,9 @@ MODULES = {
     Family.CONTRACT: "ReLU ReLU6 LeakyReLU PReLU SiLU GELU GELUActivation Hardswish Sigmoid",
     Family.MOVE: "Embedding VocabParallelEmbedding Dropout Identity Flatten MaxPool2d",
     Family.REDUCE: "AdaptiveAvgPool AdaptiveAvgPool2d",
-    Family.EXPONENTIAL: "Softmax CrossEntropyLoss NLLLoss",
+    Family.EXPONENTIAL: "Softmax",
+    Family.LOG_SHARE: "CrossEntropyLoss",
+    Family.LOG_SUM: "NLLLoss ReduceLogSumExp",
     Family.ATTENTION: "MultiheadAttention LlamaAttention",
 }
 

@@ -218,6 +218,24 @@ def test_exponentials_turn_absolute_errors_into_relative_ones():
     assert found.peak >= 1.0 * 0.05
 
 
+@pytest.mark.parametrize("family", [Family.LOG_SHARE, Family.LOG_SUM])
+def test_a_logarithm_near_zero_is_rounded_as_the_score_that_was_taken_off(family):
+    """A loss of 1e-4 behind a score of 20: what is left of 20 - 19.9999 has the rounding of 20."""
+    loss, scores = deviation(size=1e-4, top=1e-4), deviation(size=3.0, top=20.0)
+    assert allowance(family, loss, [scores]).floor == pytest.approx(20.0 * U)
+    # Scores that a mask makes -1e4 are no terms of it.
+    assert allowance(family, loss, [deviation(size=1e3, top=1e4)]).floor == pytest.approx(64.0 * U)
+    assert allowance(Family.EXPONENTIAL, loss, [scores]).floor < 1e-3 * U
+
+
+def test_a_logarithm_of_a_sum_is_off_by_as_much_as_its_exponents():
+    scores = deviation(size=3.0, rms=0.01, peak=0.05)
+    found = allowance(Family.LOG_SUM, deviation(size=1e-4, top=1e-3), [scores])
+    assert found.explained == pytest.approx(1.2 * 0.01)
+    assert found.single == pytest.approx(1.2 * 0.05)
+    assert allowance(Family.LOG_SHARE, deviation(size=1e-4), [scores]).explained == pytest.approx(1e-4 * 0.05)
+
+
 def test_large_exponents_bound_what_is_allowed():
     wild = deviation(size=1e4, rms=100.0, peak=1e4)
     found = allowance(Family.EXPONENTIAL, deviation(size=0.1), [wild])
@@ -361,3 +379,12 @@ def test_solutions_of_equations_are_off_by_the_condition_of_their_matrix_in_one_
     assert abs(solved.gain) < found.gain
     exact = allowance(Family.SOLVE, solved, [of(matrix, 0.0 * noise)])
     assert exact.rms < 1e-3 * solved.size, "and with equal inputs a factor of a hundredth is named"
+
+
+def test_a_mask_that_keeps_what_is_nearly_zero_keeps_errors_of_all_sizes():
+    """Of logarithms of size 5 that are off by 0.01 it keeps ones of 1e-4, which may be off by 0.01 all the same."""
+    logarithms, mask = deviation(size=5.0, rms=0.01), deviation(size=0.3, rms=0.0, unit=0.0)
+    kept = allowance(Family.SCALE, deviation(size=1e-4), [logarithms, mask])
+    assert kept.explained == pytest.approx(1.5 * 0.3 * 0.01)
+    usual = allowance(Family.SCALE, deviation(size=2.0), [logarithms, mask])
+    assert usual.explained == pytest.approx(1.5 * 2.0 * 0.002)
