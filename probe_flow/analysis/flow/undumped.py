@@ -109,6 +109,12 @@ class Undumped:
         alike = {tuple([programs.get(run, run) for run in runs]): runs for runs in ranks.values()}
         return any(_has_gaps(nodes[run] for run in runs) for runs in alike.values())
 
+    @cached_property
+    def _decides(self) -> bool:
+        """Whether a call of the program gives indices or masks, by which rows may be picked."""
+        written = (row.pair.shown for row in self._rows if row.is_produced)
+        return any((each.numel or 0) > 1 and each.dtype.lstrip("u").startswith(("int", "bool")) for each in written)
+
     def _is_mostly_unfed(self) -> bool:
         """Whether so much of what calls of the forward pass work on came from nowhere, or has a size of nothing."""
         counted = unfed = 0
@@ -130,7 +136,7 @@ class Undumped:
                 continue
             picked = (target.shape or ())[:1]  # by an index: collectors record no subscript
             is_other = size != golden.numel and run in begun and own.isdisjoint((size, *picked))
-            if is_other and not _is_part(target.shape, golden.shape):
+            if is_other and not _is_part(target.shape, golden.shape, may_pick=self._decides):
                 return True
             is_first = begun.setdefault(run, key) == key
             if key.phase is not _FORWARD or not _is_of_floats(row) or (is_first and not golden.requires_grad):
@@ -143,12 +149,12 @@ class Undumped:
         return unfed > UNFED * counted
 
 
-def _is_part(shape: Sequence[int] | None, other: Sequence[int] | None) -> bool:
-    """Whether one of two shapes is a part of the other along inner axes, as of a subscript, which no collector records.
+def _is_part(shape: Sequence[int] | None, other: Sequence[int] | None, *, may_pick: bool) -> bool:
+    """Whether one of two shapes is a part of the other, as of a subscript, which no collector records.
 
-    What was picked by a decision has another number of rows.
+    What was picked by a decision has another number of rows: where ``may_pick``, these are no sign.
     """
-    if shape is None or other is None or len(shape) != len(other) or shape[:1] != other[:1]:
+    if shape is None or other is None or len(shape) != len(other) or (may_pick and shape[:1] != other[:1]):
         return False
     return all(map(le, shape, other)) or all(map(ge, shape, other))
 

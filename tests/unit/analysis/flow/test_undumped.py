@@ -77,7 +77,7 @@ def test_what_the_first_call_reads_counts_where_a_gradient_reaches_it():
 def test_an_input_of_a_size_that_no_result_has_comes_from_elsewhere():
     rows = chain(0, 1, 2)
     pair = rows[4].pair
-    rows[4] = replace(rows[4], pair=replace(pair, target=tensor(call("linear", 2), IN, shape=(90,))))
+    rows[4] = replace(rows[4], pair=replace(pair, target=tensor(call("linear", 2), IN, shape=(9, 10))))
     assert undumped(rows, fed=(2, 4)).is_any
 
 
@@ -91,15 +91,28 @@ def test_rows_that_a_recorded_index_names_are_of_this_dump():
     assert undumped(rows, fed=(2, 4)).is_any
 
 
-@pytest.mark.parametrize(("shape", "is_part"), [((10, 9), True), ((9, 10), False), ((9, 9), False), ((10, 11), True)])
-def test_a_part_along_an_inner_axis_is_a_subscript_of_this_dump(shape, is_part):
-    """`x[:, :9]` of 10 x 10 numbers has the size of no result, and no decision picks columns alike in all rows."""
+@pytest.mark.parametrize(
+    ("shape", "decides", "is_part"),
+    [
+        ((10, 9), True, True),
+        ((9, 10), True, False),
+        ((9, 9), True, False),
+        ((10, 11), True, True),
+        ((9, 10), False, True),
+        ((9, 9), False, True),
+        ((9, 11), False, False),
+    ],
+)
+def test_a_part_of_what_was_read_is_a_subscript_of_this_dump(shape, decides, is_part):
+    """`x[:, :9]` of 10 x 10 numbers has the size of no result. A decision picks whole rows, where one is made."""
     rows = chain(0, 1, 2)
     other = tensor(call("linear", 2), IN, shape=(10, 10))
     rows[4] = replace(
         rows[4], pair=replace(rows[4].pair, target=tensor(call("linear", 2), IN, shape=shape), golden=other)
     )
-    assert undumped(rows, fed=(2, 4)).is_any is not is_part
+    if decides:
+        rows.insert(4, row(call("argmax"), OUT, dtype="int64", count=10))
+    assert undumped(rows, fed=(2, 4, 5)).is_any is not is_part
 
 
 def test_a_gradient_without_its_forward_call_is_made_of_what_is_not_there():
