@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -198,9 +199,10 @@ def test_names_that_are_no_text_are_printed(whole, tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(replaced(record, ("inputs", 0, "stage"), "\udcff")))
     for name in ("comparison.jsonl", "nodes.jsonl"):
         (tmp_path / name).write_bytes((whole / name).read_bytes())
+    shutil.copytree(tmp_path, tmp_path / "copy")
     for encoding in ("utf-8", "ascii"):
         done = subprocess.run(
-            [sys.executable, "-m", "probe_flow", "diff", tmp_path, tmp_path, "--format", "json"],
+            [sys.executable, "-m", "probe_flow", "diff", tmp_path, tmp_path / "copy", "--format", "json"],
             env={**os.environ, "PYTHONIOENCODING": encoding}, capture_output=True, check=False, timeout=300,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -103,8 +104,10 @@ RUN = "out/probe_flow"
 def test_a_record_of_a_run(probe_flow: Callable[..., Any], dumps: Path, name: str) -> None:
     assert compare(probe_flow).code == 0
     in_place_of(dumps / RUN / name)
+    shutil.copytree(dumps / RUN, dumps / "other", ignore=shutil.ignore_patterns(name))
+    in_place_of(dumps / "other" / name)
     assert probe_flow("show", RUN, "--node", "Torch.add").code in (2, 3)
-    assert probe_flow("diff", RUN, RUN).code in ((0,) if name == "nodes.jsonl" else (2, 3))
+    assert probe_flow("diff", RUN, "other").code in ((0,) if name == "nodes.jsonl" else (2, 3))
 
 
 def test_a_merge_configuration(probe_flow: Callable[..., Any], tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pickle
+import shutil
 import socket
 import subprocess
 import sys
@@ -159,6 +160,7 @@ def test_questions_to_a_hostile_run_folder_run_nothing(probe_flow, dumps, tmp_pa
     for given in record["inputs"]:
         given |= {"model": "os:abort", "pickle": pickle.dumps(Payload(mark)).decode("latin-1")}
     (tmp_path / "out" / "run.json").write_text(json.dumps(record))
-    for question in (["show", "out"], ["show", "out", "--tensor", "add.output.0"], ["diff", "out", "out"]):
+    shutil.copytree(tmp_path / "out", tmp_path / "copy")
+    for question in (["show", "out"], ["show", "out", "--tensor", "add.output.0"], ["diff", "out", "copy"]):
         assert probe_flow(*question, output=None).code in (0, 1, 2, 3)
     assert not mark.exists()

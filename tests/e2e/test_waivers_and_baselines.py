@@ -373,9 +373,17 @@ def test_the_difference_of_a_healthy_and_a_faulty_run_names_the_fault_and_its_he
     assert back.out.startswith("NO REGRESSION  The runs are of different dumps: target. Nothing is worse in B.")
     assert found["inputs"][0]["stage"] == "target"
     assert found["inputs"][0]["before"]["fingerprint"] != found["inputs"][0]["after"]["fingerprint"]
-    same = probe_flow("diff", run, run, output=None)
+    shutil.copytree(run, tmp_path / "copy")
+    same = probe_flow("diff", run, "copy", output=None)
     assert same.code == 0
     assert same.out.splitlines()[-1].endswith("the same | exit code 0")
+
+
+def test_a_run_is_not_compared_with_itself(probe_flow: Command, faulty: dict[str, Path], tmp_path: Path):
+    run = faulty["pytorch_compare"]
+    (tmp_path / "link").symlink_to(run)
+    done = probe_flow("diff", run, "link", output=None)
+    assert (done.code, "error[PF7334]: run A and run B are the same run" in done.err) == (2, True)
 
 
 def test_runs_of_different_scenarios_have_nothing_in_common(probe_flow: Command, faulty: dict[str, Path]):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from probe_flow.errors import Diagnostic, IncompleteError, Severity
+from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.records import Baseline, BaselineUse, Deviant
 from probe_flow.records.baseline import NodePlace, largest, stand
@@ -96,8 +96,12 @@ def diff_runs(a: StoredRun, b: StoredRun, *, tolerance: float) -> RunDiff:
         tolerance: relative to the error in A.
 
     Raises:
+        UsageError: PF7334 when both are one run, which never differs from itself.
         IncompleteError: PF7330 when the runs have no tensor in common, PF7111 and PF7113 when a record cannot be read.
     """
+    if a.folder.resolve() == b.folder.resolve():
+        cure = "name the run before and the run after"
+        raise UsageError(Diagnostic("PF7334", "run A and run B are the same run", path=str(b.folder), help=cure))
     names = _stages(a, b)
     inputs = changed_inputs(inputs_of(a), inputs_of(b))
     common, before, after = unequal_rows(a, b, names)
