@@ -32,7 +32,7 @@ from probe_flow.apis.calls import (
 )
 from probe_flow.apis.numpy_core import convolution, elementwise, moves, products, reductions
 from probe_flow.apis.numpy_core.binding import bound
-from probe_flow.apis.numpy_core.names import Function
+from probe_flow.apis.numpy_core.names import Function, is_rounded_once
 from probe_flow.apis.numpy_core.own_error import OwnError, computed_in, own_error, with_moved
 from probe_flow.apis.side import flat_results
 
@@ -223,7 +223,8 @@ def own_errors(
         inexact = rounded(max(least, coarsest(call, units))) if rounded is not None else function
         return dict(_matched(results, computed(inexact, call, perturbed(call, arrays, units, least=least))))
 
-    is_fixed = is_exact(function) or function is elementwise.dropout
+    dtypes = {leaf.dtype for _, leaf in (*argument_leaves(call), *results) if isinstance(leaf, TensorSpec)}
+    is_fixed = is_exact(function) or function is elementwise.dropout or is_rounded_once(function, dtypes)
     return weighed(call, results, known, truth, units, None if is_fixed else moved, exact=is_exact(function))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -161,6 +162,24 @@ PRIMITIVES: Mapping[str, Function] = MappingProxyType(
 
 OF_MINDSPORE: Mapping[str, Function] = MappingProxyType({"BiasAdd": elementwise.bias_add})
 """The same of MindSpore alone: devices and ONNX have attributes for it, which shapes settle here."""
+
+_ROUNDED_ONCE = frozenset(
+    (
+        elementwise.add, elementwise.sub, elementwise.rsub, elementwise.div, TORCH["mul"], TORCH["multiply"],
+        *(OPERATORS[name] for name in ("radd", "rsub", "mul", "rmul", "rtruediv", "rdiv")),
+    )
+)  # fmt: skip
+
+
+def is_rounded_once(function: Function, dtypes: AbstractSet[str]) -> bool:
+    """Return whether nothing is rounded but the result: of one sum, product or quotient within one type of 16 bits.
+
+    Args:
+        function: that computes it.
+        dtypes: element types of all that it takes and gives.
+    """
+    return function in _ROUNDED_ONCE and dtypes in ({"float16"}, {"bfloat16"})
+
 
 _RANDOM = frozenset({
     "alpha_dropout", "bernoulli", "cauchy", "dropout1d", "dropout2d", "dropout3d", "exponential",

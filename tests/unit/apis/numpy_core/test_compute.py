@@ -126,6 +126,21 @@ def errors_of(form, dumped, dtype, **more):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("api", ["add", "sub", "mul", "div"])
+def test_of_one_sum_or_product_in_16_bits_nothing_is_rounded_but_the_result(api):
+    """A ripple of 0.3 % passes where inputs may be off by a rounding each, as they may be of a product of matrices."""
+    chance = np.random.default_rng(1)
+    x, y = (chance.uniform(1.0, 2.0, 4096).astype(np.float16).astype(float) for _ in range(2))
+    (made,) = results("Torch", api, x, y)
+    rounded = made.astype(np.float16).astype(float)
+    ripple = 1.0 + 0.003 * np.sin(np.arange(made.size))
+    form = Form("Torch", api, [x, y])
+    (own,), (wrong,) = errors_of(form, rounded, "float16"), errors_of(form, rounded * ripple, "float16")
+    assert own.worst[3] < 0.5
+    assert wrong.worst[3] > 2.0
+    assert wrong.worst[2] == pytest.approx(2.0**-11, rel=0.01)
+
+
 def test_a_rounded_result_is_explained_and_a_factor_is_not():
     x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float16).astype(float)
     form = Form("Torch", "matmul", [x, x])
