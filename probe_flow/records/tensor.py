@@ -286,6 +286,11 @@ class TensorRef(Struct, frozen=True, gc=False, eq=False):
         return None if shape is None else math.prod(shape)
 
     @property
+    def is_index(self) -> bool:
+        """Whether it holds several whole numbers or truths, which may pick elements of others."""
+        return (self.numel or 0) > 1 and self.dtype.lstrip("u").startswith(("int", "bool"))
+
+    @property
     def has_numbers(self) -> bool:
         """Whether elements or statistics of it are known."""
         return self.traits.type.kind in _WITH_NUMBERS

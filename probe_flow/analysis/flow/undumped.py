@@ -112,8 +112,7 @@ class Undumped:
     @cached_property
     def _decides(self) -> bool:
         """Whether a call of the program gives indices or masks, by which rows may be picked."""
-        written = (row.pair.shown for row in self._rows if row.is_produced)
-        return any((each.numel or 0) > 1 and each.dtype.lstrip("u").startswith(("int", "bool")) for each in written)
+        return any(row.is_produced and row.pair.shown.is_index for row in self._rows)
 
     def _is_mostly_unfed(self) -> bool:
         """Whether so much of what calls of the forward pass work on came from nowhere, or has a size of nothing."""

@@ -16,7 +16,7 @@ from probe_flow.analysis.flow.undumped import Undumped
 from probe_flow.analysis.limits import OTHER_DATA
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.search.diagnosis import UNRELATED
-from probe_flow.records import Mode, NodeKey, Phase, TensorRef
+from probe_flow.records import Mode, NodeKey, Phase
 from probe_flow.records.row import Row
 
 SAMPLED = 2.0
@@ -165,7 +165,7 @@ class Shaken:
         if call.is_gradient:
             forward = NodeKey(key.execution, key.name, key.call, Phase.FORWARD)
             others = max(others, self._choosers.get(forward, -1.0))
-        if others < 0.0 and not any(_is_index(self._rows[n].pair.shown) and not _agrees(self._rows[n]) for n in around):
+        if others < 0.0 and not any(self._rows[n].pair.shown.is_index and not _agrees(self._rows[n]) for n in around):
             return 0.0
         is_open = self._undumped.is_any and (others > 0.0 or self._reads_undumped_choices(call))
         return self._decided.get(row.node.execution.identity, RANDOM if is_open else 0.0)
@@ -173,7 +173,7 @@ class Shaken:
     def _reads_undumped_choices(self, call: Call) -> bool:
         """Whether a call, or that of a gradient, reads indices or masks that the dump does not hold the making of."""
         read = (n for n in (*call.read, *call.forward) if not self._rows[n].is_produced)
-        return any(_is_index(self._rows[n].pair.shown) and self._undumped.made(n, call) for n in read)
+        return any(self._rows[n].pair.shown.is_index and self._undumped.made(n, call) for n in read)
 
     @cached_property
     def _others_by_size(self) -> float:
@@ -208,7 +208,7 @@ class Shaken:
             target, golden = row.pair.target, row.pair.golden
             if target is None or golden is None or (mine := target.numel) is None or (other := golden.numel) is None:
                 continue
-            if mine != other or (not row.is_produced and _is_index(target) and not _agrees(row)):
+            if mine != other or (not row.is_produced and target.is_index and not _agrees(row)):
                 share = abs(mine - other) / max(1, mine, other)
                 found[target.node] = max(math.sqrt(share), found.get(target.node, 0.0))
         return found
@@ -288,10 +288,6 @@ def _are_whole(row: Row) -> bool:
     sides = (measured.target_statistics, measured.golden_statistics) if measured is not None else ()
     ends = [end for each in sides if each is not None for end in (each.min, each.max)]
     return not row.is_produced and bool(ends) and all(isinstance(end, float) and end.is_integer() for end in ends)
-
-
-def _is_index(tensor: TensorRef) -> bool:
-    return (tensor.numel or 0) > 1 and tensor.dtype.lstrip("u").startswith(("int", "bool"))
 
 
 def _agrees(row: Row) -> bool:
