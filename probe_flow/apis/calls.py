@@ -207,6 +207,14 @@ class Gradients:
     incoming: tuple[Tree, ...]
     results: tuple[Tree, ...]
 
+    @property
+    def known(self) -> tuple[Tree, ...]:
+        """``incoming`` up to the last one that there is."""
+        count = len(self.incoming)
+        while count and self.incoming[count - 1] == Plain(None):
+            count -= 1
+        return self.incoming[:count]
+
 
 def canonical_dtype(word: str) -> str:
     """Return the canonical name of an element type in any framework's words.

@@ -61,7 +61,7 @@ def judge_mindspore(max_abs_limit: float) -> Judge:
 
 def judge_by_standards(api: str, max_abs_limit: float) -> JudgeOfTwo:
     """Return what judges results of an API by the standard that it has."""
-    from probe_flow.apis.by_standard import judge_by_standard
+    from probe_flow.apis.two_runs import judge_by_standard
 
     return partial(judge_by_standard, api, max_abs_limit)
 
@@ -74,7 +74,7 @@ def judge_pytorch(api: str, entries: str, standards: str) -> Judge:
         entries: of the call, as text: eight-bit floats in it decide the standard.
         standards: ``per_api`` or ``benchmark_only``.
     """
-    from probe_flow.apis.run_ut import judge_torch
+    from probe_flow.apis.preliminary import judge_torch
     from probe_flow.apis.standards import Profile
 
     has_eight_bits = any(f"torch.{word}" in entries for word in ("float8", "hifloat8"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from probe_flow.apis import rounding
 from probe_flow.apis.acc_check import Judgement, judge, rounded
 from probe_flow.apis.calls import (
     FLOATS,
@@ -19,7 +20,6 @@ from probe_flow.apis.calls import (
     Path,
     Plain,
     TensorSpec,
-    Tree,
     UnusableError,
     argument_leaves,
     leaves,
@@ -35,7 +35,7 @@ from probe_flow.apis.pytorch_rules import (
     rounded_input,
     with_known_mask,
 )
-from probe_flow.apis.side import Held, Result, Side, flat_results, of_what_has_gradients, plain
+from probe_flow.apis.side import Held, Result, Side, flat_results, of_what_has_gradients, paired, plain
 from probe_flow.apis.values import Source
 
 Judge: TypeAlias = "Callable[[Result, Result], Judgement]"
@@ -129,6 +129,11 @@ class _Values:
     arguments: Mapping[Path, Any]
     gradients: Sequence[Any]
 
+    def moved(self, least: float) -> _Values:
+        """Return the same, held outside any framework, its floats each off by a rounding (`rounding.moved`)."""
+        arguments = rounding.moved([*self.arguments.values()], least)
+        return _Values(dict(zip(self.arguments, arguments, strict=True)), rounding.moved(self.gradients, least))
+
     def each(self, change: Callable[[Any], Any]) -> _Values:
         """Return what becomes of each tensor."""
         return _Values(
@@ -175,10 +180,7 @@ class Runner:
         is_gradient = gradients is not None
         values = _Values(
             {place: self._argument(call, leaf, place) for place, leaf in argument_leaves(call)},
-            [
-                self._gradient(leaf, number)
-                for number, leaf in enumerate(_known(gradients.incoming) if gradients else ())
-            ],
+            [self._gradient(leaf, number) for number, leaf in enumerate(gradients.known if gradients else ())],
         )
         ran = "values of the dump"
         if self._tested is None:
@@ -196,8 +198,11 @@ class Runner:
         def wider(dtype: str) -> str:
             return self._benchmark_dtype(call, dtype)
 
-        tensors = values.each(lambda held: self._benchmark.tensor(Held(held.values, wider(held.dtype))))
-        benchmark = self._outcome(self._benchmark, function, call, tensors, wider, is_gradient=is_gradient)
+        def benchmark_of(values: _Values) -> list[Result]:
+            tensors = values.each(lambda held: self._benchmark.tensor(Held(held.values, wider(held.dtype))))
+            return self._outcome(self._benchmark, function, call, tensors, wider, is_gradient=is_gradient)
+
+        benchmark = benchmark_of(values)
         others = self._others(call, values, is_gradient=is_gradient)
         by_place = gradients is not None and (self._tested is not None or _gradient_places(call, gradients) is not None)
         if not self._how.is_pytorch:
@@ -210,6 +215,8 @@ class Runner:
             recorded = {each.place for each in tested}
             benchmark = [each for each in benchmark if each.place in recorded]
         checked = self._judged(tested, benchmark, others, by_place=by_place)
+        if self._how.is_pytorch and not call.is_random:
+            checked = self._judged_by_rounding(checked, values, benchmark_of)
         if all(each.judgement.is_right for each in checked):
             return Direction(checked, ran=ran)
         return Direction(checked, ran=ran, inputs=values.arguments, incoming=values.gradients)
@@ -314,7 +321,7 @@ class Runner:
     def _judged(
         self, tested: list[Result], benchmark: list[Result], others: Mapping[Path, Result], *, by_place: bool
     ) -> tuple[Checked, ...]:
-        pairs = _paired(tested, benchmark, by_place=by_place)
+        pairs = paired(tested, benchmark, by_place=by_place)
         if all(one.value is None and other.value is None for one, other in pairs):
             raise UnusableError("it has no result that could be compared", is_expected=True)
         found = []
@@ -328,13 +335,22 @@ class Runner:
             found.append(Checked(one, other, judgement))
         return tuple(found)
 
+    def _judged_by_rounding(
+        self, checked: tuple[Checked, ...], values: _Values, benchmark_of: Callable[[_Values], list[Result]]
+    ) -> tuple[Checked, ...]:
+        """Return the results, those doubtful that are wrong by no more than rounding the inputs makes.
 
-def _known(incoming: Sequence[Tree]) -> Sequence[Tree]:
-    """Return the gradients up to the last one that there is."""
-    count = len(incoming)
-    while count and incoming[count - 1] == Plain(None):
-        count -= 1
-    return incoming[:count]
+        A benchmark no more precise than the tested side cannot tell; and tables of MindSpore know no such status.
+        """
+        wrong = [each for each in checked if not (each.judgement.is_right or each.judgement.is_doubtful)]
+        if not wrong or self._how.benchmark == "same":
+            return checked
+        least = max(rounding.unit_of(each.tested.dtype) for each in wrong)
+        found = {each.place: each for each in benchmark_of(values.moved(least))}
+        return tuple(
+            replace(each, judgement=rounding.judged_by(each.judgement, each.tested, each.benchmark, found))
+            for each in checked
+        )
 
 
 def _result(side: Side, place: Path, value: Any) -> Result:
@@ -377,19 +393,3 @@ def _of_every_tensor(results: list[Result], call: Call) -> list[Result]:
     known = {each.place: each for each in results}
     places = [place for place, leaf in argument_leaves(call) if isinstance(leaf, TensorSpec)]
     return [known.get(place, Result(place, None)) for place in places]
-
-
-def _paired(tested: list[Result], benchmark: list[Result], *, by_place: bool) -> list[tuple[Result, Result]]:
-    """Return which result is compared with which: by place, or one behind the other.
-
-    Raises:
-        UnusableError: one side has more of them.
-    """
-    if by_place:
-        known = {each.place: each for each in benchmark}
-        pairs = [(each, known[each.place]) for each in tested if each.place in known]
-        if len(pairs) == len(tested) == len(benchmark):
-            return pairs
-    elif len(tested) == len(benchmark):
-        return list(zip(tested, benchmark, strict=True))
-    raise UnusableError(f"the tested side gives {len(tested)} results, the benchmark {len(benchmark)}")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from probe_flow.apis.calls import Call, Path, TensorSpec, argument_leaves
+from probe_flow.apis.calls import Call, Path, TensorSpec, UnusableError, argument_leaves
 from probe_flow.apis.values import Values
 
 
@@ -180,3 +180,19 @@ def of_what_has_gradients(
 def plain(value: object) -> object:
     """Return a value that a framework gave as one of Python's own, where it is a number of numpy."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def paired(tested: list[Result], benchmark: list[Result], *, by_place: bool) -> list[tuple[Result, Result]]:
+    """Return which result is compared with which: by place, or one behind the other.
+
+    Raises:
+        UnusableError: one side has more of them.
+    """
+    if by_place:
+        known = {each.place: each for each in benchmark}
+        pairs = [(each, known[each.place]) for each in tested if each.place in known]
+        if len(pairs) == len(tested) == len(benchmark):
+            return pairs
+    elif len(tested) == len(benchmark):
+        return list(zip(tested, benchmark, strict=True))
+    raise UnusableError(f"the tested side gives {len(tested)} results, the benchmark {len(benchmark)}")

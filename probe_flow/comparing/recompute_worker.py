@@ -23,7 +23,7 @@ from probe_flow.records.row import Recomputed
 
 if TYPE_CHECKING:
     from probe_flow.apis.numpy_core.fused import Fused
-    from probe_flow.apis.numpy_core.own_error import OwnError
+    from probe_flow.apis.own_error import OwnError
 
 
 Function: TypeAlias = "Callable[..., Any]"

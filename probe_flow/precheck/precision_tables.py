@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from probe_flow.apis.run_ut import FIGURES as TORCH_FIGURES
+from probe_flow.apis.preliminary import FIGURES as TORCH_FIGURES
 from probe_flow.errors import Diagnostic, Span, UsageError
 from probe_flow.files.opening import lines_of, open_text
 from probe_flow.precheck.tables import TORCH_DETAILS_HEADER

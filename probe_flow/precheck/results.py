@@ -58,7 +58,7 @@ class Output(Struct, frozen=True):
         message: why it does not pass.
         measured: what the kernel measured of the two, as text (`metrics.brought`); empty where it did not.
         is_doubtful: whether it neither passes nor fails.
-        named: figures of the standard that its API has (`apis.run_ut.FIGURES`), by their names.
+        named: figures of the standard that its API has (`apis.preliminary.FIGURES`), by their names.
         is_empty: whether there was nothing to judge: no tensor on either side, or for PyTorch one without elements.
     """
 

@@ -9,7 +9,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from probe_flow.apis.run_ut import FIGURES
+from probe_flow.apis.preliminary import FIGURES
 from probe_flow.apis.scripts.op_tables import DETAILS_COLUMNS, RESULT_COLUMNS
 from probe_flow.precheck.results import ApiResult, Direction, Figure, Output, Side, Status
 from probe_flow.record.cells import text_cell
@@ -42,7 +42,7 @@ TORCH_DETAILS_HEADER = (
     "Status",
     "Message",
 )
-"""The headings of msprobe's tables for PyTorch, which programs read: names of `apis.run_ut.FIGURES` in Chinese."""
+"""The headings of msprobe's tables for PyTorch, which programs read: names of `apis.preliminary.FIGURES` in Chinese."""
 
 _UNUSED = " "
 """What msprobe's tables for PyTorch hold where there is nothing."""

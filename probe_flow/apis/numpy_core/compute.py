@@ -33,7 +33,7 @@ from probe_flow.apis.calls import (
 from probe_flow.apis.numpy_core import convolution, elementwise, moves, products, reductions
 from probe_flow.apis.numpy_core.binding import bound
 from probe_flow.apis.numpy_core.names import Function, is_rounded_once
-from probe_flow.apis.numpy_core.own_error import OwnError, computed_in, own_error, with_moved
+from probe_flow.apis.own_error import OwnError, computed_in, moved_by, own_error, with_moved
 from probe_flow.apis.side import flat_results
 
 Array = NDArray[Any]
@@ -174,14 +174,6 @@ def perturbed(
         if isinstance(leaf, TensorSpec) and arrays[place].dtype.kind == "f":
             found[place] = moved_by(max(computed_in(leaf.dtype, units), least), arrays[place], number)
     return found
-
-
-def moved_by(unit: float, values: Array, seed: int) -> Array:
-    """Return each element up or down by a relative step, at random."""
-    bits = np.frombuffer(np.random.default_rng(seed).bytes(-(-values.size // 8)), np.uint8)
-    ups = np.unpackbits(bits, count=values.size).reshape(values.shape)
-    found: Array = np.asarray(np.array([1.0 - unit, 1.0 + unit])[ups])  # of one element, numpy makes a number of it
-    return np.multiply(found, values, out=found)
 
 
 def own_errors(

@@ -9,8 +9,8 @@ import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from probe_flow.apis.numpy_core.compute import moved_by
 from probe_flow.apis.numpy_core.names import DEVICE, Function, find
+from probe_flow.apis.own_error import moved_by
 from probe_flow.apis.side import flat_results
 
 Array = NDArray[Any]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.apis.calls import Call, Path, Plain, TensorSpec, UnusableError, leaves
-from probe_flow.apis.numpy_core.own_error import OwnError, computed_in, own_error
+from probe_flow.apis.own_error import OwnError, computed_in, own_error
 
 Array = NDArray[Any]
 Read = Callable[[Path, TensorSpec], Array]

@@ -10,8 +10,8 @@ from api_calls import Form, arrays_in, call_of
 
 from probe_flow.apis.calls import Call, TensorSpec, UnusableError
 from probe_flow.apis.numpy_core import names
-from probe_flow.apis.numpy_core.compute import computed, moved_by, needed_bytes, own_errors, perturbed, wide
-from probe_flow.apis.numpy_core.own_error import own_error
+from probe_flow.apis.numpy_core.compute import computed, needed_bytes, own_errors, perturbed, wide
+from probe_flow.apis.own_error import moved_by, own_error
 
 UNITS = {"float64": 2.0**-40, "float32": 2.0**-20, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 

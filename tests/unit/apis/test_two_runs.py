@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy_side import NumpySide
 
-from probe_flow.apis.by_standard import judge_by_standard
 from probe_flow.apis.calls import Call, TensorSpec
 from probe_flow.apis.check import judge_by_standards
 from probe_flow.apis.run import How, Runner
 from probe_flow.apis.side import Held, Result
+from probe_flow.apis.two_runs import judge_by_standard
 from probe_flow.apis.values import per_slot
 
 

@@ -283,3 +283,11 @@ def _peak(values: Array) -> float:
 
 def _numbers(values: Array) -> Array:
     return values.reshape(-1).astype(np.complex128 if values.dtype.kind == "c" else np.float64, copy=False)
+
+
+def moved_by(unit: float, values: Array, seed: int) -> Array:
+    """Return each element up or down by a relative step, at random."""
+    bits = np.frombuffer(np.random.default_rng(seed).bytes(-(-values.size // 8)), np.uint8)
+    ups = np.unpackbits(bits, count=values.size).reshape(values.shape)
+    found: Array = np.asarray(np.array([1.0 - unit, 1.0 + unit])[ups])  # of one element, numpy makes a number of it
+    return np.multiply(found, values, out=found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from probe_flow.apis.numpy_core.own_error import OwnError, own_error
+from probe_flow.apis.own_error import OwnError, own_error
 
 UNIT = 2.0**-8
 TRUTH = np.random.default_rng(5).standard_normal((2, 64, 8, 8))
