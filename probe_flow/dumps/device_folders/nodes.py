@@ -163,7 +163,8 @@ class GeNodes(Struct):
         if reason is not None:
             slot = Slot(SlotRole.OUTPUT, (0,))
             refs = [TensorRef.of(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)]
-        parts = self._absorbed(file, key, content, refs) if isinstance(content, GeDump) else ()
+        results = [each.original_op or "" for each in content.outputs] if isinstance(content, GeDump) else []
+        parts = self._absorbed(file, key, results, refs) if reason is None else ()
         refs = self._sized(file, key, refs, parts) if content is not None else refs
         self.tensors[key] = [ref.stored_in(self.tables) for ref in refs]
         return self._describe(key, files, header_name, parts), self.tensors[key]
@@ -180,25 +181,34 @@ class GeNodes(Struct):
             return with_graph_facts(refs, self.links, parts)
         return sized_alike(refs) if is_private(file.name.op_type) else refs
 
-    def _absorbed(self, file: GeFile, key: NodeKey, content: GeDump, refs: Sequence[TensorRef]) -> tuple[str, ...]:
-        """Return the graph operators behind one whose name does not tell all of them; usually none."""
+    def _absorbed(self, file: GeFile, key: NodeKey, told: Sequence[str], refs: Sequence[TensorRef]) -> tuple[str, ...]:
+        """Return the graph operators behind one whose name does not tell all of them; usually none.
+
+        Args:
+            told: names of the operators that the header says its outputs are of.
+        """
         if self.links is None or is_private(file.name.op_type):
             return ()
         links, split = self.links, self.links.split(key.name)
         named = split.parts if split is not None else ()
-        told = [links.operator(tensor.original_op) for tensor in content.outputs if tensor.original_op]
-        results = [op.name for op in told if op is not None and not links.is_view(op)]
+        known = (links.operator(name) for name in told if name)
+        results = [op.name for op in known if op is not None and not links.is_view(op)]
         if set(results) <= set(named):
             results = []
-        is_short = len(named) == 1 and 0 < len(links.ops[named[0]].inputs) < len(content.inputs)
-        if not results and not is_short:
+        inputs, outputs = ([numel_of(ref) for ref in refs if ref.slot.role is role] for role in _ENDS)
+        if not results and not (len(named) == 1 and self._is_unlike(links, named, inputs)):
             return ()
         from probe_flow.dumps.graph.absorbed import absorbed_parts
 
-        inputs, outputs = ([numel_of(ref) for ref in refs if ref.slot.role is role] for role in _ENDS)
         found = absorbed_parts(links, named, results, inputs, outputs, lambda name: safe_name(name) not in self.written)
         self.written.update(map(safe_name, found))
         return found
+
+    @staticmethod
+    def _is_unlike(links: GraphLinks, named: Sequence[str], inputs: Sequence[int | None]) -> bool:
+        """Whether an operator read more than its graph operator does, or other sizes."""
+        known = len(links.ops[named[0]].inputs)
+        return known > 0 and len(inputs) > 0 and (known < len(inputs) or links.input_sources(named, inputs).is_aligned)
 
     def _without_header(self, file: GeFile, key: NodeKey) -> list[TensorRef]:
         if file.form == "array":

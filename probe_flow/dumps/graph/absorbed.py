@@ -7,7 +7,7 @@ that the inputs of all parts together are those that were dumped.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from probe_flow.dumps.graph.links import GraphLinks
 from probe_flow.records import GraphOp
@@ -41,6 +41,8 @@ def absorbed_parts(
 
     ``MatMulV2`` with three inputs, of which the graph has two and the ``Add`` behind it the third, is both.
     """
+    if not results and _reads(links, named, inputs):
+        return ()
     exits = [tuple(dict.fromkeys(results))] if results else _ends(links, named, outputs, is_free)
     for ends in exits:
         found = _grown(links, {*named, *ends}, ends, inputs, is_free)
@@ -52,16 +54,20 @@ def absorbed_parts(
 def _ends(
     links: GraphLinks, named: Sequence[str], outputs: Sequence[int | None], is_free: Callable[[str], bool]
 ) -> Iterator[tuple[str, ...]]:
-    """Yield operators behind the named one whose result may be what was dumped, nearest first."""
+    """Yield operators whose result may be what was dumped: those behind the named one, nearest first, then itself.
+
+    Fusion keeps the name of the first of its operators or of the last. Of inputs alone (``dump_mode``) any may be.
+    """
     end = named[-1]
     for _ in range(MAX_BEHIND):
         readers = links.consumers.get(end, ())
         if len(readers) != 1 or not is_free(readers[0].name):
-            return
+            break
         end = readers[0].name
         sizes = [links.numel((end, index)) for index in range(len(links.ops[end].outputs))]
-        if len(sizes) == len(outputs) and all(a in (b, None) for a, b in zip(sizes, outputs, strict=True)):
+        if not outputs or _fit(sizes, outputs):
             yield (end,)
+    yield (named[-1],)
 
 
 def _grown(
@@ -100,7 +106,14 @@ def _grown(
     return second
 
 
-def _reads(links: GraphLinks, parts: frozenset[str], inputs: Sequence[int | None]) -> bool:
+def _fit(known: Sequence[int | None], dumped: Sequence[int | None]) -> bool:
+    """Whether element counts of the graph are those of a dump, as far as both are known."""
+    return len(known) == len(dumped) and all(
+        None in pair or pair[0] == pair[1] for pair in zip(known, dumped, strict=True)
+    )
+
+
+def _reads(links: GraphLinks, parts: Collection[str], inputs: Sequence[int | None]) -> bool:
     """Whether what enters some operators is what was dumped; constants may have gone into the kernel."""
     ordered = sorted(parts, key=links.places.__getitem__)
     entering = [source for source, _ in links.external_inputs(ordered) if source is not None]
@@ -110,11 +123,7 @@ def _reads(links: GraphLinks, parts: frozenset[str], inputs: Sequence[int | None
         for source in known
         if (op := links.ops.get(source[0])) is None or links.computing(op.name) or links.is_fed(op)
     ]
-    for candidate in (entering, [*known], fed):
-        sizes = [links.numel(source) for source in candidate]
-        if len(sizes) == len(inputs) and all(a in (b, None) or b is None for a, b in zip(sizes, inputs, strict=True)):
-            return True
-    return False
+    return any(_fit([links.numel(source) for source in each], inputs) for each in (entering, [*known], fed))
 
 
 def _unmade(links: GraphLinks, parts: frozenset[str], is_free: Callable[[str], bool]) -> list[GraphOp]:

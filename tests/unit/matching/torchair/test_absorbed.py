@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from torchair_builders import GeDump, Op, device_tensor, fx_token, write_device_op, write_fx_node
+from torchair_builders import FIRST_US, GeDump, Op, device_tensor, fx_token, write_device_op, write_fx_node
 from torchair_checks import check_complete, golden_of, missing
 
 from probe_flow.analysis.silent_graph_operators import silent_on_device
@@ -128,3 +128,74 @@ def test_what_another_fused_operator_made_was_made(tmp_path):
     pairs = match(made)
     assert golden_of(pairs)["MatMulV2_1.output.0"] == "add_1.output.0"
     assert missing(pairs) == []
+
+
+def test_fusion_may_keep_the_name_of_the_last(dump):
+    folder = dump.token(0)
+    write_device_op(folder, "MatMulV2", "Add", at=1, inputs=[A, B, BIAS], outputs=[SUM])
+    write_device_op(folder, "Relu", "Relu", at=2, inputs=[SUM], outputs=[RESULT])
+    pairs = match(dump)
+    found = golden_of(pairs)
+    assert found["Add.input.0"] == "mm.input.0"
+    assert found["Add.input.2"] == "add.input.1"
+    assert found["Add.output.0"] == "add.output.0"
+    assert missing(pairs) == []
+
+
+def test_of_inputs_alone_they_say_it(dump):
+    folder = dump.token(0)
+    write_device_op(folder, "MatMulV2", "MatMulV2", at=1, inputs=[A, B, BIAS])
+    write_device_op(folder, "Relu", "Relu", at=2, inputs=[SUM])
+    pairs = match(dump)
+    assert golden_of(pairs)["MatMulV2.input.2"] == "add.input.1"
+    assert missing(pairs) == []
+
+
+def test_statistics_of_the_device_say_it_as_tensors_do(dump):
+    rows = ["Input/Output,Index,Data Size,Data Type,Format,Shape,Max Value,Min Value,Avg Value,Count"]
+    named = [("Input", 0, A), ("Input", 1, B), ("Input", 2, BIAS), ("Output", 0, SUM)]
+    for side, index, values in named:
+        shape = "x".join(map(str, values.shape))
+        figures = f"{values.max():g},{values.min():g},{values.mean():g},{values.size}"
+        rows.append(f"{side},{index},{values.nbytes},DT_FLOAT,ND,{shape},{figures}")
+    (dump.token(0) / f"MatMulV2.Add.11.7.{FIRST_US}.csv").write_text("\n".join(rows) + "\n")
+    write_device_op(dump.token(0), "Relu", "Relu", at=2, inputs=[SUM], outputs=[RESULT])
+    pairs = match(dump)
+    assert golden_of(pairs)["Add.input.1"] == "mm.input.1"
+    assert missing(pairs) == []
+
+
+def test_as_many_inputs_of_other_sizes_are_not_those_of_the_name(tmp_path):
+    """A norm reads a list of axes that its kernel does not; with the sum before it inside, it reads as many again."""
+    x, y, gamma = np.float32([[1, 2, 4]]), np.float32([[3, 0, 1]]), np.float32([2, 1, 3])
+    total = x + y
+    made = GeDump(tmp_path / "msprobe_ge_dump")
+    made.graph(
+        [
+            Op("x", "Data", (), [(None, (1, 3))]),
+            Op("y", "Data", (), [(None, (1, 3))]),
+            Op("gamma", "Data", (), [(None, (3,))]),
+            Op("axes", "Const", (), [(None, (1,))], dtype="int64"),
+            Op("Add", "Add", ("x:0", "y:0"), [("add-aten.add.Tensor.OUTPUT.0", (1, 3))]),
+            Op("Norm", "Norm", ("Add:0", "axes:0", "gamma:0"), [("norm-aten.norm.default.OUTPUT.0", (1, 3))]),
+        ]
+    )
+    fx = fx_token(tmp_path, 0)
+    write_fx_node(fx, "add-aten.add.Tensor", at=1, inputs=[x, y], outputs=[total])
+    write_fx_node(fx, "norm-aten.norm.default", at=2, inputs=[total, gamma], outputs=[total * gamma])
+    write_device_op(made.token(0), "AddNorm", "Norm", at=1, inputs=[x, y, gamma], outputs=[total * gamma])
+    pairs = match(made)
+    assert golden_of(pairs) == {
+        "Norm.input.0": "add.input.0",
+        "Norm.input.1": "add.input.1",
+        "Norm.input.2": "norm.input.1",
+        "Norm.output.0": "norm.output.0",
+    }
+    assert missing(pairs) == []
+
+
+def test_an_operator_that_reads_what_its_name_says_took_in_nothing(dump):
+    """Of a part of the operators (``dump_layer``), what the one before it gave has no file either."""
+    write_device_op(dump.token(0), "Relu", "Relu", at=1, inputs=[SUM], outputs=[RESULT])
+    target = read_torchair_ge(dump.root, side="target")
+    assert [node.originals for node in target.nodes.values()] == [()]
