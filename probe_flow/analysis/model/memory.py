@@ -22,7 +22,8 @@ from probe_flow.analysis.limits import BEYOND
 from probe_flow.analysis.model.arithmetic import COPY, Families
 from probe_flow.analysis.model.deviations import Deviations
 from probe_flow.analysis.model.families import words_of
-from probe_flow.records import Node, NodeKey, Pairs, Phase, TensorKind
+from probe_flow.dumps.graph.op_types import may_write_in_place
+from probe_flow.records import NodeKey, Pairs, Phase, TensorKind
 from probe_flow.records.row import Row
 
 if TYPE_CHECKING:
@@ -34,15 +35,6 @@ OVERWRITES = re.compile(r"(?i)(^|\.)(copy_?|fill_?|zero_?|normal_|uniform_|__set
 `empty_like` hands it out, which collectors do not record."""
 
 _FIRST = frozenset(((0,), ("self",), ("input",)))
-
-WRITES_IN_PLACE = frozenset(
-    (
-        "update", "assign", "inplace", "scatter", "indexput", "indexcopy", "indexadd", "indexfill", "cache", "apply",
-        "momentum", "adam",
-    )
-)  # fmt: skip
-"""Words of the types of operators of devices that may write what they read."""
-
 
 UPDATES = "apply"
 """Word of the types of operators that update a variable and keep states beside it (``ApplyAdamD``)."""
@@ -94,26 +86,13 @@ def is_memory(row: Row) -> bool:
     return is_first_input(row) and OVERWRITES.search(row.node.name) is not None
 
 
-def _is_written_in_place(row: Row, node: Node | None, written: Sequence[Row]) -> bool:
-    """Whether a device shows what an operator read as it left it: a cache, a variable that it writes in place.
-
-    Devices write a dump when the operator is over, of both ends. The target then has one tensor on both, and the golden
-    two.
-    """
-    if node is None or row.is_produced or WRITES_IN_PLACE.isdisjoint(words_of(node.op_type)):
-        return False
-    target, golden = _shown(row)
-    results = map(_shown, written) if target is not None else ()
-    return any(after == target and other not in (None, golden) for after, other in results)
-
-
 def _shown(row: Row) -> tuple[object, object]:
     """Return type, size and statistics of target and golden; None for both where not all of it is known."""
     pair, found = row.pair, row.measurement
     if pair.target is None or found is None or found.target is None or found.golden is None:
         return None, None
     target, golden = found.target.statistics, found.golden.statistics
-    if target.l2norm is None or golden.l2norm is None:
+    if target.max is None or golden.max is None:
         return None, None
     return (pair.target.dtype, pair.target.numel, target), (pair.target.dtype, pair.target.numel, golden)
 
@@ -164,8 +143,7 @@ class Memory:
         if self._has_edges:
             if self._is_unwritten(number, call):
                 return True
-            is_written = _is_written_in_place(row, call.node, [self._rows[n] for n in call.written])
-            return is_written or self._is_kept_state(number, call)
+            return self._is_overwritten(number, call) or self._is_kept_state(number, call)
         if not (call.is_in_place and is_first_input(row)):
             is_view = self._is_unread_view(call)
             if is_view:
@@ -174,6 +152,22 @@ class Memory:
         results = [] if self._sources(number) else [self._deviations[n] for n in call.written]
         is_agreed = bool(results) and all(each is not None and each.is_of_storage for each in results)
         return is_memory(row) or is_agreed
+
+    def _is_overwritten(self, number: int, call: Call) -> bool:
+        """Whether a device shows what an operator read as it left it: a cache, a variable that it writes in place.
+
+        Devices write a dump when the operator is over, of both ends. The target then has one tensor on both, and the
+        golden two. Where inputs alone were dumped, it is what no operator of its step gave.
+        """
+        row = self._rows[number]
+        if row.is_produced or call.node is None or not may_write_in_place(call.node.op_type):
+            return False
+        if not call.written:
+            given = (self._rows[n].node.execution for n in self._sources(number) or ())
+            return is_first_input(row) and row.node.execution not in given
+        target, golden = _shown(row)
+        results = (_shown(self._rows[n]) for n in call.written) if target is not None else ()
+        return any(after == target and other not in (None, golden) for after, other in results)
 
     def _is_of_idle_cast(self, row: Row, call: Call) -> bool:
         """Whether a gradient of a cast that had nothing to do on one side is that of the call before it there."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from probe_flow.dumps.graph.links import GraphLinks, Source
+from probe_flow.dumps.graph.op_types import may_write_in_place
 
 
 class DumpedOp(Struct, frozen=True):
@@ -18,12 +19,34 @@ class DumpedOp(Struct, frozen=True):
     outputs: tuple[tuple[int, ...] | None, ...]
 
 
-Link = tuple[str, int, str, int]
-"""(producer, output, consumer, input), producer and consumer by dumped name."""
+Link = tuple[str, int, str, int, bool]
+"""(producer, output, consumer, input, whether it was in the step before), producer and consumer by dumped name."""
+
+
+def _state_writers(links: GraphLinks) -> dict[str, str]:
+    """Return the inputs of a graph that its operators overwrite (caches), each with the last that does.
+
+    The next step reads what that one left.
+    """
+    found: dict[str, str] = {}
+    held: dict[str, str] = {}
+    for op in links.ops.values():
+        first = op.inputs[0] if op.inputs else None
+        above = links.ops.get(first[0]) if first is not None else None
+        if first is None or above is None:
+            continue
+        name = above.name if links.is_fed(above) else held.get(above.name)
+        if name is None:
+            continue
+        if may_write_in_place(op.op_type) and links.numel((op.name, 0)) == links.numel(first):
+            found[name], held[op.name] = op.name, name
+        elif links.is_view(op):
+            held[op.name] = name
+    return found
 
 
 def dumped_links(links: GraphLinks, dumped: Mapping[str, DumpedOp]) -> list[Link]:
-    """Return every direct flow from a dumped output to a dumped input.
+    """Return every direct flow from a dumped output to a dumped input, that of what the step before left included.
 
     An operator in between that was not dumped lets all of its inputs through: what it reads may explain what it gives.
     One that left its outputs only (``dump_mode`` output) reads what the graph says, in the graph's order.
@@ -39,7 +62,9 @@ def dumped_links(links: GraphLinks, dumped: Mapping[str, DumpedOp]) -> list[Link
         )
     )
     owners = {part: name for name, op in dumped.items() for part in op.parts}
-    origins = _Origins(links, owners, dumped)
+    states = _state_writers(links)
+    origins = _Origins(links, owners, dumped, states)
+    left = {state: origins.of((writer, 0)) for state, writer in states.items() if writer in owners}
     found: list[Link] = []
     for name, op in dumped.items():
         sources = (
@@ -49,18 +74,22 @@ def dumped_links(links: GraphLinks, dumped: Mapping[str, DumpedOp]) -> list[Link
         )
         for index, source in enumerate(sources):
             if source is not None:
-                found.extend((producer, output, name, index) for producer, output in origins.of(source))
+                for above, output in origins.of(source):
+                    given = left.get(above, ()) if above in states else [(above, output)]
+                    found.extend((*each, name, index, above in states) for each in given)
     return found
 
 
 class _Origins:
     """Resolves graph tensors to the dumped outputs that they come from, each operator once."""
 
-    def __init__(self, links: GraphLinks, owners: Mapping[str, str], dumped: Mapping[str, DumpedOp]) -> None:
+    def __init__(
+        self, links: GraphLinks, owners: Mapping[str, str], dumped: Mapping[str, DumpedOp], states: Iterable[str]
+    ) -> None:
         self._links = links
         self._owners = owners
         self._dumped = dumped
-        self._passed: dict[str, tuple[Source, ...]] = {}
+        self._passed: dict[str, tuple[Source, ...]] = {name: ((name, 0),) for name in states}
         self._output_index: dict[str, dict[Source, int]] = {}
 
     def of(self, source: Source) -> tuple[Source, ...]:

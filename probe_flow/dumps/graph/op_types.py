@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 FED_TYPES = frozenset({"Data", "RefData"})
 """Types of graph inputs."""
 
@@ -28,12 +30,28 @@ TRANSPOSING_TYPES = frozenset({"Transpose", "TransposeD"})
 RELAY_TYPES = VIEW_TYPES | {"Cast", "TransData", "TensorMove"}
 """Types whose only result is the value of their first input in another form."""
 
+_IN_PLACE = re.compile(
+    "(?:{0}|(?i:(?<![a-z])(?:{0})))(?![a-z])".format(
+        "Update|Assign|In_?[Pp]lace|Scatter|Index_?(?:[Pp]ut|[Cc]opy|[Aa]dd|[Ff]ill)|Cache|Apply|Momentum|Adam"
+    )
+)
+"""Words of types that may write what they read, which is their first input: a cache, a variable."""
+
 _PRIVATE_WORDS = ("Cast", "TransData")
 
 
 def is_private(op_type: str) -> bool:
     """Return True for a type of operator that a device inserts by itself."""
     return any(word in op_type for word in _PRIVATE_WORDS)
+
+
+def may_write_in_place(op_type: str) -> bool:
+    """Return True for a type that may overwrite its first input.
+
+    >>> [may_write_in_place(each) for each in ("ScatterNdUpdate", "InplaceIndexAdd", "npu_scatter", "Reapplying")]
+    [True, True, True, False]
+    """
+    return _IN_PLACE.search(op_type) is not None
 
 
 def may_leave_no_file(op_type: str) -> bool:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from probe_flow.dumps.device_folders.layout import GeFile, is_time, rank_of
 from probe_flow.dumps.device_folders.nodes import GeNodes
-from probe_flow.dumps.graph.edges import DumpedOp, Link, dumped_links
+from probe_flow.dumps.graph.edges import DumpedOp, dumped_links
 from probe_flow.dumps.graph.links import GraphLinks
 from probe_flow.dumps.reduced.reduced_tensors import reduced_beside_tensors, task_of
 from probe_flow.dumps.selection import EVERYTHING, Duplicates, Selection, keeps_no_node
@@ -113,7 +113,8 @@ class _Reader(Struct):
     edges: list[Edge] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
     _links: dict[int, GraphLinks] = field(default_factory=dict)
-    _flows: dict[tuple[object, ...], list[Link]] = field(default_factory=dict)
+    _flows: dict[tuple[object, ...], list[tuple[str, int, str, int, bool]]] = field(default_factory=dict)
+    _keys: dict[tuple[object, ...], Mapping[str, NodeKey]] = field(default_factory=dict)
 
     def read(self, execution: Execution, files: Sequence[GeFile]) -> None:
         links = self._graph_links(execution)
@@ -127,7 +128,7 @@ class _Reader(Struct):
         if links is None:
             self.problems.append(_no_graph(execution, self.root))
         else:
-            self._add_edges(links, found)
+            self._add_edges(execution, links, found)
 
     def _add_stacks(self, execution: Execution, found: GeNodes) -> None:
         if not self.sources.files:
@@ -151,7 +152,7 @@ class _Reader(Struct):
             return None
         return self._links.setdefault(id(graph), GraphLinks(graph))
 
-    def _add_edges(self, links: GraphLinks, found: GeNodes) -> None:
+    def _add_edges(self, execution: Execution, links: GraphLinks, found: GeNodes) -> None:
         dumped: dict[str, DumpedOp] = {}
         for key, parts in found.parts.items():
             refs = found.tensors[key]
@@ -163,10 +164,13 @@ class _Reader(Struct):
         if signature not in self._flows:
             self._flows[signature] = dumped_links(links, dumped)
         keys = {key.name: key for key in found.parts}
-        self.edges.extend(
-            Edge(keys[producer], output, keys[consumer], index)
-            for producer, output, consumer, index in self._flows[signature]
-        )
+        step = execution.step or 0
+        before = self._keys.get((execution.rank, execution.graph, step - 1), {})
+        self._keys[execution.rank, execution.graph, step] = keys
+        for producer, output, consumer, index, is_left in self._flows[signature]:
+            made = (before if is_left else keys).get(producer)
+            if made is not None:
+                self.edges.append(Edge(made, output, keys[consumer], index))
 
 
 def graph_of(graphs: Sequence[Graph], execution: Execution) -> Graph | None:
