@@ -16,7 +16,7 @@ from probe_flow.apis.calls import UnusableError
 Array = NDArray[Any]
 Operand = Array | float
 
-_SELU, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+SELU, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 """Scale and alpha of Klambauer et al. (2017), by which activations keep a mean of 0 and a variance of 1."""
 
 _erf = np.frompyfunc(math.erf, 1, 1)
@@ -174,7 +174,7 @@ def angle(input: Array) -> Array:
 
 def selu(input: Array, inplace: bool = False) -> Array:
     """Return the input scaled by 1.0507, of what is negative its `elu` of 1.6733."""
-    return np.asarray(_SELU * elu(input, _SELU_ALPHA, inplace))
+    return np.asarray(SELU * elu(input, SELU_ALPHA, inplace))
 
 
 def celu(input: Array, alpha: float = 1.0, inplace: bool = False) -> Array:

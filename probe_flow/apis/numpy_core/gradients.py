@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.numpy_core import elementwise, moves, normalising, products, reductions
+from probe_flow.apis.numpy_core.combined_gradients import COMBINED_RULES
 from probe_flow.apis.numpy_core.layer_gradients import LAYER_RULES
+from probe_flow.apis.numpy_core.moved_gradients import MOVED_RULES, summed_like
 from probe_flow.apis.numpy_core.names import OPERATORS, TORCH, Function
 
 Array = NDArray[Any]
@@ -47,8 +49,8 @@ def _matmul(given: Given, gradient: Array, names: tuple[str, str] = ("input", "o
     if left.ndim < 2 or right.ndim < 2:
         raise UnusableError("the gradient of a product with a vector is not computed")
     return {
-        names[0]: _like(gradient @ right.swapaxes(-1, -2), left),
-        names[1]: _like(left.swapaxes(-1, -2) @ gradient, right),
+        names[0]: summed_like(gradient @ right.swapaxes(-1, -2), left),
+        names[1]: summed_like(left.swapaxes(-1, -2) @ gradient, right),
     }
 
 
@@ -69,7 +71,7 @@ def _addmm(given: Given, gradient: Array) -> Gradients:
     alpha, beta = given.get("alpha", 1), given.get("beta", 1)
     first, second = (name for name in given if name.startswith(("mat", "batch")))
     found = _matmul({first: given[first], second: given[second]}, alpha * gradient, (first, second))
-    return {**found, "input": _like(beta * gradient, given["input"])}
+    return {**found, "input": summed_like(beta * gradient, given["input"])}
 
 
 def _add(given: Given, gradient: Array) -> Gradients:
@@ -99,7 +101,7 @@ def _pow(given: Given, gradient: Array) -> Gradients:
 
 def _of_operands(given: Given, first: Any, second: Any) -> Gradients:
     found = {"input": first, "other": second}
-    return {name: _like(np.asarray(each), given[name]) for name, each in found.items() if _is_tensor(given[name])}
+    return {name: summed_like(np.asarray(each), given[name]) for name, each in found.items() if _is_tensor(given[name])}
 
 
 def _slope(slope: Callable[[Array], Array]) -> Rule:
@@ -168,7 +170,7 @@ def _permute(given: Given, gradient: Array) -> Gradients:
 
 
 def _expanded(given: Given, gradient: Array) -> Gradients:
-    return {"input": _like(gradient, given["input"])}
+    return {"input": summed_like(gradient, given["input"])}
 
 
 def _summed(given: Given, gradient: Array) -> Gradients:
@@ -198,6 +200,23 @@ def _masked_fill(given: Given, gradient: Array) -> Gradients:
 def _elu(given: Given, gradient: Array) -> Gradients:
     x, alpha = given["input"], given.get("alpha", 1.0)
     return {"input": gradient * np.where(x > 0, 1.0, alpha * np.exp(np.minimum(x, 0)))}
+
+
+def _selu(given: Given, gradient: Array) -> Gradients:
+    return _elu({"input": given["input"], "alpha": elementwise.SELU_ALPHA}, elementwise.SELU * gradient)
+
+
+def _celu(given: Given, gradient: Array) -> Gradients:
+    x, alpha = given["input"], given.get("alpha", 1.0)
+    return {"input": gradient * np.where(x > 0, 1.0, np.exp(np.minimum(x, 0) / alpha))}
+
+
+def _shrink(given: Given, gradient: Array) -> Gradients:
+    return {"input": np.where(np.abs(given["input"]) > given.get("lambd", 0.5), gradient, 0.0)}
+
+
+def _threshold(given: Given, gradient: Array) -> Gradients:
+    return {"input": np.where(given["input"] > given["threshold"], gradient, 0.0)}
 
 
 def _hardtanh(given: Given, gradient: Array) -> Gradients:
@@ -235,73 +254,6 @@ def _swiglu(given: Given, gradient: Array) -> Gradients:
     return {"input": np.concatenate(parts, axis=axis)}
 
 
-def _cat(given: Given, gradient: Array) -> Gradients:
-    tensors, axis = given["tensors"], given.get("dim", 0)
-    edges = np.cumsum([each.shape[axis] for each in tensors])[:-1]
-    return {f"tensors.{place}": part for place, part in enumerate(np.split(gradient, edges, axis=axis))}
-
-
-def _stack(given: Given, gradient: Array) -> Gradients:
-    parts = np.moveaxis(gradient, given.get("dim", 0), 0)
-    return {f"tensors.{place}": part for place, part in enumerate(parts)}
-
-
-def _pad(given: Given, gradient: Array) -> Gradients:
-    source, lengths = given["input"], list(given["pad"])
-    cut = [slice(None)] * source.ndim
-    for place in range(len(lengths) // 2):
-        axis = source.ndim - 1 - place
-        cut[axis] = slice(lengths[2 * place], lengths[2 * place] + source.shape[axis])
-    return {"input": gradient[tuple(cut)]}
-
-
-def _flip(given: Given, gradient: Array) -> Gradients:
-    return {"input": moves.flip(gradient, *given["dims"])}
-
-
-def _tril(given: Given, gradient: Array) -> Gradients:
-    return {"input": np.tril(gradient, given.get("diagonal", 0))}
-
-
-def _triu(given: Given, gradient: Array) -> Gradients:
-    return {"input": np.triu(gradient, given.get("diagonal", 0))}
-
-
-def _index_select(given: Given, gradient: Array) -> Gradients:
-    axis = given["dim"]
-    return _scattered(given, gradient, (*[slice(None)] * (axis % given["input"].ndim), given["index"].astype(np.int64)))
-
-
-def _gather(given: Given, gradient: Array) -> Gradients:
-    source, axis = given["input"], given["dim"] % given["input"].ndim
-    places: list[Array] = list(np.indices(gradient.shape, sparse=True))
-    places[axis] = given["index"].astype(np.int64)
-    found = np.zeros(source.shape)
-    np.add.at(found, tuple(places), gradient)
-    return {"input": found}
-
-
-def _select(given: Given, gradient: Array) -> Gradients:
-    return _scattered(given, gradient, (*[slice(None)] * (given["dim"] % given["input"].ndim), given["index"]))
-
-
-def _narrow(given: Given, gradient: Array) -> Gradients:
-    start = int(given["start"])
-    cut = slice(start, start + given["length"])
-    return _scattered(given, gradient, (*[slice(None)] * (given["dim"] % given["input"].ndim), cut))
-
-
-def _get_item(given: Given, gradient: Array) -> Gradients:
-    return _scattered(given, gradient, given["index"])
-
-
-def _scattered(given: Given, gradient: Array, index: Any) -> Gradients:
-    """Return a gradient at the places that an index names, 0 elsewhere; where one is named twice, the sum."""
-    found = np.zeros(given["input"].shape)
-    np.add.at(found, index, gradient)
-    return {"input": found}
-
-
 def _logsumexp(given: Given, gradient: Array) -> Gradients:
     source = given["input"]
     found = _kept(given, reductions.logsumexp(source, given["dim"], given.get("keepdim", False)))
@@ -311,14 +263,6 @@ def _logsumexp(given: Given, gradient: Array) -> Gradients:
 def _cumsum(given: Given, gradient: Array) -> Gradients:
     axis = given["dim"]
     return {"input": np.flip(np.flip(gradient, axis).cumsum(axis=axis), axis)}
-
-
-def _like(gradient: Array, operand: Array) -> Array:
-    """Return a gradient summed over the axes along which its operand was repeated."""
-    extra = gradient.ndim - operand.ndim
-    summed = gradient.sum(axis=tuple(range(extra))) if extra else gradient
-    axes = tuple(axis for axis, size in enumerate(operand.shape) if size == 1 and summed.shape[axis] != 1)
-    return summed.sum(axis=axes, keepdims=True) if axes else summed
 
 
 def rule_by_result(function: Function) -> RuleByResult | None:
@@ -371,10 +315,18 @@ _RULES: Mapping[Function, Rule] = MappingProxyType(
         elementwise.hardsigmoid: _slope(lambda x: np.where(np.abs(x) < 3, 1 / 6, 0.0)),
         elementwise.hardswish: _slope(lambda x: np.where(x <= -3, 0.0, np.where(x < 3, x / 3 + 0.5, 1.0))),
         elementwise.clamp: _clamp, elementwise.where: _where, elementwise.swiglu: _swiglu,
-        moves.cat: _cat, moves.stack: _stack, moves.pad: _pad, moves.flip: _flip, moves.tril: _tril, moves.triu: _triu,
-        moves.index_select: _index_select, moves.gather: _gather, moves.select: _select, moves.narrow: _narrow,
-        moves.get_item: _get_item, moves.turn: lambda _, gradient: {"input": gradient.T},
+        moves.turn: lambda _, gradient: {"input": gradient.T},
         reductions.logsumexp: _logsumexp, reductions.cumsum: _cumsum,
+        elementwise.selu: _selu,
+        elementwise.celu: _celu, elementwise.logsigmoid: _slope(lambda x: elementwise.sigmoid(-x)),
+        elementwise.softsign: _slope(lambda x: 1 / np.square(1 + np.abs(x))),
+        elementwise.tanhshrink: _slope(lambda x: np.square(np.tanh(x))),
+        elementwise.hardshrink: _shrink, elementwise.softshrink: _shrink, elementwise.threshold: _threshold,
+        TORCH["asin"]: _slope(lambda x: 1 / np.sqrt(1 - x * x)),
+        TORCH["acos"]: _slope(lambda x: -1 / np.sqrt(1 - x * x)),
+        TORCH["asinh"]: _slope(lambda x: 1 / np.sqrt(1 + x * x)), TORCH["atanh"]: _slope(lambda x: 1 / (1 - x * x)),
+        **MOVED_RULES,
+        **COMBINED_RULES,
         **LAYER_RULES,
     }
 )  # fmt: skip

@@ -219,6 +219,15 @@ def _group_norm(given: Given, gradient: Array) -> Gradients:
     return result if given.get("bias") is None else {**result, "bias": gradient.sum(axis=others)}
 
 
+def _instance_norm(given: Given, gradient: Array) -> Gradients:
+    source, weight, bias = given["input"], given.get("weight"), given.get("bias")
+    if not given.get("use_input_stats", True):
+        return _batch_norm({**given, "training": False}, gradient)
+    channels = source.shape[1]
+    plain = {"input": source, "num_groups": channels, "eps": given.get("eps", 1e-5), "weight": weight, "bias": bias}
+    return _group_norm(plain, gradient)
+
+
 def _rms_norm(given: Given, gradient: Array) -> Gradients:
     source, weight, shape = given["input"], given.get("weight"), given["normalized_shape"]
     if given.get("eps") is None:
@@ -246,12 +255,14 @@ def _embedding(given: Given, gradient: Array) -> Gradients:
 
 def _cross_entropy(given: Given, gradient: Array) -> Gradients:
     scores, target = given["input"], given["target"]
-    if given.get("label_smoothing") or target.dtype.kind == "f":
-        raise UnusableError("the gradient by probabilities, or with smoothed labels, is not computed")
+    smoothing = given.get("label_smoothing") or 0.0
+    if target.dtype.kind == "f" or (smoothing and given.get("weight") is not None):
+        raise UnusableError("the gradient by probabilities, or by weights and smoothed labels, is not computed")
     axis = 0 if scores.ndim == 1 else 1
     shares = normalising.softmax(scores, axis)
     due, factor = _due(given, gradient, axis)
-    return {"input": (shares - due) * factor}
+    smoothed = (1 - smoothing) * due + smoothing / scores.shape[axis]
+    return {"input": (shares - smoothed) * factor}
 
 
 def _nll_loss(given: Given, gradient: Array) -> Gradients:
@@ -296,6 +307,29 @@ def _smooth(given: Given, gap: Array) -> Array:
     return np.where(np.abs(gap) < beta, gap / (beta or 1.0), np.sign(gap))
 
 
+def _huber(given: Given, gap: Array) -> Array:
+    delta = given.get("delta", 1.0)
+    return np.clip(gap, -delta, delta) * (1.0 if given.get("weight") is None else given["weight"])
+
+
+def _binary_cross_entropy(given: Given, gap: Array) -> Array:
+    share = given["input"]
+    return gap / np.maximum(share * (1 - share), 1e-12) * (1.0 if given.get("weight") is None else given["weight"])
+
+
+def _of_input(rule: Callable[[Given, Array], Gradients]) -> Callable[[Given, Array], Gradients]:
+    """Return the rule of a loss whose target has another gradient than its input turned."""
+    return lambda given, gradient: {"input": rule(given, gradient)["input"]}
+
+
+def _kl_div(given: Given, gradient: Array) -> Gradients:
+    scores, target, reduction = given["input"], given["target"], given.get("reduction", "mean")
+    if given.get("size_average") is not None or given.get("reduce") is not None or scores.shape != target.shape:
+        raise UnusableError("`size_average`, `reduce` and a side that is repeated are not computed")
+    whole = {"mean": scores.size, "batchmean": len(scores)}.get(reduction, 1)
+    return {"input": -gradient * (np.exp(target) if given.get("log_target") else target) / whole}
+
+
 def _bce_with_logits(given: Given, gradient: Array) -> Gradients:
     scores, target, weight, positive = (given.get(name) for name in ("input", "target", "weight", "pos_weight"))
     if scores is None or target is None or given.get("size_average") is not None or given.get("reduce") is not None:
@@ -318,5 +352,8 @@ LAYER_RULES: Mapping[Callable[..., Any], Callable[[Given, Array], Gradients]] = 
         losses.cross_entropy: _cross_entropy, losses.nll_loss: _nll_loss,
         losses.mse_loss: _difference(lambda _, gap: 2 * gap), losses.l1_loss: _difference(lambda _, gap: np.sign(gap)),
         losses.smooth_l1_loss: _difference(_smooth), losses.bce_with_logits: _bce_with_logits,
+        losses.huber_loss: _difference(_huber), losses.kl_div: _kl_div,
+        losses.binary_cross_entropy: _of_input(_difference(_binary_cross_entropy)),
+        normalising.instance_norm: _instance_norm, normalising.torch_instance_norm: _instance_norm,
     }
 )  # fmt: skip

@@ -78,12 +78,24 @@ def test_a_gradient_that_is_made_of_the_stored_result_is_right_however_that_was_
     assert errors(form, stored, [given], [given * slope(stored) * 1.02])[0] > 10
 
 
+def test_what_is_picked_gets_the_gradient_and_equal_ones_share_it():
+    """By hand: the largest of each row, of which the last row has two."""
+    source = np.array([[1.0, 4.0, 2.0], [3.0, -1.0, 0.5], [2.0, 0.0, 2.0]])
+    form, given = Form("Torch", "amax", [source, 1]), np.array([0.5, -2.0, 3.0])
+    due = np.array([[0.0, 0.5, 0.0], [-2.0, 0.0, 0.0], [1.5, 0.0, 1.5]])
+    assert errors(form, source.max(axis=1), [given], [due]) == [0.0]
+    wrong = due + np.array([[0.0, 0.0, 0.25], [0.0] * 3, [0.0] * 3])
+    assert errors(form, source.max(axis=1), [given], [wrong])[0] > 10
+
+
 @pytest.mark.parametrize(
     ("form", "incoming", "dumped", "word"),
     [
         (LINEAR, [G], [np.ones((3, 3))], "none of its arguments has the size"),
         (LINEAR, [G, G], [G @ W], "not one incoming gradient"),
-        (Form("Torch", "prod", [X, 0]), [X[0]], [X], "its gradient is not computed"),
+        (Form("Torch", "quantile", [X, 0.5, 0]), [X[0]], [X], "its gradient is not computed"),
+        (Form("Torch", "cumprod", [np.maximum(X, 0), 0]), [X], [X], "a product with a zero"),
+        (Form("Torch", "topk", [np.repeat(X, 2, axis=1), 3]), [X[:, :3]], [np.repeat(X, 2, axis=1)], "which of equal"),
         (Form("Torch", "matmul", [X[0], X.T]), [X[:, 0]], [X[0]], "product with a vector"),
         (Form("Functional", "relu", [X], {"inplace": True}), [X], [X], "works in place"),
         (Form("Functional", "relu_", [X]), [X], [X], "works in place"),
