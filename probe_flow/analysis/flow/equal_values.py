@@ -344,7 +344,8 @@ def _fingerprint(row: Row, run: int) -> _Fingerprint | None:
     It begins with execution and number of elements.
 
     What the dump recorded comes first: it is the same in both modes, and of the same precision wherever a tensor shows.
-    Of a difference that is zero on the golden everywhere the target's values tell, which are what rounding left.
+    Of a difference that is zero on the golden everywhere the target's values tell, which are what rounding left, and of
+    one number that is plain on the golden, as what little a logarithm of nearly 1 is.
     """
     measurement, golden = row.measurement, row.pair.golden
     if measurement is None or golden is None or not (count := measurement.count):
@@ -360,7 +361,7 @@ def _fingerprint(row: Row, run: int) -> _Fingerprint | None:
     if not _is_constant(statistics, count):
         return _print(run, count, statistics, is_target=False)
     target = row.pair.target.recorded if row.pair.target is not None else None
-    if statistics.max != 0 or target is None or not target.l2norm or _is_constant(target, count):
+    if (statistics.max != 0 and count > 1) or target is None or not target.l2norm or _is_constant(target, count):
         return None
     return _print(run, count, target, is_target=True)
 

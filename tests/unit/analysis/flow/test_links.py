@@ -344,6 +344,19 @@ def test_what_is_zero_on_the_golden_is_known_by_what_rounding_left_on_the_target
     assert linked(rows, pairs_of(rows)).producers == {1: (0,)}
 
 
+@pytest.mark.parametrize(("target", "producers"), [(0.0029094815254211426, {1: (0,)}), (2.0**-9, {})])
+def test_one_number_that_is_plain_on_the_golden_is_known_by_the_targets(target, producers):
+    """The logarithm of the determinant of an orthogonal matrix: 2^-23 of rounding, and what 16 bits leave."""
+
+    def shown(node: str, role: SlotRole) -> Row:
+        sides = [Statistics(min=known, max=known, mean=known, l2norm=known) for known in (target, 2.0**-23)]
+        pair = Pair(*(tensor(node, role, recorded=known) for known in sides), "g", Rule("exact"))
+        return Row(pair, statistics_measured(*sides, count=1))
+
+    rows = [shown("slogdet", OUT), shown("add", IN)]
+    assert linked(rows, pairs_of(rows)).producers == producers
+
+
 @pytest.mark.parametrize(("read", "producers"), [(9.0, {1: (0,), 2: (0,)}), (10.0, {1: (0,), 2: (1,)})])
 def test_arguments_that_are_equal_on_the_golden_by_accident_are_told_by_the_target(read, producers):
     """A norm is divided by a parameter that begins as that norm."""
