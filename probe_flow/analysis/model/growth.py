@@ -349,8 +349,8 @@ def _at_smallest(family: Family, output: Deviation, inputs: Sequence[Deviation])
     """Return the error of a quotient where its positive denominator is smallest, at most twice what it may be there."""
     if family is not Family.QUOTIENT or len(inputs) < 2 or inputs[-1].least <= 0.0:
         return 0.0
-    divided, by = inputs[-2:]
-    return min((divided.peak + output.top * by.peak) / by.least, 2.0 * output.top)
+    divided, by = inputs[-2:]  # extremes that agree say nothing of elements that are noise: Adam divides it by epsilon
+    return min((max(divided.peak, divided.likely) + output.top * by.peak) / by.least, 2.0 * output.top)
 
 
 def coherent_error(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:

@@ -161,6 +161,15 @@ def test_single_elements_of_a_quotient_follow_its_smallest_denominator():
     assert of_both_signs == plain
 
 
+def test_extremes_that_agree_say_nothing_of_a_numerator_that_is_noise_where_adam_divides_by_its_epsilon():
+    # The keys' bias: 1e-10 in place of -1e-10, over 1e-8; the rows of the others keep the extremes as they are.
+    divided, by = deviation(rms=7e-11, size=6e-4, top=2e-3), deviation(least=1e-8)
+    found = allowance(Family.QUOTIENT, deviation(size=0.1, top=0.2), [divided, by])
+    assert found.explained == pytest.approx(7e-11 / 1e-8 / math.sqrt(100))  # one of its 100 elements
+    far = allowance(Family.QUOTIENT, deviation(size=0.1, top=0.2), [divided, deviation(least=1e-3)])
+    assert far.explained < 1e-7
+
+
 def test_products_add_relative_errors():
     # (10, 100) x (100, 10): 1000 x 1000 / 100 = 100 squared, so a typical entry is 1 x 1 x sqrt(100) = 10.
     factors = [deviation(rms=0.01, count=1000), deviation(rms=0.02, count=1000)]
