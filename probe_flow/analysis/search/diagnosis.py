@@ -213,7 +213,8 @@ def is_open(found: Suspect, inputs: Sequence[Deviation], *, is_guess: bool) -> b
     """Return whether the allowance of a row says little of it, so that recomputing has to.
 
     It explains next to any error, or is a guess and the row is further off than all that it was made of: of a
-    recurrence, of which nobody knows what it makes of its many weights, a guess adds up what all of them are off by.
+    recurrence, of which nobody knows what it makes of its many weights, a guess adds up what all of them are off by. So
+    is what a loss may be off by, a single number, by the largest error of its scores.
 
     Args:
         found: the row as it was judged.
@@ -225,7 +226,7 @@ def is_open(found: Suspect, inputs: Sequence[Deviation], *, is_guess: bool) -> b
         return False
     if allowed.rms > WIDE * own.size:
         return True
-    return is_guess and own.relative > LEAP * max([own.unit, *(each.relative for each in inputs)])
+    return (is_guess or own.count == 1) and own.relative > LEAP * max([own.unit, *(each.relative for each in inputs)])
 
 
 def is_doubtful(row: Row, deviation: Deviation) -> bool:

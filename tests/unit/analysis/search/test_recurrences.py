@@ -38,3 +38,18 @@ def test_a_recurrence_is_computed_again_that_its_many_weights_explain_but_none_o
 def test_one_that_is_off_by_no_more_than_an_input_is_left_alone():
     rows, pairs = recurrence(0.0115, "gru", read=0.006, weights=3)
     assert diagnose(rows, pairs).unjudged == ()
+
+
+@pytest.mark.parametrize(("off", "count", "is_asked"), [(0.03, 1, True), (7e-3, 1, False), (0.03, 100, False)])
+def test_a_loss_is_computed_again_that_the_largest_error_of_its_scores_explains_but_not_their_size(
+    off, count, is_asked
+):
+    """Scores of 1 that are off by 0.06 at most, and by 0.004 as a rule."""
+    scores = {"relative": 4e-3, "size": 1.0, "peak": 0.06, "dtype": "bfloat16"}
+    rows = [row("before", IN, relative=0.0, dtype="bfloat16"), row("before", **scores), row("call", IN, **scores)]
+    rows.append(row("call", relative=off, dtype="bfloat16", count=count))
+    edges = [edge("nowhere", "before", 9), edge("before", "call")]
+    found = diagnose(rows, pairs_of(rows, {"before": "linear", "call": "cross_entropy"}, edges))
+    assert found.suspects == ()
+    assert len(rows) - 1 not in found.asked
+    assert (len(rows) - 1 in found.unjudged) is is_asked
