@@ -91,6 +91,24 @@ def mixed(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Seque
     return Due("mean", mean, mean, explained), *inside(whole, low, high, max(begin.top, end.top))
 
 
+def squares_added(whole: Moments, parts: Sequence[Moments], operands: Operands) -> Sequence[Due]:
+    """Squares that are added (`addcmul` of a tensor and itself, as optimizers do) add their mean; none takes off.
+
+    What is less than half a step of an element is lost in all of them alike, so that no mean averages it out.
+    """
+    if len(parts) != 3 or parts[1] != parts[2] or any(each.count != whole.count for each in parts):
+        return ()
+    before, one, by = parts[0], parts[1], operands.alpha
+    added = by * one.size * one.size
+    ends = sorted((0.0, by * one.top * one.top))
+    lost = min(abs(added), whole.unit * before.size)
+    of_squares = abs(added) * (2.0 * whole.share * whole.unit + 2.0 * one.norm_recorded)
+    explained = averaged(whole, whole) + averaged(before, whole) + of_squares + lost
+    mean = before.mean + added
+    bounds = inside(whole, before.low + ends[0], before.high + ends[1], before.top + max(map(abs, ends)))
+    return Due("mean", mean, mean, explained), *bounds
+
+
 def padded(whole: Moments, parts: Sequence[Moments], _operands: Operands) -> Sequence[Due]:
     """Zeros around a tensor leave its sum, that of its squares, and its extremes but for themselves."""
     if len(parts) != 1 or parts[0].count > whole.count:
@@ -120,6 +138,7 @@ BOUNDED: Mapping[str, Law] = {
     "logsoftmax": log_of_shares,
     **dict.fromkeys(("norm", "vectornorm", "linalgvectornorm"), lengths),
     "lerp": mixed,
+    "addcmul": squares_added,
     "pad": padded,
     "avgpool": averaged_with_zeros,
     "gridsample": partial(averaged_with_zeros, place=0),

@@ -163,7 +163,7 @@ class OwnInputs:
             row.pair.shown.shape or (),
             tuple(value for place, value in numbers if isinstance(place, int)),
             lambda place: self._made(read[place], side),
-            next((value for place, value in numbers if place == "alpha"), 1.0),
+            next((value for place, value in numbers if place in ("alpha", "value")), 1.0),
         )
 
     def _made(self, number: int, side: str) -> Made | None:
@@ -299,7 +299,9 @@ def _of_others(than: str, whole: Moments, there: Moments) -> str:
 
 
 def _is_same(whole: Moments, part: Moments | None) -> bool:
-    return part is not None and part.count == whole.count and apart(whole, part) <= 1.0
+    if part is None or part.count != whole.count or (whole.top and not part.top):
+        return False  # nothing is apart from zeros, which an optimizer begins with
+    return apart(whole, part) <= 1.0
 
 
 def _told(due: Due, whole: Moments) -> str:

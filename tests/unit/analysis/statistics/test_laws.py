@@ -20,6 +20,7 @@ from probe_flow.analysis.statistics.own_inputs import OwnInputs
 from probe_flow.records import CallFacts, NodeKind, Statistics
 
 ROWS, WIDTH = 24, 16
+GRADIENT = np.linspace(-3.0, 2.0, ROWS * WIDTH).reshape(ROWS, WIDTH)
 
 
 def rounded(values, dtype, chance):
@@ -125,6 +126,7 @@ OPERATORS = {
     "log_softmax": (lambda x: np.log(softmax(x)), ()),
     "linalg_vector_norm": (lambda x: np.linalg.norm(x, axis=-1), ()),
     "lerp": (lambda x, end, by: x + by * (end - x), (np.linspace(-1.0, 2.0, ROWS * WIDTH).reshape(ROWS, WIDTH), 0.1)),
+    "addcmul": (lambda x, one, two, by: x + by * one * two, (GRADIENT, GRADIENT, 0.1)),
     "pad": (lambda x: np.pad(x, ((0, 0), (1, 3))), ()),
     "avg_pool1d": (lambda x: np.pad(x, ((0, 0), (2, 2))).reshape(ROWS, -1, 4).mean(-1), ()),
     "hardtanh": (lambda x: np.clip(x, -1.0, 1.0), ()),
@@ -142,13 +144,16 @@ OPERATORS = {
 
 COMPARISONS = ("gt", "__le__")
 
+BY_NAME = {"addcmul": "value"}
+"""Numbers that torch takes by name only."""
 
-def called(kind, dtype, *, seed=0, spoil=lambda out: out, other=0.3, golden=None):
-    """One call of an operator whose input is off by ``other`` of its size, whatever made it so."""
+
+def called(kind, dtype, *, seed=0, spoil=lambda out: out, other=0.3, golden=None, begin=1.0):
+    """One call of an operator whose input is off by ``other`` of its size, whatever made it so; ``begin`` scales it."""
     chance = np.random.default_rng(seed)
     function, more = OPERATORS[kind]
-    right = chance.standard_normal((ROWS, WIDTH)) * 1.5 + 0.4
-    read = rounded(right + other * chance.standard_normal(right.shape), dtype, chance)
+    right = begin * (chance.standard_normal((ROWS, WIDTH)) * 1.5 + 0.4)
+    read = rounded(right + begin * other * chance.standard_normal(right.shape), dtype, chance)
     held = [each if np.ndim(each) == 0 else rounded(each, "float32", chance) for each in more]
     made, due = spoil(function(read, *held)), (golden or function)(right, *more)
     if kind not in COMPARISONS:
@@ -164,7 +169,8 @@ def called(kind, dtype, *, seed=0, spoil=lambda out: out, other=0.3, golden=None
 
     rows = [shown(IN, 0, read, right)]
     for place, each in enumerate(held, 1):
-        rows.append(argument("a", each, each, place) if np.ndim(each) == 0 else shown(IN, place, each, each))
+        number = argument("a", each, each, BY_NAME.get(kind, place)) if np.ndim(each) == 0 else None
+        rows.append(number or shown(IN, place, each, each))
     rows.append(shown(OUT, 0, made, due))
     return rows, pairs_of(rows, {"a": kind})
 
@@ -219,6 +225,8 @@ def larger(out):
         *((kind, element) for kind in ("erfc", "selu", "hardswish", "hardtanh", "pixel_shuffle")),
         *((kind, larger) for kind in ("sin", "linalg_vector_norm", "pad", "lerp", "selu", "hardtanh", "pixel_shuffle")),
         ("exp2", larger),
+        ("addcmul", lambda out: out + 0.05),
+        ("addcmul", element),
         ("pad", rows_zero),
         ("avg_pool1d", lambda out: 4.0 * out),
         ("logsumexp", lambda out: out - 0.6),
@@ -233,6 +241,22 @@ def larger(out):
 )
 def test_a_wrong_result_breaks_the_law_behind_inputs_that_are_far_off(kind, spoil, dtype):
     assert gap(*called(kind, dtype, spoil=spoil)) > 1.0
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.3])
+def test_the_first_step_of_a_second_moment_begins_with_zeros(factor):
+    """Of which a result is not apart, as one in place would be."""
+    rows, pairs = called("addcmul", "bfloat16", spoil=lambda out: factor * out, begin=0.0)
+    assert (gap(rows, pairs) > 1.0) is (factor > 1.0)
+
+
+@pytest.mark.parametrize("off", [0.0, 0.05])
+def test_squares_that_are_lost_in_all_elements_alike_are_no_wrong_step(off):
+    """A second moment in bfloat16, which rounds to the nearest: none of its elements moves by 1e-6 of gradients."""
+    right = {"golden": lambda x, one, two, _by: x + 1e-6 * one * two}
+    rows, pairs = called("addcmul", "bfloat16", spoil=lambda out: out - 0.1 * GRADIENT**2 + off, **right)
+    rows[-2] = argument("a", 1e-6, 1e-6, "value")
+    assert (gap(rows, pairs) > 1.0) is (off > 0.0)
 
 
 def turned(out):
