@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from probe_flow.apis.calls import Call, Gradients, Path, TensorSpec, UnusableError, leaves, shown_path
 from probe_flow.apis.numpy_core import moves, normalising
 from probe_flow.apis.numpy_core.compute import RULE, as_taken, perturbed, prepared, weighed, wide, works_in_place
-from probe_flow.apis.numpy_core.gradients import Rule, RuleByResult, rule_by_result, rule_of
+from probe_flow.apis.numpy_core.gradients import Rule, RuleByResult, rule_by_result, rule_of, rule_of_last_step
 from probe_flow.apis.numpy_core.names import Function
 from probe_flow.apis.own_error import OwnError, moved_by
 
@@ -60,6 +60,37 @@ def own_gradient_errors(
     gradient = wide(read_gradient("input", place, leaf))
     known = {place: read_gradient("output", place, leaf) for place, leaf in results}
     back = _BackwardPass(function, call, arrays, leaf.dtype, gradient, units)
+    own = _by_rules(back, rule, rule_of_last_step(function), results, known)
+    of_result = rule_by_result(function)
+    if of_result is None or all(each.worst[3] <= 1.0 for each in own):
+        return own
+    by_result = partial(back.by_result, of_result, _stored(call, read_gradient), known)
+    others = weighed(call, results, known, by_result(), units, by_result, exact=False)
+    return [min(pair, key=lambda each: each.worst[3]) for pair in zip(own, others, strict=True)]
+
+
+def _by_rules(
+    back: _BackwardPass, rule: Rule, last_step: Rule | None, results: Sequence[tuple[Path, TensorSpec]],
+    known: Mapping[Path, Array],
+) -> list[OwnError]:  # fmt: skip
+    """Return the errors by the rule of a call or of its last step: frameworks record what their own node returns."""
+    found: list[list[OwnError]] = []
+    reasons: list[UnusableError] = []
+    for each in (rule, last_step):
+        if each is None or (found and all(own.worst[3] <= 1.0 for own in found[0])):
+            continue
+        try:
+            found.append(_by_rule(back, each, results, known))
+        except UnusableError as error:
+            reasons.append(error)
+    if not found:
+        raise reasons[0]
+    return min(found, key=lambda errors: max(own.worst[3] for own in errors))
+
+
+def _by_rule(
+    back: _BackwardPass, rule: Rule, results: Sequence[tuple[Path, TensorSpec]], known: Mapping[Path, Array]
+) -> list[OwnError]:
     truth = back.by_arguments(rule)
     names = _owners(results, known, truth)
 
@@ -69,15 +100,10 @@ def own_gradient_errors(
     def moved(least: float) -> Mapping[Path, Array]:
         return by_name(back.by_arguments(rule, least))
 
-    own = weighed(call, results, known, by_name(truth), units, moved, exact=False)
-    if function.__module__ == normalising.__name__ or function is moves.embedding:
+    own = weighed(back.call, results, known, by_name(truth), back.units, moved, exact=False)
+    if back.function.__module__ == normalising.__name__ or back.function is moves.embedding:
         own = [_added_up(each, back.most_added(names[each.place])) for each in own]
-    of_result = rule_by_result(function)
-    if of_result is None or all(each.worst[3] <= 1.0 for each in own):
-        return own
-    by_result = partial(back.by_result, of_result, _stored(call, read_gradient), known)
-    others = weighed(call, results, known, by_result(), units, by_result, exact=False)
-    return [min(pair, key=lambda each: each.worst[3]) for pair in zip(own, others, strict=True)]
+    return own
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.apis.calls import UnusableError
-from probe_flow.apis.numpy_core import elementwise, moves, normalising, products, reductions
+from probe_flow.apis.numpy_core import elementwise, losses, moves, normalising, products, reductions
 from probe_flow.apis.numpy_core.combined_gradients import COMBINED_RULES
 from probe_flow.apis.numpy_core.layer_gradients import LAYER_RULES
 from probe_flow.apis.numpy_core.moved_gradients import MOVED_RULES, summed_like
@@ -272,6 +272,21 @@ def rule_by_result(function: Function) -> RuleByResult | None:
     slope = _SLOPES_BY_RESULT.get(function)
     return None if slope is None else lambda _, gradient, result: gradient * slope(result)
 
+
+def rule_of_last_step(function: Function) -> Rule | None:
+    """Return what makes the gradient of what the last step of a call reads, where several make it and one is recorded.
+
+    A cross entropy picks of a log softmax; a product of more than two axes ends with a view of that of two.
+    """
+    return _LAST_STEPS.get(function)
+
+
+_LAST_STEPS: Mapping[Function, Rule] = MappingProxyType(
+    {
+        losses.cross_entropy: LAYER_RULES[losses.nll_loss],
+        **dict.fromkeys((products.linear, products.matmul), lambda _, gradient: {"result": gradient}),
+    }
+)
 
 _SLOPES_BY_RESULT: Mapping[Function, Callable[[Array], Array]] = MappingProxyType(
     {

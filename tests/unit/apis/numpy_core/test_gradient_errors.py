@@ -78,6 +78,24 @@ def test_a_gradient_that_is_made_of_the_stored_result_is_right_however_that_was_
     assert errors(form, stored, [given], [given * slope(stored) * 1.02])[0] > 10
 
 
+def test_the_gradient_of_a_cross_entropy_may_be_that_of_the_picking_behind_its_log_softmax():
+    """Which torch records: its last node picks. A third at each class that is due, whatever the scores are."""
+    form, place = Form("Functional", "cross_entropy", [X, np.array([0, 2, 1, 3, 2, 0])]), np.arange(6)
+    due, given = np.zeros(X.shape), np.array(1.5)
+    due[place, form.args[1]] = -1.5 / 6
+    assert errors(form, np.array(1.0), [given], [due])[0] < 0.1
+    assert errors(form, np.array(1.0), [given], [1.02 * due])[0] > 10
+
+
+def test_the_gradient_of_a_product_of_three_axes_may_be_that_of_the_view_behind_it():
+    """A linear layer of as many outputs as inputs, of which torch records what reaches it, flattened."""
+    source, weights = RANDOM.standard_normal((2, 3, 4)), RANDOM.standard_normal((4, 4))
+    form, given = Form("Functional", "linear", [source, weights]), RANDOM.standard_normal((2, 3, 4))
+    for due in (given.reshape(6, 4), (given @ weights).reshape(6, 4)):
+        assert errors(form, source @ weights.T, [given], [due])[0] < 0.1
+        assert errors(form, source @ weights.T, [given], [1.02 * due])[0] > 10
+
+
 def test_what_is_picked_gets_the_gradient_and_equal_ones_share_it():
     """By hand: the largest of each row, of which the last row has two."""
     source = np.array([[1.0, 4.0, 2.0], [3.0, -1.0, 0.5], [2.0, 0.0, 2.0]])
