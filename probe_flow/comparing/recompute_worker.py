@@ -139,7 +139,7 @@ def function_of(side: SideCall) -> Any:
     call = side.call
     found = find(call.kind, call.api, is_mindspore=side.is_mindspore)
     if side.gradients is not None:
-        from probe_flow.apis.numpy_core.gradients import rule_of
+        from probe_flow.apis.numpy_core.gradients.rules import rule_of
 
         rule_of(found)
     return found
@@ -374,7 +374,7 @@ def _own_errors(side: SideCall, job: Job, end: End | None, *, is_here: bool) -> 
             function = end(function)
         with nullcontext() if is_here else at_most(most):
             if side.gradients is not None:
-                from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
+                from probe_flow.apis.numpy_core.gradients.errors import own_gradient_errors
 
                 found = own_gradient_errors(
                     function, side.call, side.gradients, given, gradient, job.units, limit_bytes=most

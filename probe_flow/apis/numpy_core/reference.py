@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from probe_flow.apis.numpy_core.forms.device import DEVICE_TYPES
 from probe_flow.apis.numpy_core.forms.onnx import ONNX_FORMS
-from probe_flow.apis.numpy_core.gradients import has_gradient
+from probe_flow.apis.numpy_core.gradients.rules import has_gradient
 from probe_flow.apis.numpy_core.names import (
     DEVICE,
     OF_MINDSPORE,

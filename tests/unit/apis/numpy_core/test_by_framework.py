@@ -12,7 +12,7 @@ from api_calls import Form, arrays_in, call_of
 from probe_flow.apis.calls import DtypeName, Gradients, TensorSpec, UnusableError
 from probe_flow.apis.numpy_core.by_framework import FrameworkFunction
 from probe_flow.apis.numpy_core.compute import computed, own_errors, wide
-from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
+from probe_flow.apis.numpy_core.gradients.errors import own_gradient_errors
 from probe_flow.apis.side import Held
 
 UNITS = {"float32": 2.0**-20, "float16": 2.0**-11}

@@ -8,8 +8,8 @@ from api_calls import Form, arrays_in, call_of
 
 from probe_flow.apis.calls import Gradients, TensorSpec, UnusableError
 from probe_flow.apis.numpy_core import names
-from probe_flow.apis.numpy_core.gradient_errors import own_gradient_errors
-from probe_flow.apis.numpy_core.gradients import rule_of
+from probe_flow.apis.numpy_core.gradients.errors import own_gradient_errors
+from probe_flow.apis.numpy_core.gradients.rules import rule_of
 
 UNITS = {"float32": 2.0**-20, "float16": 2.0**-11}
 RANDOM = np.random.default_rng(3)

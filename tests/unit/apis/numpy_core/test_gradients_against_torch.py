@@ -10,7 +10,7 @@ from api_forms import GROUPS
 from probe_flow.apis.calls import DtypeName, UnusableError
 from probe_flow.apis.numpy_core import elementwise, names
 from probe_flow.apis.numpy_core.compute import as_taken, wide
-from probe_flow.apis.numpy_core.gradients import _RULES, rule_of
+from probe_flow.apis.numpy_core.gradients.rules import _RULES, rule_of
 
 pytestmark = pytest.mark.frameworks
 torch = pytest.importorskip("torch")

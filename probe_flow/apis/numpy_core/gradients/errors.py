@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from probe_flow.apis.calls import Call, Gradients, Path, TensorSpec, UnusableError, leaves, shown_path
 from probe_flow.apis.numpy_core import moves, normalising
 from probe_flow.apis.numpy_core.compute import RULE, as_taken, perturbed, prepared, weighed, wide, works_in_place
-from probe_flow.apis.numpy_core.gradients import Rule, RuleByResult, rule_by_result, rule_of, rule_of_last_step
+from probe_flow.apis.numpy_core.gradients.rules import Rule, RuleByResult, rule_by_result, rule_of, rule_of_last_step
 from probe_flow.apis.numpy_core.names import Function
 from probe_flow.apis.own_error import OwnError, moved_by
 

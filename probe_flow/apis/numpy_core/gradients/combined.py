@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.numpy_core import elementwise, normalising, products, reductions
 from probe_flow.apis.numpy_core.elementwise import sigmoid
-from probe_flow.apis.numpy_core.moved_gradients import summed_like
+from probe_flow.apis.numpy_core.gradients.moved import summed_like
 from probe_flow.apis.numpy_core.names import OPERATORS
 
 Array = NDArray[Any]
