@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
@@ -59,10 +60,10 @@ class Recompute(Struct, frozen=True):
             yield from diagnosis.fed_by.get(number, ())
         yield from diagnosis.unseen
         yield from diagnosis.near
-        yield from diagnosis.asked
+        in_turn = zip_longest(diagnosis.asked, diagnosis.unjudged)  # of a deep model either may be more than the limit
+        yield from (number for pair in in_turn for number in pair if number is not None)
         for number in diagnosis.near:
             yield from diagnosis.fed_by.get(number, ())
-        yield from diagnosis.unjudged
         yield from diagnosis.updated
         yield from (number for number in diagnosis.order if number in diagnosis.tainted)
 

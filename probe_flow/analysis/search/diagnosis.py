@@ -95,7 +95,8 @@ class Diagnosis(Struct, frozen=True):
         asked: rows of results that stand out enough to be computed again, the most striking first -> error that is
             explained of those of which single elements stand out; 0 for others.
         fed_by: suspect, or row near to one -> outputs that it was computed from, the nearest first.
-        unjudged: rows of results of which next to any error would be explained, in order of time.
+        unjudged: rows of results of which next to any error would be explained, first those that are the furthest
+            beyond what they were made of.
         decided: rows of decisions that differ (comparisons, picks, masks, rounding to whole numbers), in order of time.
         random: rows of random results that differ, in order of time.
         undecided: rows that would be suspects if decisions that nearly tie could not have made them other data, where

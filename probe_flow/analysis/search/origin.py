@@ -123,7 +123,7 @@ class Search:
             near=tuple(left.near),
             asked={row: explained for _, row, explained in sorted(left.asked, reverse=True)},
             fed_by={number: left.feeders(number) for number in traced},
-            unjudged=tuple(left.unjudged),
+            unjudged=tuple(row for _, row in sorted(left.unjudged, key=lambda each: -each[0])),
             carried=tuple(left.carried),
             decided=tuple(left.decided),
             random=tuple(self.shaken.random),

@@ -168,7 +168,8 @@ class Proofs:
         self._shaken = shaken
         self._undumped = undumped
         self.near: dict[int, Suspect] = {}
-        self.unjudged: list[int] = []
+        self.unjudged: list[tuple[float, int]] = []
+        """How many times as far off as all that it read a row is, and the row."""
         self.carried: list[int] = []
         self.decided: list[int] = []
         self.asked: list[tuple[float, int, float]] = []
@@ -223,7 +224,7 @@ class Proofs:
             score, ancestor = self._of_carrier(found, call, ancestor)
             return replace(found, score=score), ancestor
         if proof is None and is_produced and (is_wide or found.row in self._shaken.noise):
-            self.unjudged.append(found.row)
+            self.unjudged.append((self._leap(found), found.row))
         if proof is None and is_produced and found.deviation is not None and is_whole(found.deviation, call):
             self.decided.append(found.row)
         crest = self._allowances.crest(found.row)
@@ -233,6 +234,15 @@ class Proofs:
         if NEAR <= found.score <= 1.0:
             self.near[found.row] = found
         return found, ancestor
+
+    def _leap(self, found: Suspect) -> float:
+        """Return how many times as far off as a rounding, and as all that it was made of, a row is."""
+        own = found.deviation
+        if own is None:
+            return 0.0
+        read = [each.relative for n in found.inputs if (each := self._deviations[n]) is not None]
+        most = max([own.unit, *read])
+        return own.relative / most if 0.0 < most < math.inf else 0.0
 
     def _with_lost_bits(self, found: Suspect) -> Suspect:
         """Return a row that is accused where its extremes lack more bits than accident and its error explain.

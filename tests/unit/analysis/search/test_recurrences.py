@@ -53,3 +53,16 @@ def test_a_loss_is_computed_again_that_the_largest_error_of_its_scores_explains_
     assert found.suspects == ()
     assert len(rows) - 1 not in found.asked
     assert (len(rows) - 1 in found.unjudged) is is_asked
+
+
+def test_what_leaps_the_most_beyond_what_it_read_is_asked_first():
+    """So many calls are computed again and no more: of 48 blocks in 16 bits those that only carry on come last."""
+    offs = (0.02, 0.05, 0.03)
+    rows = [row("before", IN, relative=0.0, dtype="bfloat16"), row("before", relative=2e-3, dtype="bfloat16")]
+    for place, off in enumerate(offs):
+        rows += [row(f"call{place}", IN, each, relative=2e-3, dtype="bfloat16") for each in range(30)]
+        rows.append(row(f"call{place}", relative=off, dtype="bfloat16"))
+    kinds = {"before": "linear", **{f"call{place}": "gru" for place in range(3)}}
+    edges = [edge("nowhere", "before", 9), *(edge("before", f"call{place}") for place in range(3))]
+    found = diagnose(rows, pairs_of(rows, kinds, edges))
+    assert [rows[each].node.name for each in found.unjudged] == ["call1", "call2", "call0"]
