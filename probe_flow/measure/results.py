@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.measure.sides import aligned_sides, figures_to_take, hashed_dtype, is_mixed
@@ -186,28 +187,48 @@ def _measurement_of_recorded(target: TensorRef, golden: TensorRef, figures: Figu
         compare_statistics(own, other),
         target,
         golden,
-        nonfinite_mismatch=int(_disagree_in_nonfinite(own, other)),
+        nonfinite_mismatch=int(_disagree_in_nonfinite(target, golden, count)),
         count=count,
         notes=notes,
         figures=figures,
     )
 
 
-def _disagree_in_nonfinite(target: Statistics, golden: Statistics) -> bool:
+def _disagree_in_nonfinite(target: TensorRef, golden: TensorRef, count: int) -> bool:
     """Whether NaN or infinities are recorded of one side and not of the other.
 
-    Counts tell where both sides have them: devices give the extremes of the finite values. Else the extremes do. Of
-    norms NaN alone counts: they become infinite by themselves. Kernels of MindSpore pass over NaN when they look for
-    extremes, so that sums alone tell of it. A mean may be NaN by itself too, of overflows of both signs; it is asked
-    only where no norm was recorded.
+    Counts tell where both sides have them: devices give the extremes of the finite values. Else the extremes do.
+    Kernels of MindSpore pass over NaN when they look for extremes, so that sums alone tell of it. A mean or norm counts
+    where no elements within these extremes can have made it; where elements are infinite, or no extremes known, if it
+    is NaN.
     """
-    if None not in (target.nan, target.inf, golden.nan, golden.inf):
-        return _disagree_in_counts(target, golden)
-    if _disagree(target.max, golden.max) or _disagree(target.min, golden.min):
+    own, other = target.recorded or Statistics(), golden.recorded or Statistics()
+    if None not in (own.nan, own.inf, other.nan, other.inf):
+        return _disagree_in_counts(own, other)
+    if _disagree(own.max, other.max) or _disagree(own.min, other.min):
         return True
-    has_norms = target.l2norm is not None or golden.l2norm is not None
-    mine, other = (target.l2norm, golden.l2norm) if has_norms else (target.mean, golden.mean)
-    return mine is not None and other is not None and math.isnan(mine) != math.isnan(other)
+    if all(each is None or math.isfinite(each) for each in (own.mean, own.l2norm, other.mean, other.l2norm)):
+        return False  # nearly always
+    high, low = _larger(own.max, other.max), _larger(own.min, other.min)
+    if high is None or low is None or not (math.isfinite(high) and math.isfinite(low)):
+        return _is_nan(own) != _is_nan(other)
+    from probe_flow.relations.levels import is_abnormal_sum
+
+    sides = (own, target), (other, golden)
+    is_odd = [is_abnormal_sum(replace(known, max=high, min=low), count, tensor.dtype) for known, tensor in sides]
+    return is_odd[0] != is_odd[1]
+
+
+def _larger(target: float | None, golden: float | None) -> float | None:
+    """Return the larger in size of two figures, of which one may be unknown."""
+    known = [each for each in (target, golden) if each is not None]
+    return max(known, key=abs, default=None)
+
+
+def _is_nan(known: Statistics) -> bool:
+    """Whether a norm is NaN, or the mean where there is none."""
+    total = known.mean if known.l2norm is None else known.l2norm
+    return total is not None and math.isnan(total)
 
 
 def _disagree_in_counts(target: Statistics, golden: Statistics) -> bool:

@@ -17,8 +17,8 @@ GROWTH = 100.0
 """How many times the largest norm that a call read the largest that it wrote may be."""
 
 
-_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float64": 1.7976931348623157e308}
-_LARGEST_FLOAT32 = 3.4028234663852886e38
+_LARGEST_FLOAT16, _LARGEST_FLOAT32 = 65504.0, 3.4028234663852886e38
+"""Collectors take sums, of squares too, in the type of the elements, but none wider than float32."""
 
 
 def is_abnormal(known: Statistics, count: int | None = None, dtype: str = "") -> bool:
@@ -37,22 +37,25 @@ def is_abnormal_sum(known: Statistics, count: int | None = None, dtype: str = ""
     """Say whether mean or norm shows NaN or infinities, however finite minimum and maximum are.
 
     A device may pass over NaN when it looks for those. Sums that are infinite show nothing where finite elements as
-    large as the extremes overflow them too: a norm of 16 Mi elements of size 20 does in float16.
+    large as the extremes overflow them too: a norm of 16 Mi elements of size 20 does in float16. Beside a norm
+    the same goes for a mean that is NaN, of overflows of both signs: NaN in an element is in its norm, too.
     """
-    sums = [each for each in (known.mean, known.l2norm) if each is not None and _is_abnormal(each)]
-    if not sums:
+    mean, norm = known.mean, known.l2norm
+    if not (_is_abnormal(mean) or _is_abnormal(norm)):
         return False
-    if any(each != each for each in sums):
+    if norm is not None and norm != norm:
+        return True
+    if mean is not None and mean != mean and norm is None:
         return True
     ends = [abs(each) for each in (known.max, known.min) if each is not None]
     if not ends or any(map(_is_abnormal, ends)) or count is None:
         return True
     count = min(count, 1 << 62)  # a dump may claim more than floats hold
-    largest = _LARGEST.get(dtype, _LARGEST_FLOAT32)
-    size, squares = float(min(max(ends), largest)), _LARGEST["float64"] if dtype == "float64" else _LARGEST_FLOAT32
-    if _is_abnormal(known.l2norm) and size * math.sqrt(count) < largest and size * size * count < squares:
+    largest = _LARGEST_FLOAT16 if dtype == "float16" else _LARGEST_FLOAT32
+    size = float(min(max(ends), largest))
+    if _is_abnormal(norm) and max(size, 1.0) * size * count < largest:
         return True
-    return _is_abnormal(known.mean) and size * count < largest
+    return _is_abnormal(mean) and size * count < largest
 
 
 def _is_abnormal(figure: float | None) -> bool:

@@ -270,7 +270,7 @@ def _size(suspect: Suspect, row: Row) -> str:
     if deviation is None or suspect.allowance is None:
         return f"{target.value!r}, golden {golden.value!r}" if target and golden else "another value"
     if suspect.figure is ErrorFigure.NONFINITE:
-        return _nonfinite_places(deviation.nonfinite)
+        return _nonfinite_places(row, deviation.nonfinite)
     if suspect.figure is ErrorFigure.PICK:
         return _picked(row)
     if suspect.figure in TOLD:
@@ -286,8 +286,9 @@ def _picked(row: Row) -> str:
     return f"picks a value {row.pick.gap:.2g} away from the one due"
 
 
-def _nonfinite_places(count: int) -> str:
-    return f"nan or inf at {count} position{'' if count == 1 else 's'}"
+def _nonfinite_places(row: Row, count: int) -> str:
+    places = f"at {count} position{'' if count == 1 else 's'}"
+    return f"nan or inf {'in its statistics' if row.is_by_statistics else places}"
 
 
 def _head(row: Row, writer: int | None, rows: Sequence[Row], apart: NotCompared) -> str:
@@ -326,7 +327,7 @@ def _evidence(suspect: Suspect, rows: Sequence[Row], diagnosis: Diagnosis, betwe
         values = f"{target.value!r}, golden {golden.value!r}" if target and golden else "different"
         return f"argument `{row.pair.shown.slot}` is {values}"
     if suspect.figure is ErrorFigure.NONFINITE:
-        where = _nonfinite_places(deviation.nonfinite)
+        where = _nonfinite_places(row, deviation.nonfinite)
         return f"{where} unlike the golden, and nothing that explains it before"
     if suspect.figure is ErrorFigure.PICK:
         assert row.pick is not None

@@ -69,7 +69,9 @@ def _state(row: Row) -> State | None:
         return None
     if row.pair.golden is None:
         return state_of(row)
-    return state_of_statistics(measured.target.statistics) if measured.target is not None else None
+    if measured.target is None:
+        return None
+    return state_of_statistics(measured.target.statistics, measured.count, row.pair.target.dtype)
 
 
 def nonfinite_finding(suspect: Suspect, rows: Sequence[Row], writer: int | None) -> Finding:

@@ -27,8 +27,7 @@ class State(NamedTuple):
 def state_of(row: Row) -> State | None:
     """Return what a tensor holds that is not finite; None for a finite one, and where nothing was measured.
 
-    Of recorded statistics the extremes count, and a norm that is NaN, or a mean where there is no norm. Else means and
-    norms are left out where there are extremes: sums overflow by themselves.
+    Of recorded statistics the extremes count, and means and norms that no finite elements can have made.
     """
     measured = row.measurement
     if measured is None:
@@ -38,19 +37,28 @@ def state_of(row: Row) -> State | None:
         return _some(State(*counts))
     side = measured.target
     assert side is not None
-    return state_of_statistics(side.statistics)
+    return state_of_statistics(side.statistics, measured.count, row.pair.shown.dtype)
 
 
-def state_of_statistics(known: Statistics) -> State | None:
-    """Return the same of statistics, whether they are of all elements or of the finite ones with the others counted."""
-    low, high, total = known.min, known.max, known.mean if known.l2norm is None else known.l2norm
+def state_of_statistics(known: Statistics, count: int, dtype: str) -> State | None:
+    """Return the same of statistics, whether they are of all elements or of the finite ones with the others counted.
+
+    Args:
+        known: the statistics.
+        count: number of elements.
+        dtype: of these.
+    """
+    low, high, sums = known.min, known.max, (known.mean, known.l2norm)
     is_finite = low is not None and high is not None and -math.inf < low <= high < math.inf
-    if is_finite and total == total and not (known.nan or known.inf):
+    if is_finite and not (known.nan or known.inf) and all(each is None or -math.inf < each < math.inf for each in sums):
         return None  # nearly always
     ends = [each for each in (low, high) if each is not None]
-    figures = ends or [each for each in (known.mean, known.l2norm) if each is not None]
+    figures = ends or [each for each in sums if each is not None]
+    if is_finite and is_abnormal_sum(known, count, dtype):
+        figures = [each for each in sums if each is not None]
     positive, negative = math.inf in figures, -math.inf in figures
     infinite = bool(known.inf) and not (positive or negative)
+    total = known.mean if known.l2norm is None else known.l2norm
     is_nan = bool(known.nan) or total != total or any(each != each for each in figures)
     return _some(State(is_nan, positive or infinite, negative))
 

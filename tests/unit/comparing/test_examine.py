@@ -97,7 +97,7 @@ def test_a_dump_of_statistics_is_examined_without_any_tensor(tmp_path: Path) -> 
 @pytest.mark.parametrize("norm", [math.nan, None])
 def test_sums_that_are_nan_show_nan_although_the_extremes_pass_over_it(tmp_path: Path, norm: float | None) -> None:
     hidden = {**leaf(2.0), "Mean": math.nan, "Norm": norm}
-    overflown = {**leaf(2.0), "Norm": math.inf}
+    overflown = {**leaf(3e38), "Norm": math.inf}
     data = {"Torch.exp.0.forward": entry(overflown), "Functional.silu.0.forward": entry(hidden)}
     done = run(dump_json(tmp_path / "dump", data), tmp_path / "out")
     findings = json.loads((done.folder / "run.json").read_text())["findings"]

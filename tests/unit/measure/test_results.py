@@ -32,6 +32,10 @@ T, S, V, Q, N, X = (
 KNOWN = Statistics(min=-1.0, max=2.0, mean=0.5, l2norm=3.0)
 
 
+LEAST = {"min": -3.4028234663852886e38, "mean": -6e37, "l2norm": 3.4e38}
+"""A mask of the least number."""
+
+
 def ref(kind=T, shape=(2, 3), **more):
     fields = {"dtype": "float32", "shape": shape, "logical_shape": shape, **more}
     if kind is S and "recorded" not in more:
@@ -124,20 +128,41 @@ def test_statistics_are_compared_as_recorded():
         ({"min": -math.inf}, {"min": -math.inf}, 0), ({"min": -math.inf}, {"min": math.inf}, 1),
         ({"max": math.inf}, {"max": math.nan}, 1), ({"max": math.inf}, {"max": None}, 0),
         ({"l2norm": math.nan}, {"l2norm": 1.0}, 1), ({"l2norm": 1.0}, {"l2norm": math.nan}, 1),
-        ({"l2norm": math.nan}, {"l2norm": math.nan}, 0), ({"l2norm": math.nan}, {"l2norm": None}, 0),
+        ({"l2norm": math.nan}, {"l2norm": math.nan}, 0), ({"l2norm": math.nan}, {"l2norm": None}, 1),
         ({"mean": math.nan}, {"mean": 1.0}, 1), ({"mean": math.nan}, {"mean": math.nan}, 0),
-        ({"mean": math.nan, "l2norm": 1.0}, {"mean": 0.5, "l2norm": 1.0}, 0), ({"mean": math.inf}, {"mean": 1.0}, 0),
-        ({"l2norm": math.inf}, {"l2norm": 1.0}, 0), ({"max": True, "min": False}, {"max": True, "min": True}, 0),
+        ({"mean": math.nan, "l2norm": 1.0}, {"mean": 0.5, "l2norm": 1.0}, 1), ({"mean": math.inf}, {"mean": 1.0}, 1),
+        ({"l2norm": math.inf}, {"l2norm": 1.0}, 1), ({"max": True, "min": False}, {"max": True, "min": True}, 0),
         ({"nan": 1, "inf": 0}, {"nan": 0, "inf": 0}, 1), ({"nan": 1, "inf": 0}, {"nan": 1, "inf": 0}, 0),
         ({"nan": 1, "inf": 0}, {"nan": None, "inf": None}, 0), ({"nan": 0, "inf": 3}, {"nan": 0, "inf": 1}, 1),
         ({"nan": 0, "inf": 1, "max": math.inf}, {"nan": 0, "inf": 1, "max": -math.inf}, 1),
         ({"nan": 0, "inf": 1}, {"nan": 0, "inf": 1, "max": math.inf}, 0),
+        # a mask of -inf beside one of the least number: sums of both are infinite by themselves
+        ({"min": -math.inf, "mean": -math.inf, "l2norm": math.inf}, LEAST, 0),
+        ({"min": -math.inf, "mean": -math.inf, "l2norm": math.nan}, LEAST, 1),
+        ({"min": None, "max": None, "l2norm": math.inf}, {"min": None, "max": None, "l2norm": 1.0}, 0),
+        ({"min": None, "max": None, "l2norm": math.inf}, {"min": -1e30, "max": 1.0, "l2norm": math.inf}, 0),
     ],
 )  # fmt: skip
 def test_extremes_and_sums_show_nan_and_extremes_infinities_of_one_side(target, golden, mismatch):
     recorded = [Statistics(**{"min": 0.0, "max": 1.0, **side}) for side in (target, golden)]
     found = measurement_without_data(pair(ref(S, recorded=recorded[0]), ref(S, recorded=recorded[1])))
     assert found.nonfinite_mismatch == mismatch
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "peak", "sums", "mismatch"),
+    [
+        # 1,000 elements of 30 sum to 30,000 and their squares to 900,000; float16 ends at 65,504.
+        ("float16", (1000,), 30.0, {"mean": math.nan}, 1), ("float16", (1000,), 30.0, {"l2norm": math.inf}, 0),
+        ("float16", (1000,), 90.0, {"mean": math.nan}, 0), ("float16", (1000,), 90.0, {"mean": -math.inf}, 0),
+        ("bfloat16", (1000,), 90.0, {"mean": math.nan}, 1), ("bfloat16", (1000,), 90.0, {"l2norm": math.inf}, 1),
+        ("float64", (4,), 1e30, {"l2norm": math.inf}, 0), ("float64", (4,), 1e30, {"mean": math.inf}, 1),
+    ],
+)  # fmt: skip
+def test_sums_that_finite_elements_can_overflow_show_nothing(dtype, shape, peak, sums, mismatch):
+    finite = {"min": -peak, "max": peak, "mean": 0.5, "l2norm": peak}
+    sides = (ref(S, shape, dtype=dtype, recorded=Statistics(**known)) for known in ({**finite, **sums}, finite))
+    assert measurement_without_data(pair(*sides)).nonfinite_mismatch == mismatch
 
 
 @pytest.mark.parametrize(("one", "equal"), [("00ff", True), ("00FF", True), ("01ff", False)])

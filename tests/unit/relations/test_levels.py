@@ -56,11 +56,16 @@ def test_growth_is_of_the_largest_norms(read: list[float | None], written: list[
         (Statistics(l2norm=INF), 4, "float32", True),
         (Statistics(min=-1.0, max=1.0, nan=1), 4, "float32", True),
         (Statistics(min=-1.0, max=1.0, inf=1), 4, "float32", True),
-        # 200 x sqrt(2^20) is beyond float16; 3e38 squared is beyond float32.
+        # 200 x 200 x 2^20 is beyond float16; 3e38 squared is beyond float32.
         (Statistics(min=-200.0, max=1.0, l2norm=INF), 1 << 20, "float16", False),
         (Statistics(min=-200.0, max=1.0, l2norm=INF), 1 << 20, "float32", True),
         (Statistics(min=-3.4e38, max=0.0, mean=-INF, l2norm=INF), 4, "bfloat16", False),
-        (Statistics(min=-1e30, max=1e30, l2norm=INF), 4, "float64", True),
+        # collectors compute float64 in float32
+        (Statistics(min=-1e30, max=1e30, l2norm=INF), 4, "float64", False),
+        # NaN in an element is in the norm, too: a mean that is NaN beside one is of overflows of both signs
+        (Statistics(min=-90.0, max=90.0, mean=NAN, l2norm=2846.0), 1000, "float16", False),
+        (Statistics(min=-90.0, max=90.0, mean=NAN, l2norm=2846.0), 1000, "float32", True),
+        (Statistics(min=-90.0, max=90.0, mean=NAN), 1000, "float16", True),
         (Statistics(min=-(10**400), max=10**400), 4, "int64", False),
         (Statistics(min=-1.0, max=1.0, l2norm=INF), 10**400, "float32", True),
         (Statistics(), None, "", False),
