@@ -134,6 +134,8 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     incomplete = incompleteness(
         rows, roles, coverage, required=asked.required, unused=pairs.unused, nameless=nameless_files(pairs)
     )
+    if asked.required.coverage:
+        incomplete = (*incomplete, *_lacking(rows))
     doubts: tuple[str, ...] = ()
     if any(each.undecided is not None for each in findings):
         from probe_flow.analysis.search.near_misses import left_open, near_ties
@@ -179,6 +181,15 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
         waivers=excused.waivers,
         baseline=excused.baseline,
     )
+
+
+def _lacking(rows: Rows) -> tuple[str, ...]:
+    sides = (side for row in rows for side in (row.pair.target, row.pair.golden))
+    if not any(side is not None and side.kind is TensorKind.STATISTICS for side in sides):
+        return ()
+    from probe_flow.analysis.lacking_figures import lacking_figures
+
+    return lacking_figures(rows)
 
 
 def _searched(
