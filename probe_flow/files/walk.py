@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +17,9 @@ from probe_flow.records import Problem
 
 MAX_DEPTH = 64
 """Folder levels below the root that are read; of some dumps they are the scopes of operators."""
+
+_OF_A_TENSOR = re.compile(r"\.(?:npy|npz|pt|\d+\.\d+\.\d{10,}(?:\.\d+)*)$")
+"""Endings of names of arrays, and of device files: stream, task, time, and numbers of a slice."""
 
 
 class DumpFolder(Struct, frozen=True, gc=False):
@@ -137,7 +141,9 @@ def list_dump(root: Path) -> DumpListing:
                 problems.append(_unreadable(folder.relative + name, error))
                 continue
             if stat.S_ISDIR(status.st_mode):
-                if len(folders) < MAX_DEPTH:
+                if _is_of_a_tensor(name):
+                    problems.append(_no_file(folder.relative + name, "a folder"))
+                elif len(folders) < MAX_DEPTH:
                     below.append((*folders, name))
                 else:
                     problems.append(_too_deep(folder.relative + name))
@@ -170,20 +176,28 @@ def _take_file(
                 return None
             followed, status = os.fspath(real), real.stat()
         if not stat.S_ISREG(status.st_mode):
-            problems.append(
-                Diagnostic(
-                    "PF3205",
-                    f"`{relative}` is not a regular file and is passed over",
-                    severity=Severity.WARNING,
-                    help="dump again, or copy the file that belongs here",
-                    path=relative,
-                )
-            )
+            problems.append(_no_file(relative, "not a regular file"))
             return None
     except (OSError, RuntimeError) as error:  # a link to itself is a RuntimeError before Python 3.13
         problems.append(_unreadable(relative, error))
         return None
     return DumpFile(folder, name, status.st_size, status.st_mtime_ns, followed)
+
+
+def _is_of_a_tensor(name: str) -> bool:
+    return _OF_A_TENSOR.search(name) is not None
+
+
+def _no_file(relative: str, what: str) -> Problem:
+    """Report what stands where a file may: an error where its name is that of a tensor, which is missed then."""
+    is_missed = _is_of_a_tensor(relative.rpartition("/")[2])
+    return Diagnostic(
+        "PF3205",
+        f"`{relative}` is {what} and is passed over{', though its name is that of a tensor' if is_missed else ''}",
+        severity=Severity.ERROR if is_missed else Severity.WARNING,
+        help="dump again, or copy the file that belongs here",
+        path=relative,
+    )
 
 
 def _link(relative: str, what: str, severity: Severity) -> Problem:

@@ -154,8 +154,8 @@ _NANO = 3
 def read_ge_header(path: Path | str) -> GeDump:
     """Read the header of one dump file; tensor bytes stay on disk.
 
-    A tensor that is malformed or cut off carries a `problem` and leaves the others readable. Bytes after the last
-    section are ignored.
+    A tensor that is malformed or cut off carries a `problem` and leaves the others readable. Bytes behind the last
+    section are a problem of the file: its writers leave none.
 
     Raises:
         FormatError: PF3001/PF3002 unreadable, PF3010 empty, PF3011 ends inside the header, PF3012 header too large,
@@ -200,12 +200,8 @@ def _read_bare_message(file: BinaryFile, length: int) -> GeDump:
 
 
 def _read_nano(file: BinaryFile, header: bytes) -> GeDump:
-    """Place the tensors of a nano dump; its writers leave no byte behind them, so one that is there is suspicious."""
     message = parse_nano_header(header, file.path, _LENGTH_BYTES)
-    payload = _LENGTH_BYTES + len(header)
-    dump = replace(_place(file, message, payload), version=_NANO)
-    end = payload + sum(part.size for part in (*message.inputs, *message.outputs))
-    return dump if end >= file.size else replace(dump, problems=(*dump.problems, _surplus(file, end)))
+    return replace(_place(file, message, _LENGTH_BYTES + len(header)), version=_NANO)
 
 
 def _place(file: BinaryFile, message: DumpMessage, payload: int | None) -> GeDump:
@@ -231,6 +227,8 @@ def _place(file: BinaryFile, message: DumpMessage, payload: int | None) -> GeDum
     problems = [tensor.problem for tensor in (*tensors[0], *tensors[1]) if tensor.problem is not None]
     if position > file.size and not any(problem.code == "PF3015" for problem in problems):
         problems.append(_cut_sections(file, position))
+    if payload is not None and position < file.size:
+        problems.append(_surplus(file, position))
     return GeDump(
         message.op_name,
         message.dump_time,
@@ -312,7 +310,7 @@ def _empty(file: BinaryFile) -> FormatError:
 def _surplus(file: BinaryFile, end: int) -> Diagnostic:
     return Diagnostic(
         "PF3019",
-        f"the nano dump `{Path(file.path).name}` goes on for {file.size - end} bytes behind its last tensor",
+        f"`{Path(file.path).name}` goes on for {file.size - end} bytes behind what its header describes",
         severity=Severity.WARNING,
         path=file.path,
         help="the tensors are read as the header describes them; dump this operator again if their values look wrong",

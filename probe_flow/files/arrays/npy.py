@@ -87,10 +87,11 @@ class NpyHeader(Struct, frozen=True):
 def read_npy_header(path: Path | str) -> NpyHeader:
     """Read and check the header of one file; the data stay on disk.
 
-    Arrays of objects, text, bytes and records come back with ``dtype`` None. Bytes after the array are tolerated.
+    Arrays of objects, text, bytes and records come back with ``dtype`` None.
 
     Raises:
-        FormatError: PF3001/PF3002 unreadable, PF3020 not a `.npy` file, PF3021 bad header, PF3022 data cut off.
+        FormatError: PF3001/PF3002 unreadable, PF3020 not a `.npy` file, PF3021 bad header, PF3022 data cut off, PF3027
+            more behind the array.
     """
     with BinaryFile(path) as file:
         return npy_header(file)
@@ -110,6 +111,15 @@ def npy_header(file: BinaryFile) -> NpyHeader:
             f"{header.nbytes} bytes, {max(0, file.size - offset)} are there",
             help_text="wait until the dump is written, or dump again",
             offset=offset,
+        )
+    surplus = file.size - offset - header.nbytes
+    if surplus and header.dtype is not None:
+        raise malformed(
+            "PF3027",
+            file.path,
+            f"`{Path(file.path).name}` goes on for {surplus} bytes behind its array of shape {list(header.shape)}",
+            help_text="save each array in a file of its own, or dump again",
+            offset=offset + header.nbytes,
         )
     return header
 

@@ -24,7 +24,7 @@ _SKIPPED = {
     ".log": "file of another kind", ".tmp": "file of another kind",
 }  # fmt: skip
 _REDUCED_OTHERWISE = re.compile(r".+\.\d{12,32}_\w+\.npy")
-_UNFINISHED = frozenset({"PF3010", "PF3011", "PF3015", "PF3020", "PF3022"})
+_UNFINISHED = frozenset({"PF3010", "PF3011", "PF3015", "PF3020", "PF3022", "PF3027"})
 _OPDEBUG = "Opdebug"
 _NPY_PREFIX = 12
 
@@ -77,9 +77,6 @@ def array_source(file: BinaryFile) -> NpyHeader | Unfinished:
         header = npy_header(file)
     except FormatError as exc:
         return Unfinished(exc.diagnostic) if _ends_in_header(file) else _unfinished(exc)
-    if header.dtype is not None and header.offset + header.nbytes != file.size:
-        text = f"`{file.name}` has {file.size} bytes, its header accounts for {header.offset + header.nbytes}"
-        return Unfinished(Diagnostic("PF3231", text, path=file.path, help="wait until the dump is written"))
     return header
 
 

@@ -191,7 +191,6 @@ def test_sections_lie_behind_the_tensors(tmp_path):
         buffers=[b"12345"],
         spaces=[b"678", b"9"],
     )
-    path.write_bytes(path.read_bytes() + b"a tail that nobody announced")
     dump = read_ge_header(path)
     start = dump.inputs[0].offset
     assert dump.outputs[0].offset == start + 3
@@ -202,6 +201,10 @@ def test_sections_lie_behind_the_tensors(tmp_path):
     ]
     assert dump.attrs == (("slices", '{"threadMode": true}'),)
     assert dump.problems == ()
+    path.write_bytes(path.read_bytes() + b"a tail that nobody announced")
+    (problem,) = read_ge_header(path).problems
+    assert (problem.code, problem.severity.value) == ("PF3019", "warning")
+    assert problem.message == "`dump` goes on for 28 bytes behind what its header describes"
 
 
 def test_unknown_fields_are_skipped(tmp_path):
