@@ -116,7 +116,7 @@ class Run:
 
     @property
     def verdict(self) -> str | None:
-        """``pass``, ``fail`` or ``incomplete``; None where nothing was to be compared."""
+        """``pass``, ``fail``, ``incomplete``, ``stopped`` by a mistake; None where nothing was to be compared."""
         return self.record.verdict
 
     @property

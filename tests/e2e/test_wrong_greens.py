@@ -35,7 +35,10 @@ def test_no_run_is_green_for_a_wrong_reason(
     seen = shown.err if code == 2 else last
     assert [word for word in variant.words if word not in seen] == [], seen
     if code == 2:
-        assert last.startswith("STOPPED ") or not (tmp_path / "out").exists()
+        if (tmp_path / "out").exists():
+            record = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
+            assert (record["exit_code"], record["verdict"]) == (2, "stopped")
+            assert last.startswith("STOPPED ")
         return
     record = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
     assert record["exit_code"] == code

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -234,6 +235,17 @@ def call_of(name: str) -> str:
     return re.sub(r"\.(forward|backward)", "", name)
 
 
+def one_statistic(side: str, entry: str, key: str, value: float | None) -> Change:
+    """Let one recorded statistic of the first output of an entry be another."""
+
+    def change(folder: Path) -> None:
+        for path, document in entries(folder / side):
+            document["data"][entry]["output"][0][key] = value
+            path.write_text(json.dumps(document), encoding="utf-8")
+
+    return change
+
+
 def statistics(side: str, value: float | None) -> Change:
     """Let every recorded statistic be one value."""
 
@@ -399,6 +411,28 @@ def written(name: str, text: str) -> Change:
     return change
 
 
+def appended(pattern: str, data: bytes) -> Change:
+    """Write something behind the end of the middle one of some files."""
+
+    def change(folder: Path) -> None:
+        found = sorted(path for path in folder.glob(pattern) if path.is_file())
+        with found[len(found) // 2].open("ab") as file:
+            file.write(data)
+
+    return change
+
+
+def folder_in_place(pattern: str) -> Change:
+    """Put an empty folder where the middle one of some files is."""
+
+    def change(folder: Path) -> None:
+        found = sorted(path for path in folder.glob(pattern) if path.is_file())
+        found[len(found) // 2].unlink()
+        found[len(found) // 2].mkdir()
+
+    return change
+
+
 def replaced_text(pattern: str, old: str, new: str) -> Change:
     def change(folder: Path) -> None:
         found = list(folder.glob(pattern))
@@ -469,6 +503,7 @@ def other(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 NAN16, ZERO = b"\xff\x7f", b"\0"
 NAN = float("nan")
+ADDED = "Tensor.__add__.0.forward"
 HALF = ("outputs were compared",)
 RAN = "of operators that ran are not in the dump"
 SAME = "same dump on both sides"
@@ -869,6 +904,50 @@ VARIANTS = [
     # Damage.
     Variant("pytorch", "a dump.json that was cut off", 3, ("INCOMPLETE ",), truncated("target", "dump.json")),
     Variant("pytorch", "an empty dump.json", 3, ("INCOMPLETE ",), written("golden/dump.json", "")),
+    *(
+        Variant(
+            "pytorch",
+            f"{key} of one {side} output is null",
+            3,
+            (f"the {side} recorded no {word} of ",),
+            one_statistic(side, ADDED, key, None),
+        )
+        for key, word in (("Max", "maximum"), ("Min", "minimum"), ("Mean", "mean"), ("Norm", "norm"))
+        for side in ("target", "golden")
+    ),
+    *(
+        Variant(
+            "pytorch",
+            f"{key} of one {side} output is {value}",
+            1,
+            ("FAIL Tensor.__add__", "in its statistics"),
+            one_statistic(side, ADDED, key, value),
+        )
+        for key in ("Mean", "Norm")
+        for value in (NAN, math.inf)
+        for side in ("target", "golden")
+    ),
+    *(
+        Variant(
+            scenario,
+            f"an array of the {side} with another one behind it",
+            3,
+            ("INCOMPLETE 1 selected tensor could not be read",),
+            appended(f"{side}/**/*.npy", b"\x93NUMPY and more"),
+        )
+        for scenario, side in (("torchair", "golden"), ("offline", "golden"), ("layers", "target"))
+    ),
+    *(
+        Variant(
+            scenario, f"a folder in place of {pattern}", 3, ("INCOMPLETE ", " is a folder "), folder_in_place(pattern)
+        )
+        for scenario, pattern in (
+            ("torchair", "target/**/*.*.*.*.*"),
+            ("torchair", "golden/**/*.npy"),
+            ("offline", "target/*.*.*.*.*"),
+            ("offline", "golden/*.npy"),
+        )
+    ),
     Variant("pytorch", "a dump without entries", 3, ("INCOMPLETE ",), without_entries("golden", last=1.0)),
     Variant("torchair", "an empty target", 3, ("INCOMPLETE ",), emptied("target")),
     Variant("torchair", "an empty golden", 3, ("INCOMPLETE ",), emptied("golden")),

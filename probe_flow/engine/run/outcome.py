@@ -87,7 +87,12 @@ def exit_code(*, stopped_by: int, wrong_input: bool, stage_failed: bool, incompl
 
 
 def run_verdict(code: int, *, compared: bool) -> str | None:
-    """Return ``pass``, ``fail`` or ``incomplete``; None when the run was not asked to compare anything."""
+    """Return ``pass``, ``fail``, ``incomplete`` or ``stopped`` (by a mistake of the user).
+
+    None when the run was not asked to compare anything.
+    """
+    if code == EXIT_WRONG_INPUT:
+        return "stopped"
     if code == EXIT_GATE_FAILED:
         return "fail"
     if code != EXIT_PASSED:

@@ -183,7 +183,7 @@ class RunRecord(Conclusions, frozen=True, kw_only=True):
         workflow: What ran.
         params: Parameters of the workflow, as resolved.
         status: `running` also of a run that was killed.
-        verdict: null: the run was not asked to compare.
+        verdict: `stopped`: by a mistake in the command, the workflow or what it names; null: not asked to compare.
         exit_code: Above 128: the number of a signal.
         incomplete: Why the run is incomplete.
         findings: All conclusions, ranked; of each comparison up to a limit, while `finding_counts` counts all.
@@ -204,7 +204,7 @@ class RunRecord(Conclusions, frozen=True, kw_only=True):
     workflow: WorkflowRecord
     params: dict[str, Anything]
     status: Literal["running", "ended", "interrupted"]
-    verdict: Literal["pass", "fail", "incomplete"] | None
+    verdict: Literal["pass", "fail", "incomplete", "stopped"] | None
     exit_code: Literal[0, 1, 2, 3, 129, 130, 143]
     incomplete: tuple[str, ...]
     findings: tuple[FindingRecord, ...]

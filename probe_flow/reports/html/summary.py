@@ -159,7 +159,7 @@ def _next_step(run: RunRecord) -> str:
     first = run.first or run.nonfinite
     if run.verdict is None:
         return "Look through the graph. Compare the dump, or look for overflows in it, to see its values here too."
-    if run.verdict == "incomplete":
+    if run.verdict in ("incomplete", "stopped"):
         return "Remove the causes listed here, then run the same workflow again."
     if run.verdict == "pass" and (count := count_missing(run)):
         return f"See why {count} tensor{'' if count == 1 else 's'} had no counterpart; what was {run.done} is right."

@@ -96,7 +96,7 @@ def check(run: StoredRun, path: Path, *, tolerance: float) -> dict[str, Baseline
 
 def _require_complete(run: StoredRun) -> None:
     causes = run.record.incomplete
-    if run.record.verdict == "incomplete" or causes:
+    if run.record.verdict in ("incomplete", "stopped") or causes:
         why = f"is incomplete: {causes[0]}" if causes else "is incomplete"
         raise _not_accepted(run, why)
     if not run.comparisons:

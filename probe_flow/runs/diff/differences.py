@@ -17,6 +17,9 @@ from probe_flow.runs.baseline.accept import finding_deviant, findings_that_count
 from probe_flow.runs.diff.inputs import InputChange, changed_inputs, input_problem, inputs_of
 from probe_flow.runs.diff.rows import At, Kind, RowChange, change_of, unequal_rows
 
+_WITH_GAPS = ("incomplete", "stopped")
+"""Verdicts of runs that did not compare all that was asked for."""
+
 
 class Move(Struct, frozen=True):
     """A failing finding that both runs have at one operator, but of other ranks or steps.
@@ -80,7 +83,7 @@ class RunDiff:
     @property
     def is_certain(self) -> bool:
         """Whether B is complete, so that nothing unseen can be worse."""
-        return self.b.record.verdict != "incomplete"
+        return self.b.record.verdict not in _WITH_GAPS
 
 
 def diff_runs(a: StoredRun, b: StoredRun, *, tolerance: float) -> RunDiff:
@@ -203,7 +206,7 @@ def _problems(a: StoredRun, b: StoredRun, inputs: Sequence[InputChange]) -> tupl
     about_inputs = input_problem(inputs, str(b.folder))
     found = [about_inputs] if about_inputs is not None else []
     for name, run in (("A", a), ("B", b)):
-        if run.record.verdict == "incomplete":
+        if run.record.verdict in _WITH_GAPS:
             causes = run.record.incomplete or ("it has not ended",)
             message = f"run {name} is incomplete: {causes[0]}"
             cure = "what it did not compare may be worse" if run is b else "what it did not compare shows as new"

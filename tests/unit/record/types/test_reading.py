@@ -140,7 +140,7 @@ def _at(record: Any, place: Place) -> Any:
         ("run", ("findings", 0, "metrics", "max_abs_err"), {}, "`findings[0].metrics.max_abs_err` is an object, exp"),
         ("run", ("counts", "green"), 1, "`counts` has a key that is not one of pass, warning, f"),
         ("run", ("comparisons", "result", "coverage"), {"target": {}}, "`comparisons.result.coverage.target` lacks `t"),
-        ("run", ("verdict",), "green", "`verdict` is a text, expected one of pass, fail, incomplete or null"),
+        ("run", ("verdict",), "green", "`verdict` is a text, expected one of pass, fail, incomplete, stopped or null"),
         ("run", ("run_id",), ..., "it lacks `run_id`"),
         ("details", ("maps", 0, "cell"), [1], "`maps[0].cell` is a list, expected a list in its range"),
     ],
