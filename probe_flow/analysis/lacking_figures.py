@@ -43,7 +43,8 @@ def lacking_figures(rows: Sequence[Row]) -> tuple[str, ...]:
         found = [(gap.tensor, lost) for gap in gaps if gap.side == side and (lost := gap.figures & known[_class(gap)])]
         if found:
             tensor, lost = found[0]
-            which = " and ".join(word for name, word in _WORDS.items() if name in lost)
+            *words, word = [word for name, word in _WORDS.items() if name in lost]
+            which = f"{', '.join(words)} and {word}" if words else word
             more = f" (and of {len(found) - 1} more)" if len(found) > 1 else ""
             causes.append(
                 f"the {side} recorded no {which} of `{tensor.id}`{more}, though it did of other {tensor.dtype} tensors "

@@ -281,6 +281,8 @@ class Flattener:
         if not isinstance(grad, bool | None):
             facts["gradient"], grad = grad, None
         checksum = value.get("md5")
+        if not isinstance(checksum, str | None):
+            raise BadNumberError(f"`md5` is a {type(checksum).__name__} instead of text")
         kind, source = TensorKind.STATISTICS, self._source
         extents: tuple[Extent, ...] = ()
         data_name = value.get("data_name")
@@ -310,7 +312,7 @@ class Flattener:
             requires_grad=grad,
             extents=extents,
             recorded=recorded,
-            checksum=checksum if isinstance(checksum, str) else None,
+            checksum=checksum,
             source=source,
             **facts,
         )
