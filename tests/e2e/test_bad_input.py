@@ -366,7 +366,7 @@ class TestPlaces:
         assert row["reason"] == "the device dump has no file of `Add` (Add)"
         assert done.record["coverage"]["golden"]["missing"] == 1
         if put is os.mkfifo:
-            assert "warning[PF3205]" in done.err
+            assert "error[PF3205]" in done.err
             assert f"{path.name}` is not a regular file" in done.err
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
