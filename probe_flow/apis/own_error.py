@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.apis.calls import Path
+from probe_flow.apis.calls import Call, Path, TensorSpec, argument_leaves, leaves
 from probe_flow.masks import LEAST
 
 Array = NDArray[Any]
@@ -38,6 +38,13 @@ BESIDE = 4.0
 COARSEST = 2.0**-8
 """Relative rounding of the narrowest type that kernels compute in, bfloat16: eight bits are only stored."""
 
+_MIDDLE = 2.0**-16
+"""Relative rounding of a product whose operands lie in the middle of two HF32 numbers once in 2^12 elements: which of
+them is taken is up to the device."""
+
+_AXES, _OPERANDS = 2, 2
+"""Axes of an operand, for what is added to a product stays in float32; and how many there are at least."""
+
 
 def computed_in(dtype: str, units: Mapping[str, float]) -> float:
     """Return the relative rounding of the type in which arguments of a type are computed with."""
@@ -64,6 +71,7 @@ class OwnError:
         slice_: of the slice across an axis (a channel, a row) that is furthest beyond what rounding explains there:
             root mean square of its error, and what is explained of that, both relative to the slice.
         slice_share: share of its limit.
+        is_in_hf32: whether it is that of a product of operands in HF32 (`with_hf32`).
     """
 
     place: Path
@@ -80,6 +88,7 @@ class OwnError:
     is_finite: bool = True
     slice_: tuple[float, float] = (0.0, 0.0)
     slice_share: float = 0.0
+    is_in_hf32: bool = False
 
     @property
     def worst(self) -> tuple[str, float, float, float]:
@@ -291,3 +300,56 @@ def moved_by(unit: float, values: Array, seed: int) -> Array:
     ups = np.unpackbits(bits, count=values.size).reshape(values.shape)
     found: Array = np.asarray(np.array([1.0 - unit, 1.0 + unit])[ups])  # of one element, numpy makes a number of it
     return np.multiply(found, values, out=found)
+
+
+def with_hf32(
+    found: list[OwnError],
+    call: Call,
+    operands: Sequence[Array],
+    units: Mapping[str, float],
+    errors_in: Callable[[Callable[[Array], Array], Mapping[str, float]], list[OwnError]],
+) -> list[OwnError]:
+    """Return own errors, those of results that operands in HF32 make without what this explains.
+
+    An NPU computes convolutions of float32 so by default (`torch.npu.conv.allow_hf32`), and other products by choice:
+    it rounds operands to 11 bits of fraction and adds up in float32. A result is off by 2e-4 of its size then, and
+    right: the operands rounded so make it. Nothing else does, so that this is no allowance.
+
+    Args:
+        found: by the operands as they were dumped.
+        call: whose results, or gradients of arguments, they are.
+        operands: the tensors that it computes of.
+        units: element type -> relative rounding.
+        errors_in: returns them anew, with something made of each operand, by other units.
+    """
+    if all(own.worst[3] <= 1.0 for own in found) or not _is_of_float32(call):
+        return found
+    if sum(each.ndim >= _AXES for each in operands) < _OPERANDS:
+        return found
+    others = errors_in(in_hf32, {**units, "float32": _MIDDLE})
+    return [
+        replace(other, is_in_hf32=True) if other.worst[3] <= 1.0 < own.worst[3] and not other.nonfinite else own
+        for own, other in zip(found, others, strict=True)
+    ]
+
+
+def in_hf32(values: Array) -> Array:
+    """Return an operand as the device rounds it, in float64; vectors as they are."""
+    return hf32(values).astype(values.dtype) if values.ndim >= _AXES and values.dtype.kind == "f" else values
+
+
+def _is_of_float32(call: Call) -> bool:
+    places: list[tuple[Path, object]] = [*argument_leaves(call), *leaves(call.results)]
+    return all(leaf.dtype == "float32" for _, leaf in places if isinstance(leaf, TensorSpec))
+
+
+def hf32(values: Array) -> Array:
+    """Return float32 values rounded to 11 bits of fraction, halves away from zero.
+
+    >>> hf32(np.array([1 + 2**-11, 1 + 2**-12, 1 + 2**-13])).tolist()
+    [1.00048828125, 1.00048828125, 1.0]
+    """
+    bits = np.ascontiguousarray(values, np.float32).view(np.int32)
+    # An infinity or NaN must not be carried over into the sign.
+    rounded: Array = np.where(np.isfinite(values), (((bits >> 11) + 1) >> 1) << 12, bits).astype(np.int32)
+    return rounded.view(np.float32).reshape(values.shape)

@@ -12,6 +12,7 @@ import numpy as np
 
 from probe_flow.apis.calls import FLOATS, Call, Leaf, Plain, TensorSpec, argument_leaves, with_leaves
 from probe_flow.apis.fused import ATTENTIONS, BAND_MODES, COMPRESSED
+from probe_flow.apis.own_error import hf32
 from probe_flow.apis.values import Values
 
 _CONVOLUTIONS = frozenset({"conv1d", "conv2d"})
@@ -77,18 +78,6 @@ def with_known_mask(call: Call, name: int | str, spec: TensorSpec, values: Value
     if is_mask and spec.file is None and _number(call.kwargs.get("sparse_mode")) in BAND_MODES:
         return np.triu(np.ones(spec.shape, bool), 1)
     return values
-
-
-def hf32(values: Values) -> Values:
-    """Return float32 values rounded to 11 bits of fraction, halves away from zero.
-
-    >>> hf32(np.array([1 + 2**-11, 1 + 2**-12, 1 + 2**-13])).tolist()
-    [1.00048828125, 1.00048828125, 1.0]
-    """
-    bits = np.ascontiguousarray(values, np.float32).view(np.int32)
-    # An infinity or NaN must not be carried over into the sign.
-    rounded: Values = np.where(np.isfinite(values), (((bits >> 11) + 1) >> 1) << 12, bits).astype(np.int32)
-    return rounded.view(np.float32).reshape(values.shape)
 
 
 def float_types(call: Call) -> frozenset[str]:

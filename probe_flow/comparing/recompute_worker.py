@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -310,7 +311,12 @@ def _recomputed(
     own: OwnError, worst: tuple[str, float, float, float], golden: float | None, by: str
 ) -> Mapping[str, Any]:
     names = "figure", "found", "explained", "score"
-    return {**dict(zip(names, worst, strict=True)), "nonfinite": own.nonfinite, "golden": golden, "by": by}
+    return {
+        **dict(zip(names, worst, strict=True)),
+        "nonfinite": own.nonfinite,
+        "golden": golden,
+        "by": Recomputed.HF32 if own.is_in_hf32 else by,
+    }
 
 
 def _read(side: SideCall, tensors: Mapping[Place, TensorRef], place: Place, spec: TensorSpec) -> NDArray[Any]:
@@ -380,14 +386,8 @@ def _own_errors(side: SideCall, job: Job, end: End | None, *, is_here: bool) -> 
                     function, side.call, side.gradients, given, gradient, job.units, limit_bytes=most
                 )
             else:
-                found = own_errors(
-                    function,
-                    side.call,
-                    given,
-                    lambda place, spec: _read(side, side.results, place, spec),
-                    job.units,
-                    limit_bytes=most,
-                )
+                result = partial(_read, side, side.results)
+                found = own_errors(function, side.call, given, result, job.units, limit_bytes=most)
         return found, getattr(function, "shown", "")
     except MemoryError:
         raise UnusableError(f"computing it takes more than {job.limit_bytes / 2**20:,.0f} MiB") from None

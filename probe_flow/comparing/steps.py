@@ -142,6 +142,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
 
         incomplete, doubts = (*incomplete, *left_open(excused.findings)), near_ties(excused.findings)
     problems = *_reference_problems(rows, pairs), *left_out(rows, scope.max_elements)
+    narrow = _in_hf32(rows, pairs)
     compared = with_verdicts(rows, excused.verdicts)
     is_same = _is_same_dump(pairs)
     if is_same and asked.required.two_dumps:
@@ -165,6 +166,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
             ),
             *([SAME_DUMP] if is_same and not asked.required.two_dumps else []),
             *doubts,
+            *narrow,
         ),
         policy=policy.name,
         problems=(
@@ -227,6 +229,14 @@ def _recomputed(rows: Rows, pairs: Pairs, diagnosis: Diagnosis, wanted: Recomput
 
     done = with_recomputed(rows, pairs, diagnosis, numbers, wanted, context)
     return find_wrong_channels(rows, diagnosis, context) or done
+
+
+def _in_hf32(rows: Rows, pairs: Pairs) -> tuple[str, ...]:
+    """Return how many results are right for a device that multiplies in HF32, which a comparison in float32 is not."""
+    computed = (row.recomputed for row in rows) if pairs.target.task == "tensor" else ()
+    count = sum(1 for each in computed if each is not None and each.is_in_hf32)
+    told = f"{count} float32 result{'s' if count > 1 else ''} computed in HF32 (`allow_hf32` of torch_npu)"
+    return (told,) if count else ()
 
 
 def _measured(

@@ -74,10 +74,11 @@ class Recomputed(Struct, frozen=True, gc=False):
         nonfinite: elements that are NaN or infinite on one side only.
         golden: ``score`` of the golden's result, from the golden's inputs; None where that was not computed.
         reason: why nothing was computed; empty where it was.
-        by: the framework that computed it, and its precision; empty for numpy in float64.
+        by: the framework that computed it, and its precision; `HF32`: of inputs rounded so; empty for numpy's float64.
     """
 
     BEGAN: ClassVar[str] = "began"
+    HF32: ClassVar[str] = "HF32"
 
     figure: str = ""
     found: float = 0.0
@@ -87,6 +88,11 @@ class Recomputed(Struct, frozen=True, gc=False):
     golden: float | None = None
     reason: str = ""
     by: str = ""
+
+    @property
+    def is_in_hf32(self) -> bool:
+        """Whether it is right for a device that rounds what it multiplies to HF32."""
+        return self.by == self.HF32
 
     @property
     def is_of_beginning(self) -> bool:

@@ -289,11 +289,12 @@ class Proofs:
 
         What it carries on is blamed: what comes near to being a suspect, or an input that nothing is known to have
         written. Where there is neither, and not all that feeds it is proven right, it stays a suspect itself, unless
-        a sum that cancels makes that of a few roundings, or a logarithm that of an element near zero. It stands for
-        what is between the two and the golden does not show, too.
+        a sum that cancels makes that of a few roundings, or a logarithm that of an element near zero, or the device
+        rounds what it multiplies. It stands for what is between the two and the golden does not show, too.
         """
-        own = score_of(self._rows[found.row])
-        if ancestor is not None:
+        row = self._rows[found.row]
+        own = score_of(row)
+        if ancestor is not None or (row.recomputed is not None and row.recomputed.is_in_hf32):
             return own, ancestor
         before = self.feeders(found.row)
         around = [n for n in (*call.read, *before) if n in self.near and proof_of(self._rows[n]) is not Proof.RIGHT]

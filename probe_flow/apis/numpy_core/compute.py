@@ -33,7 +33,7 @@ from probe_flow.apis.calls import (
 from probe_flow.apis.numpy_core import convolution, elementwise, moves, products, reductions
 from probe_flow.apis.numpy_core.binding import bound
 from probe_flow.apis.numpy_core.names import Function, is_rounded_once
-from probe_flow.apis.own_error import OwnError, computed_in, moved_by, own_error, with_moved
+from probe_flow.apis.own_error import OwnError, computed_in, moved_by, own_error, with_hf32, with_moved
 from probe_flow.apis.side import flat_results
 
 Array = NDArray[Any]
@@ -210,14 +210,22 @@ def own_errors(
         return _of_picks(function, call, arrays, results, truth, known)
 
     rounded = getattr(function, ROUNDED, None)
-
-    def moved(least: float) -> Mapping[Path, Array]:
-        inexact = rounded(max(least, coarsest(call, units))) if rounded is not None else function
-        return dict(_matched(results, computed(inexact, call, perturbed(call, arrays, units, least=least))))
-
     dtypes = {leaf.dtype for _, leaf in (*argument_leaves(call), *results) if isinstance(leaf, TensorSpec)}
     is_fixed = is_exact(function) or function is elementwise.dropout or is_rounded_once(function, dtypes)
-    return weighed(call, results, known, truth, units, None if is_fixed else moved, exact=is_exact(function))
+
+    def errors(truth: Mapping[Path, Array], arrays: Mapping[Path, Array], units: Mapping[str, float]) -> list[OwnError]:
+        def moved(least: float) -> Mapping[Path, Array]:
+            inexact = rounded(max(least, coarsest(call, units))) if rounded is not None else function
+            return dict(_matched(results, computed(inexact, call, perturbed(call, arrays, units, least=least))))
+
+        return weighed(call, results, known, truth, units, None if is_fixed else moved, exact=is_exact(function))
+
+    def errors_in(change: Callable[[Array], Array], units: Mapping[str, float]) -> list[OwnError]:
+        changed = {place: change(values) for place, values in arrays.items()}
+        return errors(dict(_matched(results, computed(function, call, changed))), changed, units)
+
+    found = errors(truth, arrays, units)
+    return found if is_fixed else with_hf32(found, call, [*arrays.values()], units, errors_in)
 
 
 RULE = "rule"

@@ -10,12 +10,12 @@ import pytest
 from numpy_side import NumpySide
 
 from probe_flow.apis.calls import Call, Plain, TensorSpec
+from probe_flow.apis.own_error import hf32
 from probe_flow.apis.pytorch_rules import (
     as_torch_takes,
     autocast_type,
     class_type,
     float_types,
-    hf32,
     of_known_classes,
     raised,
     rounded_input,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from probe_flow.apis.own_error import hf32
 from probe_flow.apis.side import Held
 from probe_flow.cli.main import main
 from probe_flow.comparing import recompute, recompute_calls, recompute_framework
@@ -183,6 +184,63 @@ def test_a_fault_in_place_is_named_where_the_dump_holds_what_the_input_was(tmp_p
     )  # fmt: skip
     found = compare_pairs(match_name(target, golden), Asked(recompute=Recompute()), context, None)
     assert origins(found) == due
+
+
+def of_products(folder: Path, change, spoil=None) -> Path:
+    """Two products in float32 and what follows, of operands that are changed before they are multiplied."""
+    dump = Program(folder, "float32")
+    x, w = (each.astype("f4") for each in INPUTS)
+    y = dump.call("Mint.matmul.0.forward", [x, w], change(x).astype("f8") @ change(w), spoil)
+    z = dump.call("Mint.tanh.0.forward", [y], np.tanh(y.astype("f8")))
+    dump.call("Mint.matmul.1.forward", [z, x], change(z).astype("f8") @ change(x))
+    return dump.write()
+
+
+def halves_to_even(values: np.ndarray) -> np.ndarray:
+    """Return values with 11 bits of fraction as another device may round them: what lies in the middle to even."""
+    fraction, exponent = np.frexp(values.astype("f8"))
+    return np.ldexp(np.round(fraction * 2.0**12) / 2.0**12, exponent)
+
+
+def compared_products(tmp_path: Path, change, spoil=None):
+    target = read_dump_json(of_products(tmp_path / "target", change, spoil), side="target")
+    golden = read_dump_json(of_products(tmp_path / "golden", np.asarray), side="golden")
+    context = Context(
+        stage="compare", output=tmp_path, map=in_order, emit=lambda *_, **__: None, report=lambda _: None,
+        settings=Settings(), facts=run_record(), isolate=lambda *_: in_order,
+    )  # fmt: skip
+    return compare_pairs(match_name(target, golden), Asked(recompute=Recompute()), context, None)
+
+
+@pytest.mark.parametrize("change", [hf32, halves_to_even])
+def test_products_that_a_device_computes_in_hf32_are_right_and_told(tmp_path, change):
+    found = compared_products(tmp_path, change)
+    name = "dump_tensor_data/Mint.matmul.0.forward.output.0.npy"
+    target, golden = (np.load(tmp_path / side / name).astype("f8") for side in ("target", "golden"))
+    assert np.linalg.norm(target - golden) > 1e-4 * np.linalg.norm(golden), "far beyond what float32 explains"
+    assert found.findings == ()
+    assert any("computed in HF32" in each for each in found.caveats)
+
+
+@pytest.mark.parametrize("spoil", [larger(1.0003), lambda values: np.roll(values, 1), lambda values: values + 1e-3])
+def test_a_wrong_product_in_hf32_is_still_accused(tmp_path, spoil):
+    assert origins(compared_products(tmp_path, hf32, spoil)) == ["Mint.matmul"]
+
+
+@pytest.mark.parametrize("bits", [9, 10])
+def test_operands_with_fewer_bits_than_hf32_are_no_such_product(tmp_path, bits):
+    def coarser(values):
+        fraction, exponent = np.frexp(values.astype("f8"))
+        return np.ldexp(np.round(fraction * 2.0**bits) / 2.0**bits, exponent)
+
+    found = compared_products(tmp_path, coarser)
+    assert origins(found)[0] == "Mint.matmul"
+    assert not any("HF32" in each for each in found.caveats)
+
+
+def test_products_in_float32_are_not_told_of(tmp_path):
+    found = compared_products(tmp_path, np.asarray)
+    assert (found.findings, [each for each in found.caveats if "HF32" in each]) == ((), [])
 
 
 class ToySide:

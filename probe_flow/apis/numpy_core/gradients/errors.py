@@ -16,7 +16,7 @@ from probe_flow.apis.numpy_core import moves, normalising
 from probe_flow.apis.numpy_core.compute import RULE, as_taken, perturbed, prepared, weighed, wide, works_in_place
 from probe_flow.apis.numpy_core.gradients.rules import Rule, RuleByResult, rule_by_result, rule_of, rule_of_last_step
 from probe_flow.apis.numpy_core.names import Function
-from probe_flow.apis.own_error import OwnError, moved_by
+from probe_flow.apis.own_error import OwnError, moved_by, with_hf32
 
 Array = NDArray[Any]
 
@@ -60,7 +60,15 @@ def own_gradient_errors(
     gradient = wide(read_gradient("input", place, leaf))
     known = {place: read_gradient("output", place, leaf) for place, leaf in results}
     back = _BackwardPass(function, call, arrays, leaf.dtype, gradient, units)
-    own = _by_rules(back, rule, rule_of_last_step(function), results, known)
+    last_step = rule_of_last_step(function)
+
+    def errors_in(change: Callable[[Array], Array], units: Mapping[str, float]) -> list[OwnError]:
+        changed = {place: change(values) for place, values in arrays.items()}
+        other = replace(back, arrays=changed, gradient=change(gradient), units=units)
+        return _by_rules(other, rule, last_step, results, known)
+
+    own = _by_rules(back, rule, last_step, results, known)
+    own = with_hf32(own, call, [gradient, *arrays.values()], units, errors_in)
     of_result = rule_by_result(function)
     if of_result is None or all(each.worst[3] <= 1.0 for each in own):
         return own

@@ -10,6 +10,7 @@ from probe_flow.apis.calls import Gradients, TensorSpec, UnusableError
 from probe_flow.apis.numpy_core import names
 from probe_flow.apis.numpy_core.gradients.errors import own_gradient_errors
 from probe_flow.apis.numpy_core.gradients.rules import rule_of
+from probe_flow.apis.own_error import hf32
 
 UNITS = {"float32": 2.0**-20, "float16": 2.0**-11}
 RANDOM = np.random.default_rng(3)
@@ -54,6 +55,18 @@ def test_the_gradient_of_square_weights_is_known_as_it_is_and_turned(turned):
     layer, due = Form("Functional", "linear", [X, weights]), turned(gradient.T @ X)
     assert max(errors(layer, X @ weights.T, [gradient], [gradient @ weights, due])) < 0.1
     assert errors(layer, X @ weights.T, [gradient], [gradient @ weights, 1.01 * due])[1] > 10
+
+
+def test_gradients_of_products_in_hf32_are_right_and_wrong_ones_are_not():
+    x, w, g = (RANDOM.standard_normal((64, 64)) for _ in range(3))
+    layer, result = Form("Functional", "linear", [x, w]), x @ w.T
+    narrow = [hf32(each).astype("f8") for each in (x, w, g)]
+    due = [narrow[2] @ narrow[1], narrow[2].T @ narrow[0]]
+    exact = [g @ w, g.T @ x]
+    assert min(np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in zip(due, exact, strict=True)) > 1e-4
+    assert max(errors(layer, result, [g], due)) < 1.0
+    assert errors(layer, result, [g], [due[0] * 1.001, due[1]])[0] > 10
+    assert errors(layer, result, [g], [due[0], np.roll(due[1], 1, axis=0)])[1] > 10
 
 
 def test_a_gate_lets_through_what_its_input_says():
