@@ -7,15 +7,15 @@ figures; where only one does, the result fails and says how many.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.apis.calls import FLOATS, UnusableError, canonical_dtype
+from probe_flow.apis.calls import FLOATS, Path, UnusableError, canonical_dtype
 from probe_flow.apis.side import Held, Result
 from probe_flow.apis.values import Values
 
@@ -69,6 +69,18 @@ class Judgement:
     is_doubtful: bool = False
     named: Mapping[str, float] = field(default_factory=dict)
     is_empty: bool = False
+
+
+class ByRounding(Protocol):
+    """Tells results that are off by no more than the last digits of their inputs make (`apis.rounding`)."""
+
+    def moved(self, tensors: Sequence[Held | None], wrong: Sequence[Result]) -> list[Held | None]:
+        """Return the tensors of a call, its floats each off by a rounding; some of its results are wrong."""
+
+    def judged(
+        self, judgement: Judgement, tested: Result, benchmark: Result, moved: Mapping[Path, Result]
+    ) -> Judgement:
+        """Return the judgement of a result by what the benchmark makes of moved inputs, by place."""
 
 
 def judge(tested: Result, benchmark: Result, max_abs_limit: float = MAX_ABS_LIMIT) -> Judgement:

@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 
-from probe_flow.apis.acc_check import judge
+from probe_flow.apis.acc_check import ByRounding, judge
 from probe_flow.apis.calls import Call, Gradients, UnusableError, read_call, read_gradients
 from probe_flow.apis.pytorch_rules import as_torch_takes
 from probe_flow.apis.run import Direction, Judge, JudgeOfTwo, Runner
@@ -79,6 +79,13 @@ def judge_pytorch(api: str, entries: str, standards: str) -> Judge:
 
     has_eight_bits = any(f"torch.{word}" in entries for word in ("float8", "hifloat8"))
     return partial(judge_torch, api, "float8_e4m3fn" if has_eight_bits else "float32", Profile(standards))
+
+
+def by_rounding() -> ByRounding:
+    """Return what tells results of PyTorch that are nothing but rounding."""
+    from probe_flow.apis.rounding import Rounding
+
+    return Rounding()
 
 
 def check_call(kind: str, api: str, entries: Mapping[str, object], runners: Sequence[Runner]) -> dict[str, Direction]:

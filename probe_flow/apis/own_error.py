@@ -335,21 +335,11 @@ def with_hf32(
 
 def in_hf32(values: Array) -> Array:
     """Return an operand as the device rounds it, in float64; vectors as they are."""
+    from probe_flow.apis.values import hf32
+
     return hf32(values).astype(values.dtype) if values.ndim >= _AXES and values.dtype.kind == "f" else values
 
 
 def _is_of_float32(call: Call) -> bool:
     places: list[tuple[Path, object]] = [*argument_leaves(call), *leaves(call.results)]
     return all(leaf.dtype == "float32" for _, leaf in places if isinstance(leaf, TensorSpec))
-
-
-def hf32(values: Array) -> Array:
-    """Return float32 values rounded to 11 bits of fraction, halves away from zero.
-
-    >>> hf32(np.array([1 + 2**-11, 1 + 2**-12, 1 + 2**-13])).tolist()
-    [1.00048828125, 1.00048828125, 1.0]
-    """
-    bits = np.ascontiguousarray(values, np.float32).view(np.int32)
-    # An infinity or NaN must not be carried over into the sign.
-    rounded: Array = np.where(np.isfinite(values), (((bits >> 11) + 1) >> 1) << 12, bits).astype(np.int32)
-    return rounded.view(np.float32).reshape(values.shape)

@@ -12,8 +12,7 @@ import numpy as np
 
 from probe_flow.apis.calls import FLOATS, Call, Leaf, Plain, TensorSpec, argument_leaves, with_leaves
 from probe_flow.apis.fused import ATTENTIONS, BAND_MODES, COMPRESSED
-from probe_flow.apis.own_error import hf32
-from probe_flow.apis.values import Values
+from probe_flow.apis.values import Values, hf32
 
 _CONVOLUTIONS = frozenset({"conv1d", "conv2d"})
 """Their float32 is HF32 on an NPU, with 11 bits of fraction, so that their inputs are rounded to it and their benchmark

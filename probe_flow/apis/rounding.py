@@ -20,46 +20,47 @@ WORDS = "one rounding of its inputs moves it as far"
 """What is said of such a result."""
 
 
-def unit_of(dtype: str) -> float:
+class Rounding:
+    """Judges by the rounding of inputs (`acc_check.ByRounding`)."""
+
+    def moved(self, tensors: Sequence[Held | None], wrong: Sequence[Result]) -> list[Held | None]:
+        """Return tensors whose floats are each moved up or down by a rounding of their type; others as they are.
+
+        A device may have rounded them to the type of a result first, so that they move by its rounding at least.
+        """
+        least = max(_unit_of(each.dtype) for each in wrong)
+        return [
+            Held(moved_by(max(_unit_of(each.dtype), least), each.values, number), each.dtype)
+            if each is not None and each.dtype in FORMATS
+            else each
+            for number, each in enumerate(tensors)
+        ]
+
+    def judged(
+        self, judgement: Judgement, tested: Result, benchmark: Result, moved: Mapping[Path, Result]
+    ) -> Judgement:
+        """Return the judgement of a result; one that is wrong is doubtful where rounding the inputs explains its error.
+
+        Args:
+            judgement: by its figures.
+            tested, benchmark: the result on both sides.
+            moved: results of the benchmark of moved inputs, by their places.
+        """
+        if judgement.is_right or judgement.is_doubtful:
+            return judgement
+        one, other, third = tested.value, benchmark.value, getattr(moved.get(benchmark.place), "value", None)
+        if not (isinstance(one, Held) and isinstance(other, Held) and isinstance(third, Held)):
+            return judgement
+        if one.dtype not in FORMATS or not one.values.shape == other.values.shape == third.values.shape:
+            return judgement
+        exponent, bits = FORMATS[one.dtype]
+        unit, step = _unit_of(one.dtype), 2.0 ** (exponent - bits)
+        own = own_error(benchmark.place, one.values, other.values, third.values, unit=unit, step=step)
+        if own.nonfinite or own.worst[3] > 1.0:
+            return judgement
+        return replace(judgement, is_doubtful=True, message=f"{judgement.message}; {WORDS}")
+
+
+def _unit_of(dtype: str) -> float:
     """Return the relative rounding of an element type; 0 of one whose rounding nobody counts."""
     return 2.0 ** -(FORMATS[dtype][1] + 1) if dtype in FORMATS else 0.0
-
-
-def moved(tensors: Sequence[Held | None], least: float) -> list[Held | None]:
-    """Return tensors whose floats are each moved up or down by a rounding of their type; others as they are.
-
-    Args:
-        tensors: of a call; None where there is none.
-        least: relative rounding of its result, to which a device may have rounded the inputs first.
-    """
-    return [
-        Held(moved_by(max(unit_of(each.dtype), least), each.values, number), each.dtype)
-        if each is not None and each.dtype in FORMATS
-        else each
-        for number, each in enumerate(tensors)
-    ]
-
-
-def judged_by(judgement: Judgement, tested: Result, benchmark: Result, moved: Mapping[Path, Result]) -> Judgement:
-    """Return the judgement of a result; one that is wrong is doubtful where rounding the inputs explains its error.
-
-    Args:
-        judgement: by its figures.
-        tested, benchmark: the result on both sides.
-        moved: results of the benchmark of moved inputs, by their places.
-    """
-    if judgement.is_right or judgement.is_doubtful:
-        return judgement
-    one, other, third = tested.value, benchmark.value, getattr(moved.get(benchmark.place), "value", None)
-    if not (isinstance(one, Held) and isinstance(other, Held) and isinstance(third, Held)) or one.dtype not in FORMATS:
-        return judgement
-    if not one.values.shape == other.values.shape == third.values.shape:
-        return judgement
-    exponent, bits = FORMATS[one.dtype]
-    own = own_error(
-        benchmark.place, one.values, other.values, third.values,
-        unit=unit_of(one.dtype), step=2.0 ** (exponent - bits),
-    )  # fmt: skip
-    if own.nonfinite or own.worst[3] > 1.0:
-        return judgement
-    return replace(judgement, is_doubtful=True, message=f"{judgement.message}; {WORDS}")

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from probe_flow.apis import rounding
-from probe_flow.apis.acc_check import Judgement, judge, rounded
+from probe_flow.apis.acc_check import ByRounding, Judgement, judge, rounded
 from probe_flow.apis.calls import (
     FLOATS,
     Call,
@@ -67,6 +66,7 @@ class How:
         is_pytorch: whether calls are those of PyTorch and run as `pytorch_rules` has it. Results that are None count
             too then, as do arguments without a gradient; tables number results by it.
         counts_zeros: whether the judge knows a result of a dropout by its number of zeros.
+        rounding: what judges wrong results once more; None where the tables know no status for them.
     """
 
     benchmark: str = BENCHMARKS[0]
@@ -75,6 +75,7 @@ class How:
     memory_bytes: int | None = None
     is_pytorch: bool = False
     counts_zeros: bool = False
+    rounding: ByRounding | None = None
 
 
 @dataclass(frozen=True)
@@ -128,11 +129,6 @@ class _Values:
 
     arguments: Mapping[Path, Any]
     gradients: Sequence[Any]
-
-    def moved(self, least: float) -> _Values:
-        """Return the same, held outside any framework, its floats each off by a rounding (`rounding.moved`)."""
-        arguments = rounding.moved([*self.arguments.values()], least)
-        return _Values(dict(zip(self.arguments, arguments, strict=True)), rounding.moved(self.gradients, least))
 
     def each(self, change: Callable[[Any], Any]) -> _Values:
         """Return what becomes of each tensor."""
@@ -215,8 +211,8 @@ class Runner:
             recorded = {each.place for each in tested}
             benchmark = [each for each in benchmark if each.place in recorded]
         checked = self._judged(tested, benchmark, others, by_place=by_place)
-        if self._how.is_pytorch and not call.is_random:
-            checked = self._judged_by_rounding(checked, values, benchmark_of)
+        if self._how.rounding is not None and not call.is_random:
+            checked = _judged_by_rounding(self._how.rounding, checked, values, benchmark_of)
         if all(each.judgement.is_right for each in checked):
             return Direction(checked, ran=ran)
         return Direction(checked, ran=ran, inputs=values.arguments, incoming=values.gradients)
@@ -335,22 +331,23 @@ class Runner:
             found.append(Checked(one, other, judgement))
         return tuple(found)
 
-    def _judged_by_rounding(
-        self, checked: tuple[Checked, ...], values: _Values, benchmark_of: Callable[[_Values], list[Result]]
-    ) -> tuple[Checked, ...]:
-        """Return the results, those doubtful that are wrong by no more than rounding the inputs makes.
 
-        A benchmark no more precise than the tested side cannot tell; and tables of MindSpore know no such status.
-        """
-        wrong = [each for each in checked if not (each.judgement.is_right or each.judgement.is_doubtful)]
-        if not wrong or self._how.benchmark == "same":
-            return checked
-        least = max(rounding.unit_of(each.tested.dtype) for each in wrong)
-        found = {each.place: each for each in benchmark_of(values.moved(least))}
-        return tuple(
-            replace(each, judgement=rounding.judged_by(each.judgement, each.tested, each.benchmark, found))
-            for each in checked
-        )
+def _judged_by_rounding(
+    by: ByRounding,
+    checked: tuple[Checked, ...],
+    values: _Values,
+    benchmark_of: Callable[[_Values], list[Result]],
+) -> tuple[Checked, ...]:
+    """Return the results, those doubtful that are wrong by no more than rounding the inputs makes."""
+    wrong = [each.tested for each in checked if not (each.judgement.is_right or each.judgement.is_doubtful)]
+    if not wrong:
+        return checked
+    arguments = by.moved([*values.arguments.values()], wrong)
+    moved = _Values(dict(zip(values.arguments, arguments, strict=True)), by.moved(values.gradients, wrong))
+    found = {each.place: each for each in benchmark_of(moved)}
+    return tuple(
+        replace(each, judgement=by.judged(each.judgement, each.tested, each.benchmark, found)) for each in checked
+    )
 
 
 def _result(side: Side, place: Path, value: Any) -> Result:

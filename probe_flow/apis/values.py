@@ -185,3 +185,15 @@ def to_bfloat16(values: Values) -> Values:
     near = ((bits + 0x7FFF + even) & 0xFFFF0000).astype(np.uint32).view(np.float32)
     found: Values = np.where(np.isnan(values), values, near.reshape(values.shape))
     return found
+
+
+def hf32(values: Values) -> Values:
+    """Return float32 values rounded to 11 bits of fraction, halves away from zero.
+
+    >>> hf32(np.array([1 + 2**-11, 1 + 2**-12, 1 + 2**-13])).tolist()
+    [1.00048828125, 1.00048828125, 1.0]
+    """
+    bits = np.ascontiguousarray(values, np.float32).view(np.int32)
+    # An infinity or NaN must not be carried over into the sign.
+    rounded: Values = np.where(np.isfinite(values), (((bits >> 11) + 1) >> 1) << 12, bits).astype(np.int32)
+    return rounded.view(np.float32).reshape(values.shape)

@@ -65,6 +65,7 @@ def check_batch(job: Job) -> ApiResult:
         job.how.memory_bytes,
         is_pytorch=job.how.kernels is Kernels.PYTORCH,
         counts_zeros=job.how.kernels is Kernels.PYTORCH,
+        rounding=check.by_rounding() if job.how.kernels is Kernels.PYTORCH else None,
     )
     is_alone = tested is None or (job.how.kernels is Kernels.PYTORCH and job.kind != "NPU")
     sides = [tested] if is_alone else [tested, benchmark]

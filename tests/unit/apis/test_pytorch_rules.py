@@ -10,7 +10,6 @@ import pytest
 from numpy_side import NumpySide
 
 from probe_flow.apis.calls import Call, Plain, TensorSpec
-from probe_flow.apis.own_error import hf32
 from probe_flow.apis.pytorch_rules import (
     as_torch_takes,
     autocast_type,
@@ -22,7 +21,7 @@ from probe_flow.apis.pytorch_rules import (
     with_known_mask,
 )
 from probe_flow.apis.run import How, Runner
-from probe_flow.apis.values import per_slot
+from probe_flow.apis.values import hf32, per_slot
 
 
 def spec(dtype: str = "float32", *shape: int, **more: Any) -> TensorSpec:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from probe_flow.apis.own_error import hf32
 from probe_flow.apis.side import Held
+from probe_flow.apis.values import hf32
 from probe_flow.cli.main import main
 from probe_flow.comparing import recompute, recompute_calls, recompute_framework
 from probe_flow.comparing.asked import Asked, Recompute

@@ -10,7 +10,7 @@ from probe_flow.apis.calls import Gradients, TensorSpec, UnusableError
 from probe_flow.apis.numpy_core import names
 from probe_flow.apis.numpy_core.gradients.errors import own_gradient_errors
 from probe_flow.apis.numpy_core.gradients.rules import rule_of
-from probe_flow.apis.own_error import hf32
+from probe_flow.apis.values import hf32
 
 UNITS = {"float32": 2.0**-20, "float16": 2.0**-11}
 RANDOM = np.random.default_rng(3)

@@ -94,7 +94,7 @@ def test_every_form_of_container_is_read(folder, form):
 
     assert names(catalog) == ["a_b" if form == "nano" else "a/b"]  # nano headers name no operator
     np.testing.assert_array_equal(values(catalog.tensors[1]), X + 1)
-    assert not codes(catalog)
+    assert codes(catalog) == ({"PF3019": 1} if form == "container" else {}), "a tail is told"
 
 
 def test_buffers_and_spaces_lie_behind_the_tensors(folder):

@@ -40,7 +40,7 @@ def test_exit_code_follows_the_truth_table(facts):
         (0, True, "pass"),
         (0, False, None),
         (1, True, "fail"),
-        (2, True, "incomplete"),
+        (2, True, "stopped"),
         (3, True, "incomplete"),
         (3, False, "incomplete"),
         (130, True, "incomplete"),
