@@ -16,13 +16,10 @@ from numpy.typing import NDArray
 from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.numpy_core import elementwise, normalising, products, reductions
 from probe_flow.apis.numpy_core.elementwise import sigmoid
-from probe_flow.apis.numpy_core.gradients.moved import summed_like
+from probe_flow.apis.numpy_core.gradients.moved import Given, Gradients, Rule, summed_like
 from probe_flow.apis.numpy_core.names import OPERATORS
 
 Array = NDArray[Any]
-Given = Mapping[str, Any]
-Gradients = dict[str, Array]
-Rule = Callable[[Given, Array], Gradients]
 
 
 def _of_tensors(given: Given, parts: Mapping[str, Any]) -> Gradients:

@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 from probe_flow.apis.calls import UnusableError
 from probe_flow.apis.numpy_core import elementwise, losses, moves, normalising, products, reductions
 from probe_flow.apis.numpy_core.gradients.combined import COMBINED_RULES
-from probe_flow.apis.numpy_core.gradients.moved import MOVED_RULES, summed_like
+from probe_flow.apis.numpy_core.gradients.moved import MOVED_RULES, Given, Gradients, summed_like
 from probe_flow.apis.numpy_core.layer_gradients import LAYER_RULES
 from probe_flow.apis.numpy_core.names import OPERATORS, TORCH, Function
 
 Array = NDArray[Any]
-Given = Mapping[str, Any]
-Gradients = dict[str, Array]
 Rule: TypeAlias = "Callable[[Given, Array], Gradients]"
 RuleByResult: TypeAlias = "Callable[[Given, Array, Array], Array]"
 
